@@ -1,0 +1,17 @@
+"""Agents whose every call is durable: the public names, each loaded when it is first asked for."""
+
+from typing import Any
+
+from penstock.core.late import late
+
+__version__ = "0.1.0"
+
+HOMES: dict[str, str] = {}
+"""Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for: `--help` must not wait for the database."""
+    if home := HOMES.get(name):
+        return late(f"{__name__}.{home}:{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,2 @@
+HOMES: dict[str, str]
+__version__: str

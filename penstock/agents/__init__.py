@@ -1,0 +1,1 @@
+"""One agent thinking: its prompt, its turns, its loop."""

@@ -1,0 +1,1 @@
+"""A conversation: its settings, its history, its sessions."""

@@ -1,0 +1,1 @@
+"""The words of the domain: values, errors, events; no I/O."""

@@ -1,0 +1,1 @@
+"""Durable work: logs, folds and activations; knows neither tools nor models."""

@@ -1,0 +1,1 @@
+"""Several agents at work, described by one YAML file."""

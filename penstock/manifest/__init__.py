@@ -1,0 +1,1 @@
+"""What authors write: tools, skills and handbooks in files."""

@@ -1,0 +1,1 @@
+"""One question to a model, streamed back."""

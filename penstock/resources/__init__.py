@@ -1,0 +1,1 @@
+"""What a running tool may touch, always inside a Scope."""

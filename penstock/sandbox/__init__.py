@@ -1,0 +1,1 @@
+"""Run a stranger's script, blind but for the bridge."""

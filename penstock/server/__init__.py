@@ -1,0 +1,1 @@
+"""People over HTTP, one file per resource."""

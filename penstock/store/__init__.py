@@ -1,0 +1,1 @@
+"""The one door to disk, and the only creator of connections."""
