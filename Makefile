@@ -1,0 +1,82 @@
+# Needs Python 3.11 with pip, and make. Everything else is installed into .venv.
+PYTHON ?= python3.11
+PORT ?= 8000
+ARGS ?=
+BIN := .venv/bin
+INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
+PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+       --no-emit-index-url --no-header --no-annotate
+CODE := $(wildcard penstock tests scripts bench examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup check fix bench bench-peers floors docs trace pins clean
+
+help:               ## Say what each target does.
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
+
+run: .venv/base     ## Start the server on 127.0.0.1 with the project of examples/ and the offline model (PORT=8000).
+	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
+	@$(BIN)/penstock serve examples --port $(PORT)
+
+test: .venv/dev     ## Run every test: first all but the chaos journeys, then those (ARGS= goes to pytest).
+	@echo "Running every test but the chaos journeys"
+	@$(BIN)/python -m pytest -q -n auto --ignore=tests/chaos $(ARGS)
+ifneq ($(wildcard tests/chaos/test_*.py),)
+	@echo "Running the chaos journeys"
+	@$(BIN)/python -m pytest -q tests/chaos $(ARGS)
+endif
+
+setup: .venv/dev    ## Create .venv and install everything that is pinned.
+
+check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but running the code.
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/test_shape.py tests/test_public.py
+ifneq ($(wildcard scripts/docs.py),)
+	$(BIN)/python scripts/docs.py --check
+endif
+
+fix: .venv/dev      ## Let ruff repair what it can.
+	-$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/dev    ## Measure penstock.
+	$(BIN)/python -m bench all
+
+bench-peers: .venv/dev  ## Measure the peers with the same model.
+	$(BIN)/python -m bench peers
+
+floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
+	@$(BIN)/python scripts/floors.py
+
+docs: .venv/dev     ## Write the generated tables of docs/ anew.
+	$(BIN)/python scripts/docs.py
+
+trace: .venv/base   ## Call one tool of examples/ and print the hops (ARGS='tool input').
+	@$(BIN)/penstock call --trace $(ARGS)
+
+pins: .venv/dev     ## Compile the pinned requirement files anew (ARGS=--upgrade for newer versions).
+	$(PIN) $(ARGS) requirements/build.in -o requirements/build.txt
+	$(PIN) $(ARGS) pyproject.toml -o requirements/base.txt
+	$(PIN) $(ARGS) pyproject.toml --extra dev -c requirements/base.txt -c requirements/build.txt \
+	  -o requirements/dev.txt
+
+clean:              ## Remove .venv, caches and what was built.
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+
+.venv/bin/python:
+	@echo "Creating .venv"
+	@$(PYTHON) -m venv --without-pip .venv
+
+.venv/base: requirements/base.txt requirements/build.txt pyproject.toml | .venv/bin/python
+	@echo "Installing what is pinned in requirements/base.txt into .venv"
+	@$(INSTALL) --require-hashes -r requirements/build.txt -r requirements/base.txt
+	@$(INSTALL) --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.venv/dev: requirements/dev.txt | .venv/base
+	@echo "Installing what is pinned in requirements/dev.txt into .venv"
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,70 @@
+"""What every test runs under: one event loop, no network, one second, nothing skipped in CI."""
+
+import sys
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run async tests on asyncio alone."""
+    return "asyncio"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let CI be stricter about skips and milder about time."""
+    parser.addoption("--no-skips", action="store_true", help="fail the run if a test is skipped")
+    parser.addoption("--test-seconds", type=float, default=1.0, help="what a test may take")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a slow test that does not say why."""
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        if mark and not (mark.args or mark.kwargs.get("reason")):
+            raise pytest.UsageError(f"{item.nodeid} is slow: say why, slow(reason)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a test that took too long, unless it is marked slow."""
+    limit = item.config.getoption("--test-seconds")
+    started = time.perf_counter()
+    outcome = yield
+    if (took := time.perf_counter() - started) > limit and not item.get_closest_marker("slow"):
+        pytest.fail(f"took {took:.1f} s: make it fast, or mark it slow(reason)")
+    return outcome
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if a test was skipped, or expected to fail, where that is not wanted."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.getoption("--no-skips"):
+        return
+    if left_out := len(reporter.stats.get("skipped", [])) + len(reporter.stats.get("xfailed", [])):
+        reporter.write_line(f"{left_out} tests were left out; none may be: install what they need")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def refuse_network(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse every connection, datagram and look-up that leaves the machine."""
+    if event in {"socket.connect", "socket.sendto"} and isinstance(args[1], tuple):
+        refuse_host(args[1][0])
+    if event == "socket.getaddrinfo" and args[0] is not None:
+        refuse_host(args[0])
+
+
+def refuse_host(host: str | bytes) -> None:
+    """Refuse a host that is not this machine."""
+    name = host.decode() if isinstance(host, bytes) else str(host)
+    if name not in HERE and not name.startswith("127."):
+        raise PermissionError(f"a test tried to reach {name!r}: only this machine may be reached")
+
+
+sys.addaudithook(refuse_network)

@@ -1,0 +1,324 @@
+"""The shape of the code is a test. Every rule is a function, and every rule is shown to bite."""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+SHAPE, LAYERS = TOOL["shape"], TOOL["importlinter"]["contracts"][0]["layers"]
+PACKAGE: str = SHAPE["package"]
+SOURCE, TESTS = ROOT / PACKAGE, ROOT / "tests"
+PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
+NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "seeds"}
+"""Folders of tests that are about several files."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Import = ast.Import | ast.ImportFrom
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """One Python file, read and parsed."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def module(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.module))
+
+    @property
+    def functions(self) -> Iterator[Function]:
+        return (node for node in self.nodes if isinstance(node, Function))
+
+    @property
+    def classes(self) -> Iterator[ast.ClassDef]:
+        return (node for node in self.nodes if isinstance(node, ast.ClassDef))
+
+    @property
+    def imports(self) -> Iterator[str]:
+        """Every module that the file imports, and every name it takes from one."""
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            if isinstance(node, ast.ImportFrom):
+                yield "." * node.level + (node.module or "")
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+    @property
+    def floor(self) -> str:
+        """The package that the file stands in, or nothing if it is a test or a program."""
+        parts = Path(self.path).parts
+        return parts[1] if parts[0] == PACKAGE and len(parts) > 2 else ""
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).stem
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+def fits_a_sitting(file: File) -> Iterator[str]:
+    if (lines := len(file.text.splitlines())) > SHAPE["file_lines"]:
+        yield f"{lines} lines"
+
+
+def says_what_it_is(file: File) -> Iterator[str]:
+    first = (ast.get_docstring(file.module) or "").partition("\n")[0]
+    if not first.endswith("."):
+        yield "the file does not begin with a sentence"
+
+
+def functions_are_short(file: File) -> Iterator[str]:
+    for function in file.functions:
+        lines = (function.end_lineno or 0) - function.lineno + 1
+        if lines > SHAPE["function_lines"]:
+            yield f"{function.name} has {lines} lines"
+
+
+def parameters_are_few(file: File) -> Iterator[str]:
+    for function in file.functions:
+        spec = function.args
+        names = [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+        taken = [name for name in names if name not in {"self", "cls"}]
+        if file.floor and len(taken) > SHAPE["parameters"]:
+            yield f"{function.name} takes {len(taken)} parameters"
+
+
+def imports_stand_at_the_top(file: File) -> Iterator[str]:
+    top = set(file.module.body)
+    for node in file.nodes:
+        if isinstance(node, Import) and node not in top:
+            yield f"line {node.lineno} imports inside"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield f"line {node.lineno} imports relatively"
+    if "TYPE_CHECKING" in {name.rpartition(".")[2] for name in file.imports}:
+        yield "TYPE_CHECKING hides a cycle"
+
+
+def nobody_uses_the_window(file: File) -> Iterator[str]:
+    if file.floor and PACKAGE in file.imports:
+        yield f"imports from {PACKAGE} itself"
+
+
+def third_parties_are_allowed(file: File) -> Iterator[str]:
+    keys = (file.floor, f"{file.floor}.{file.name}")
+    listed = [name for key in keys for name in SHAPE["third_party"].get(key, [])]
+    roots = {name.partition(".")[0] for name in file.imports}
+    strangers = roots - {PACKAGE, *sys.stdlib_module_names, *listed}
+    if file.path.startswith(f"{PACKAGE}/") and strangers:
+        yield f"{file.floor or 'the root'} may not import {', '.join(sorted(strangers))}"
+
+
+def nothing_is_mocked(file: File) -> Iterator[str]:
+    if any(re.match(r"unittest\.mock|mock\b|pytest_mock", name) for name in file.imports):
+        yield "a mock: use or write a fake"
+
+
+def nothing_is_skipped(file: File) -> Iterator[str]:
+    """A test that is skipped is a hole nobody looks into: install what it needs."""
+    for node in file.nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id="pytest"), attr="skip" | "xfail" | "importorskip"):
+                yield f"line {node.lineno} skips"
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="pytest"), attr="mark"),
+                attr="skip" | "skipif" | "xfail",
+            ):
+                yield f"line {node.lineno} skips"
+
+
+def names_say_something(file: File) -> Iterator[str]:
+    folders = Path(file.path).parts[1:-1]
+    for name in [*folders, file.name, *(node.name for node in file.classes)]:
+        words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
+        if file.floor and words & {*SHAPE["empty_words"]}:
+            yield f"{name} is a word without meaning"
+
+
+def errors_live_in_one_file(file: File) -> Iterator[str]:
+    for node in file.classes:
+        bases = " ".join(ast.unparse(base) for base in node.bases)
+        raised = re.search(r"(Error|Exception|Signal)\b", bases)
+        if file.floor and raised and not file.path.endswith("core/errors.py"):
+            yield f"{node.name} belongs in core/errors.py"
+
+
+def late_names_are_real(file: File) -> Iterator[str]:
+    for node in file.nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="late"), args=[ast.Constant(value=str(path))]):
+                module, _, name = path.partition(":")
+                if name not in defined(module):
+                    yield f"there is no {path}"
+                elif file.floor and height(module.split(".")[1]) > height(file.floor):
+                    yield f"{path} stands above {file.floor}"
+            case ast.Call(func=ast.Name(id="late")) if file.floor:
+                yield "late takes a literal"
+
+
+@cache
+def defined(module: str) -> frozenset[str]:
+    """Every name that a module defines at its top; none if there is no such module."""
+    place = ROOT / module.replace(".", "/")
+    homes = [home for home in (place.with_suffix(".py"), place / "__init__.py") if home.exists()]
+    body = [node for home in homes for node in ast.parse(home.read_text()).body]
+    names: set[str] = set()
+    for node in body:
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case _:
+                pass
+    return frozenset(names)
+
+
+def height(floor: str) -> int:
+    """How far up a package stands."""
+    rows = [re.split(r"[\s|()]+", row) for row in reversed(LAYERS)]
+    return next(number for number, row in enumerate(rows) if floor in row)
+
+
+Rule = Callable[[File], Iterator[str]]
+BITES: list[tuple[Rule, str]] = [
+    (fits_a_sitting, '"""X."""\n' * 401),
+    (says_what_it_is, "x = 1\n"),
+    (functions_are_short, "def f():\n" + "    x = 1\n" * 50),
+    (parameters_are_few, "def f(self, a, b, c, *, d, e, f, g): ...\n"),
+    (imports_stand_at_the_top, "def f():\n    import json\n"),
+    (imports_stand_at_the_top, "try:\n    import json\nexcept ImportError:\n    json = None\n"),
+    (imports_stand_at_the_top, "if x:\n    import json\n"),
+    (imports_stand_at_the_top, "from typing import TYPE_CHECKING\n"),
+    (imports_stand_at_the_top, "from .envelope import Envelope\n"),
+    (nobody_uses_the_window, f"from {PACKAGE} import build\n"),
+    (third_parties_are_allowed, "import sqlalchemy.orm\n"),
+    (third_parties_are_allowed, "from yaml import safe_load\n"),
+    (nothing_is_mocked, "from unittest import mock\n"),
+    (nothing_is_mocked, "import mock\n"),
+    (nothing_is_skipped, "@pytest.mark.skip\ndef test_x(): ...\n"),
+    (nothing_is_skipped, "@pytest.mark.skipif(x, reason='y')\ndef test_x(): ...\n"),
+    (nothing_is_skipped, "def test_x():\n    pytest.skip('no database')\n"),
+    (names_say_something, "class CallManager: ...\n"),
+    (errors_live_in_one_file, "class Oops(ValueError): ...\n"),
+    (late_names_are_real, f'late("{PACKAGE}.core.late:early")\n'),
+    (late_names_are_real, f'late("{PACKAGE}.core.nowhere:late")\n'),
+    (late_names_are_real, f'late("{PACKAGE}.cli.main:main")\n'),
+    (late_names_are_real, "late(path)\n"),
+]
+RULES = list(dict.fromkeys(rule for rule, _ in BITES))
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+
+@cache
+def files(*roots: Path) -> list[File]:
+    paths = sorted(path for root in roots for path in root.rglob("*.py"))
+    return [File(path=str(path.relative_to(ROOT)), text=path.read_text()) for path in paths]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule_holds(rule: Rule) -> None:
+    everything = files(SOURCE, TESTS, *PROGRAMS)
+    wrong = [f"{file.path}: {said}" for file in everything for said in rule(file)]
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("rule", "text"), BITES)
+def test_rule_bites(rule: Rule, text: str) -> None:
+    assert list(rule(File(path=f"{PACKAGE}/core/x.py", text=text)))
+
+
+def test_a_stranger_is_allowed_on_its_floor_alone() -> None:
+    text = "import sqlalchemy\n"
+    assert not list(third_parties_are_allowed(File(path=f"{PACKAGE}/store/x.py", text=text)))
+    assert list(third_parties_are_allowed(File(path=f"{PACKAGE}/agents/x.py", text=text)))
+    assert list(third_parties_are_allowed(File(path=f"{PACKAGE}/__init__.py", text=text)))
+
+
+def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
+    floors = {floor for row in LAYERS for floor in re.split(r"[\s|()]+", row)} - {"__main__"}
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == floors
+    assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= floors
+
+
+def test_every_test_has_its_file() -> None:
+    """tests/tools/test_policy.py is about tools/policy.py."""
+    homes = [path.parent.relative_to(TESTS) / path.name for path in TESTS.rglob("*/test_*.py")]
+    wanted = [home for home in homes if home.parts[0] not in NO_TWIN and len(home.parts) > 1]
+    missing = [
+        str(home)
+        for home in wanted
+        if not (SOURCE / home.parent / home.name.removeprefix("test_")).exists()
+    ]
+    assert missing == [], "\n".join(missing)
+
+
+def test_every_file_that_does_something_has_its_test() -> None:
+    """A file of declarations alone needs none; a fake is tested beside the real thing."""
+    missing = [file.path for file in files(SOURCE) if wants_a_test(file) and not is_tested(file)]
+    assert missing == [], "\n".join(missing)
+
+
+def wants_a_test(file: File) -> bool:
+    """Whether a file does something; a migration is tested by opening yesterday's database."""
+    free = file.floor in {"", "testing"} or "migrations" in Path(file.path).parts
+    return not free and any(map(does_something, file.functions))
+
+
+def is_tested(file: File) -> bool:
+    """Whether the test of that name stands beside it, or among the contracts."""
+    homes = (TESTS / Path(*Path(file.path).parts[1:-1]), TESTS / "contracts")
+    return any((home / f"test_{file.name}.py").exists() for home in homes)
+
+
+def does_something(function: Function) -> bool:
+    """Whether the body is more than a docstring and `...`."""
+    return any(not isinstance(node, ast.Expr) for node in function.body)
+
+
+def test_comments_and_exemptions_are_rare() -> None:
+    lines = sum(len(file.text.splitlines()) for file in files(SOURCE))
+    comments = [said for file in files(SOURCE) for said in comments_in(file.text)]
+    exempt = [said for said in comments if re.search(r"type: ignore|noqa", said)]
+    assert len(comments) <= SHAPE["comment_share"] * lines
+    assert len(exempt) <= SHAPE["ignores_per_1000_lines"] * (lines / 1000 + 1)
+
+
+def comments_in(text: str) -> list[str]:
+    """Every comment of a file."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def test_pins_are_hashed_and_name_no_host() -> None:
+    for path in (ROOT / "requirements").glob("*.txt"):
+        text = path.read_text()
+        pins = re.split(r"\n(?=\S)", text.strip())
+        assert [pin for pin in pins if "==" not in pin or "--hash=sha256:" not in pin] == []
+        assert not re.search(r"https?:|--(extra-)?index|--find-links", text), path.name
+
+
+def test_the_base_install_stays_small() -> None:
+    """One HTTP client, no provider's library, nothing that only tests need."""
+    text = (ROOT / "requirements" / "base.txt").read_text()
+    names = set(re.findall(r"^([a-z0-9-]+)==", text, flags=re.MULTILINE))
+    heavy = {"httpx", "openai", "anthropic", "pydantic-ai-slim", "numpy", "requests", "greenlet"}
+    assert not names & heavy
+    assert len(names) <= 40
