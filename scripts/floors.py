@@ -16,7 +16,7 @@ def main() -> None:
     layers = tool["importlinter"]["contracts"][0]["layers"]
     graph = grimp.build_graph(root)
     print(f"{'floor':>5}  {'package':<10} {'files':>5} {'lines':>6}  imports")
-    for number, layer in zip(range(len(layers) - 1, -1, -1), layers, strict=True):
+    for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
         for package in re.split(r"[\s|()]+", layer):
             print(f"{number:>5}  {row(graph, root, package)}")
 
