@@ -1,0 +1,108 @@
+"""One question to a model, answered in pieces."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.core.envelope import Json
+from penstock.core.messages import Message, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """What a model is told about a tool."""
+
+    name: str
+    description: str
+    parameters: Json
+    """A JSON Schema of type object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """All that a model gets to see."""
+
+    system: str
+    messages: Sequence[Message]
+    """Oldest first. Valid until the stream ends; not to be kept or changed."""
+    tools: Sequence[ToolDefinition] = ()
+    closing: bool = False
+    """The model must answer with text, whatever tools the messages speak of."""
+    temperature: float = 0.7
+    max_tokens: int = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of what the model thinks."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of what the model says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of call `index`: `name` comes once, `arguments` is JSON in pieces."""
+
+    index: int
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The reply is whole; always the last event."""
+
+    reason: str
+    """`stop`, `tool_calls`, `length` or `content_filter`."""
+    usage: Usage
+    """Of this reply alone: tokens, and their price in USD if one is known; the counts of calls are
+    left to the caller."""
+
+
+ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """What is known about a model before it is asked."""
+
+    model_id: str
+    """`provider:model`, or a name of penstock.toml."""
+    name: str
+    provider: str
+    context_tokens: int | None = None
+    input_price: float | None = None
+    """USD per million tokens."""
+    output_price: float | None = None
+    tools: bool = True
+    """It can call tools."""
+
+
+class Model(Protocol):
+    """Answers messages, in pieces.
+
+    Contract: one attempt and no retries (`models/retry.py` says when to try again); raises
+    ModelUnavailable (retryable) or ModelRefused. Closing the iterator closes the connection. The
+    last event is Finished; a stream that ends without it raises ModelUnavailable. No SDK is
+    imported before the first request.
+    """
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known about the model."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply as it comes; to be closed (`aclosing`) by who leaves it early."""
+        ...
+
+    async def close(self) -> None:
+        """Give connections back."""
+        ...

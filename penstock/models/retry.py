@@ -1,0 +1,27 @@
+"""When a failed model call is tried again: which failures, and after how long."""
+
+from http import HTTPStatus
+
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.limits import Limits
+from penstock.core.retry import RetryPolicy
+
+WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
+"""One second, then four; `Limits.model_tries` says how often."""
+
+_RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
+
+
+def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | None:
+    """Return how long to wait after this attempt (the first is 1), or None to give up."""
+    if not isinstance(error, ModelUnavailable) or attempt >= limits.model_tries:
+        return None
+    asked = min(error.retry_after or 0.0, limits.retry_after_seconds)
+    return max(WAITS.backoff_ms(attempt) / 1000, asked)
+
+
+def failure(status: int, message: str, retry_after: float | None = None) -> ModelError:
+    """Return what an HTTP status other than 200 means to the caller."""
+    if status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ModelUnavailable(message, retry_after=retry_after)
+    return ModelRefused(message)

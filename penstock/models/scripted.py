@@ -1,0 +1,270 @@
+"""A model that says what it was told to say, for tests."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, assert_never
+
+from penstock.core.clock import Clock, SystemClock
+from penstock.core.errors import ModelRefused
+from penstock.core.messages import AssistantMessage, Message, Usage, UserMessage
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelCard,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+)
+from penstock.models.retry import failure
+
+SCRIPTED = ModelCard(model_id="scripted", name="scripted", provider="scripted")
+
+
+class Hold:
+    """A place in a reply where the model waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self._reached = asyncio.Event()
+        self._released = asyncio.Event()
+
+    async def reached(self) -> None:
+        """Wait until a reply stands here."""
+        await self._reached.wait()
+
+    def release(self) -> None:
+        """Let this reply, and every later one, pass."""
+        self._released.set()
+
+    async def stand(self) -> None:
+        """Wait as the model does."""
+        self._reached.set()
+        await self._released.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The provider answers with an HTTP status, or cuts the stream."""
+
+    status: int
+    message: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """The model takes its time, by the clock it was given."""
+
+    seconds: float
+
+
+Step = ReasoningDelta | TextDelta | CallDelta | Fail | Slow | Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply, or a part of one: parts are joined by `+`."""
+
+    steps: tuple[Step, ...] = ()
+    calls: int = 0
+    reason: str = ""
+    """Empty: `tool_calls` if there are calls, else `stop`."""
+    usage: Usage | None = None
+    """None: one token for each message read and for each delta written."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return this part, then the other."""
+        moved = tuple(_moved(step, self.calls) for step in other.steps)
+        return replace(
+            self,
+            steps=self.steps + moved,
+            calls=self.calls + other.calls,
+            reason=other.reason or self.reason,
+            usage=other.usage or self.usage,
+        )
+
+    @property
+    def fails(self) -> bool:
+        """Whether this reply breaks off."""
+        return any(isinstance(step, Fail) for step in self.steps)
+
+
+Script = Sequence[Reply] | Mapping[str, Reply | Sequence[Reply]] | Callable[[ModelRequest], Reply]
+
+
+def say(*deltas: str) -> Reply:
+    """Say a text, in these pieces."""
+    return Reply(tuple(TextDelta(delta) for delta in deltas))
+
+
+def think(*deltas: str) -> Reply:
+    """Show reasoning, in these pieces."""
+    return Reply(tuple(ReasoningDelta(delta) for delta in deltas))
+
+
+def call(name: str, /, **arguments: Any) -> Reply:
+    """Ask for a tool call."""
+    return raw_call(name, json.dumps(arguments))
+
+
+def raw_call(name: str, /, *deltas: str) -> Reply:
+    """Ask for a tool call with arguments as they come, be they JSON or not."""
+    return Reply((CallDelta(0, name), *(CallDelta(0, "", delta) for delta in deltas)), calls=1)
+
+
+def fail(status: int = 503, message: str = "", *, retry_after: float | None = None) -> Reply:
+    """Break off as an HTTP status would: 408, 409, 429 and 5xx may be tried again, others not."""
+    text = message or f"the scripted model answered {status}"
+    return Reply((Fail(status, text, retry_after),))
+
+
+def slow(seconds: float) -> Reply:
+    """Wait on the model's clock."""
+    return Reply((Slow(seconds),))
+
+
+def wait(hold: Hold) -> Reply:
+    """Wait until the test releases the hold."""
+    return Reply((hold,))
+
+
+def spend(input_tokens: int, output_tokens: int, cost_usd: float | None = None) -> Reply:
+    """Say what the reply cost."""
+    return Reply(
+        usage=Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+    )
+
+
+def end(reason: str) -> Reply:
+    """Finish for this reason: `stop`, `tool_calls`, `length` or `content_filter`."""
+    return Reply(reason=reason)
+
+
+class ScriptedModel:
+    """Plays replies from a script, without any I/O.
+
+    A sequence is played in order, whoever asks: `[call("add", a=1, b=2), say("It is ", "3.")]`.
+    A mapping is keyed by the last user message: `{"sum": [call("add"), say("3")], "": say("?")}`.
+    The longest key that the message contains is chosen, and of its replies the one that follows
+    as many assistant messages as came since; so many conversations can go on at once, and who asks
+    again gets the same again, except that a reply which fails is given once.
+    A function gets the request and returns the reply.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        clock: Clock | None = None,
+        card: ModelCard = SCRIPTED,
+        record: bool = True,
+    ) -> None:
+        self.card = card
+        self.requests: list[ModelRequest] = []
+        """What was asked, oldest first, as it was then; nothing with `record=False`."""
+        self.unfinished = 0
+        """Replies under way, broken off or left early."""
+        self._choose = _chooser(script)
+        self._clock = clock or SystemClock()
+        self._record = record
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the next reply."""
+        if self._record:
+            seen = replace(request, messages=tuple(request.messages), tools=tuple(request.tools))
+            self.requests.append(seen)
+        reply = self._choose(request)
+        self.unfinished += 1
+        for step in reply.steps:
+            match step:
+                case TextDelta() | ReasoningDelta() | CallDelta():
+                    yield step
+                case Fail():
+                    raise failure(step.status, step.message, step.retry_after)
+                case Slow():
+                    await self._clock.sleep(step.seconds)
+                case Hold():
+                    await step.stand()
+                case _:
+                    assert_never(step)
+        self.unfinished -= 1
+        yield Finished(
+            reply.reason or ("tool_calls" if reply.calls else "stop"),
+            reply.usage
+            or Usage(input_tokens=len(request.messages), output_tokens=len(reply.steps)),
+        )
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class _InOrder:
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = tuple(replies)
+        self._played = 0
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        if self._played == len(self._replies):
+            raise ModelRefused(
+                f"the script has {len(self._replies)} replies and was asked for one more, "
+                f"after {_shown(request.messages)}: give ScriptedModel another reply"
+            )
+        self._played += 1
+        return self._replies[self._played - 1]
+
+
+class _ByContent:
+    def __init__(self, script: Mapping[str, Reply | Sequence[Reply]]) -> None:
+        self._turns = {key: _turns(replies) for key, replies in script.items()}
+        self._failed: Counter[tuple[str, int]] = Counter()
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        content, turn = _place(request.messages)
+        key = max((key for key in self._turns if key in content), key=len, default=None)
+        if key is None or turn >= len(self._turns[key]):
+            raise ModelRefused(
+                f"the script has no reply number {turn + 1} to {content!r} "
+                f"(its keys: {', '.join(map(repr, self._turns))}): add one"
+            )
+        attempts = self._turns[key][turn]
+        attempt = self._failed[key, turn]
+        if attempt < len(attempts) - 1:
+            self._failed[key, turn] += 1
+        return attempts[attempt]
+
+
+def _chooser(script: Script) -> Callable[[ModelRequest], Reply]:
+    if isinstance(script, Mapping):
+        return _ByContent(script)
+    return script if callable(script) else _InOrder(script)
+
+
+def _turns(replies: Reply | Sequence[Reply]) -> list[list[Reply]]:
+    """Put each reply that fails before the one that is given when it is asked for again."""
+    turns: list[list[Reply]] = [[]]
+    for reply in [replies] if isinstance(replies, Reply) else replies:
+        turns[-1].append(reply)
+        if not reply.fails:
+            turns.append([])
+    return turns if turns[-1] else turns[:-1]
+
+
+def _place(messages: Sequence[Message]) -> tuple[str, int]:
+    """Return the last user message, and how many assistant messages follow it."""
+    turn = 0
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return message.content, turn
+        turn += isinstance(message, AssistantMessage)
+    return "", turn
+
+
+def _shown(messages: Sequence[Message]) -> str:
+    return repr(messages[-1].content[:80]) if messages else "nothing"
+
+
+def _moved(step: Step, calls: int) -> Step:
+    return replace(step, index=step.index + calls) if isinstance(step, CallDelta) else step
