@@ -322,3 +322,7 @@ def test_the_base_install_stays_small() -> None:
     heavy = {"httpx", "openai", "anthropic", "pydantic-ai-slim", "numpy", "requests", "greenlet"}
     assert not names & heavy
     assert len(names) <= 40
+
+
+def test_the_guide_for_contributors_is_short() -> None:
+    assert len((ROOT / "AGENTS.md").read_text().split()) <= 1000
