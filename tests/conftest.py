@@ -48,7 +48,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if reporter is None or not session.config.getoption("--no-skips"):
         return
     if left_out := len(reporter.stats.get("skipped", [])) + len(reporter.stats.get("xfailed", [])):
-        reporter.write_line(f"\n{left_out} skipped or expected to fail, none may be: install what is missing")
+        reporter.write_line(
+            f"\n{left_out} skipped or expected to fail, none may be: install what is missing"
+        )
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
