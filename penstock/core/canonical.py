@@ -1,0 +1,82 @@
+"""One spelling for equal JSON: what identities, loop detection and hashes compare.
+
+The rules are those of the chat API's table of equal arguments: keys sorted by code point, no white
+space, numbers by value, strings unchanged but for lone surrogates, arrays in order, nothing filled
+in.
+"""
+
+import json
+import math
+from hashlib import blake2b
+from typing import Any
+
+_sorted = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
+_ordered = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False
+).encode
+_FLAT = (str, int, bool, type(None))
+
+
+def canonical(value: Any) -> str:
+    """Return the one spelling of a JSON value."""
+    return without_surrogates(_sorted(value if _is_flat(value) else _normal(value)))
+
+
+def compact(value: Any) -> str:
+    """Return a JSON value as text in its own order, as logs and models get it.
+
+    NaN and the infinities become null, lone surrogates U+FFFD.
+    """
+    try:
+        text = _ordered(value)
+    except ValueError:
+        text = _ordered(_finite(value))
+    return text if text.isascii() else without_surrogates(text)
+
+
+def fingerprint(key: bytes, tool_id: str, text: str) -> str:
+    """Return a keyed name, 16 hex characters, that equal requests to one tool share."""
+    return blake2b(f"{tool_id}\n{text}".encode(), digest_size=8, key=key).hexdigest()
+
+
+def without_surrogates(text: str) -> str:
+    """Return the text with every lone surrogate as U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _is_flat(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(each) in _FLAT for each in value.values())
+    return type(value) in _FLAT
+
+
+def _normal(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {str(key): _normal(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_normal(each) for each in value]
+        case _:
+            return value
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,92 @@
+"""What every tool call returns, whatever happened (`status`, and `output` or `error`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+Json = Mapping[str, Any]
+"""A JSON object at an edge; parsed once, then a value with a name."""
+
+
+class Status(StrEnum):
+    """How a call ended. The values are the wire format."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    VALIDATION_ERROR = "validation_error"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetail:
+    """Why a call did not succeed, and what may be done about it."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    """The task that made the call may run it again."""
+    continuable: bool = True
+    """The model may go on with the turn."""
+    suggestion: str | None = None
+    """The next step, for a model. It is part of the tool message, not of the envelope."""
+    details: Json | None = None
+
+    @classmethod
+    def from_wire(cls, wire: Json) -> Self:
+        """Read an error as it stands in the log."""
+        return cls(
+            code=wire["code"],
+            message=wire["message"],
+            retryable=wire.get("retryable", False),
+            continuable=wire.get("continuable", True),
+            suggestion=wire.get("suggestion"),
+            details=wire.get("details"),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the error as the log keeps it, with nothing that is not set."""
+        wire: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable,
+            "continuable": self.continuable,
+        }
+        if self.suggestion is not None:
+            wire["suggestion"] = self.suggestion
+        if self.details is not None:
+            wire["details"] = dict(self.details)
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The outcome of one call: a status, and either an output or an error."""
+
+    status: Status
+    output: Any = None
+    error: ErrorDetail | None = None
+
+    @classmethod
+    def success(cls, output: Any) -> Self:
+        """Wrap what the tool returned."""
+        return cls(Status.SUCCESS, output)
+
+    @classmethod
+    def from_wire(cls, wire: Json) -> Self:
+        """Read an envelope as it stands in the log."""
+        error = wire.get("error")
+        detail = None if error is None else ErrorDetail.from_wire(error)
+        return cls(Status(wire["status"]), wire.get("output"), detail)
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the envelope as the log keeps it."""
+        if self.error is None:
+            return {"status": self.status.value, "output": self.output}
+        return {"status": self.status.value, "error": self.error.to_wire()}
+
+    @property
+    def ok(self) -> bool:
+        """Whether `output` may be used."""
+        return self.error is None

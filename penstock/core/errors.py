@@ -1,0 +1,488 @@
+"""Everything the runtime raises.
+
+PenstockError                 docstring = default message; `code` = stable name on the wire
+├── ConfigError               a setting or an extra is missing or wrong
+├── DeclarationError          what authors wrote does not hold; carries every Diagnostic
+├── StoreError                the disk or the database said no
+│   ├── StoreFull             no space is left
+│   ├── StoreReadOnly         the place cannot be written
+│   ├── StoreLocked           another process holds the file
+│   ├── StoreTooNew           made by a newer version
+│   ├── StoreCorrupt          a row or the file does not read back
+│   └── StoreClosed           the database was closed
+├── NotFound                  no such thing, or not yours
+├── NameTaken                 there is one of that name
+├── ReadOnly                  it comes from a file
+├── SessionBusy               tasks of the session are in the way
+├── QuestionOpen              a question must be answered first
+├── AlreadyAnswered           another answer was first
+├── QuestionClosed            nobody waits for the answer any more
+├── InvalidAnswer             the answer does not fit its question
+├── TaskEnded                 the task has ended
+├── IdempotencyConflict       one key, two requests
+├── BadRequest                the request cannot be read
+├── BadLastEventId            not a place in this log
+├── InvalidRequest            carries every problem of a request's body
+├── Unauthenticated           no key, or none that counts
+├── Forbidden                 a permission is missing
+├── HostNotAllowed            a foreign Host header
+├── OriginNotAllowed          a foreign Origin header
+├── LinkExpired               a signed link that no longer counts
+├── TooLarge                  a body over its limit
+├── UnsupportedType           a content type that is not read here
+├── RateLimited               too many requests
+├── TooManyStreams            too many open streams
+├── NotReady                  the server cannot serve yet, or any more
+├── ModelError                a model did not answer
+│   ├── ModelUnavailable      try again later
+│   ├── ModelRefused          the provider said no
+│   └── ContextTooLarge       more than the model can read
+└── CallError                 becomes an Envelope
+    ├── ToolNotFound          failed            continuable
+    ├── NotPermitted          failed            continuable
+    ├── InvalidInput          validation_error  continuable
+    ├── InvalidOutput         failed            continuable
+    ├── ToolFailed            failed            continuable; the tool said so
+    ├── ToolTimeout           timeout           retryable, continuable
+    ├── OutputTooLarge        failed            continuable
+    ├── EgressDenied          failed            continuable
+    ├── UpstreamUnavailable   failed            retryable, continuable
+    ├── NotAvailable          failed            continuable
+    ├── ToolNotConfigured     failed            continuable
+    ├── LoopDetected          failed            continuable
+    ├── BudgetExceeded        failed
+    ├── DepthExceeded         failed            continuable
+    ├── Interrupted           failed            continuable; a crash cut a write
+    ├── Rejected              failed            continuable; a person said no
+    └── Cancelled             failed
+
+Signal (BaseException: no tool can stop it; a door turns it into something above)
+├── Suspend                   ends the activation until someone answers
+├── Cancel                    ends the task
+└── LeaseLost                 ends the activation: another process has the log
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+
+
+class PenstockError(Exception):
+    """Something the runtime could not do."""
+
+    code: str = "INTERNAL_ERROR"
+
+    def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
+        super().__init__(message or (self.__doc__ or self.code).strip())
+        self.details = details
+
+
+class ConfigError(PenstockError):
+    """A setting or an extra is missing or wrong."""
+
+    code = "CONFIG_ERROR"
+
+
+class DeclarationError(PenstockError):
+    """What the authors of this project wrote does not hold."""
+
+    code = "DECLARATION_ERROR"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__("\n".join(str(diagnostic) for diagnostic in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class StoreError(PenstockError):
+    """The disk or the database said no."""
+
+    code = "STORE_ERROR"
+
+
+class StoreFull(StoreError):
+    """No space is left on the disk; nothing was lost. Free some and try again."""
+
+    code = "STORE_FULL"
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written. Give this user the right to write, or another place."""
+
+    code = "STORE_READ_ONLY"
+
+
+class StoreLocked(StoreError):
+    """Another process holds the database. Stop it, or wait, and try again."""
+
+    code = "STORE_LOCKED"
+
+
+class StoreTooNew(StoreError):
+    """The database was made by a newer penstock. Upgrade this one; the file is unchanged."""
+
+    code = "STORE_TOO_NEW"
+
+
+class StoreCorrupt(StoreError):
+    """The database holds something that does not read back."""
+
+    code = "STORE_CORRUPT"
+
+
+class StoreClosed(StoreError):
+    """The database was closed."""
+
+    code = "STORE_CLOSED"
+
+
+class NotFound(PenstockError):
+    """There is no such thing."""
+
+    code = "NOT_FOUND"
+
+
+class NameTaken(PenstockError):
+    """There is one of that name already."""
+
+    code = "NAME_TAKEN"
+
+
+class ReadOnly(PenstockError):
+    """It comes from a file; change the file."""
+
+    code = "READ_ONLY"
+
+
+class SessionBusy(PenstockError):
+    """Tasks of this session are queued or running."""
+
+    code = "CONVERSATION_BUSY"
+
+
+class QuestionOpen(PenstockError):
+    """A question of this session must be answered first."""
+
+    code = "QUESTION_OPEN"
+
+
+class AlreadyAnswered(PenstockError):
+    """Another answer was first."""
+
+    code = "ALREADY_ANSWERED"
+
+
+class QuestionClosed(PenstockError):
+    """Nobody waits for this answer any more."""
+
+    code = "QUESTION_CLOSED"
+
+
+class InvalidAnswer(PenstockError):
+    """The answer does not fit its question."""
+
+    code = "INVALID_ANSWER"
+
+    def __init__(self, problems: Sequence[Mapping[str, str]]) -> None:
+        said = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
+        super().__init__(f"the answer does not fit its question: {said}")
+        self.problems = list(problems)
+
+
+class TaskEnded(PenstockError):
+    """The task has ended."""
+
+    code = "TASK_ENDED"
+
+
+class IdempotencyConflict(PenstockError):
+    """This Idempotency-Key came with another request before."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class BadRequest(PenstockError):
+    """The request cannot be read."""
+
+    code = "BAD_REQUEST"
+
+
+class BadLastEventId(PenstockError):
+    """Not a place in this log."""
+
+    code = "BAD_LAST_EVENT_ID"
+
+
+class InvalidRequest(PenstockError):
+    """The request's body is not valid."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, problems: Sequence[Mapping[str, str]]) -> None:
+        said = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
+        super().__init__(f"the request is not valid: {said}")
+        self.problems = list(problems)
+
+
+class Unauthenticated(PenstockError):
+    """A valid key is needed: `Authorization: Bearer pk_…`."""
+
+    code = "UNAUTHENTICATED"
+
+
+class Forbidden(PenstockError):
+    """A permission is missing."""
+
+    code = "FORBIDDEN"
+
+
+class HostNotAllowed(PenstockError):
+    """In local mode the Host must be localhost, 127.0.0.1 or [::1]."""
+
+    code = "HOST_NOT_ALLOWED"
+
+
+class OriginNotAllowed(PenstockError):
+    """This Origin may not use the API."""
+
+    code = "ORIGIN_NOT_ALLOWED"
+
+
+class LinkExpired(PenstockError):
+    """The link is no longer valid."""
+
+    code = "LINK_EXPIRED"
+
+
+class TooLarge(PenstockError):
+    """The body is over its limit."""
+
+    code = "TOO_LARGE"
+
+
+class UnsupportedType(PenstockError):
+    """The body must be application/json."""
+
+    code = "UNSUPPORTED_TYPE"
+
+
+class RateLimited(PenstockError):
+    """Too many requests; wait as long as Retry-After says."""
+
+    code = "RATE_LIMITED"
+
+
+class TooManyStreams(PenstockError):
+    """Too many streams are open; close one."""
+
+    code = "TOO_MANY_STREAMS"
+
+
+class NotReady(PenstockError):
+    """The server is starting or stopping; try again."""
+
+    code = "NOT_READY"
+
+
+class ModelError(PenstockError):
+    """A model did not answer."""
+
+    code = "MODEL_ERROR"
+    retryable: ClassVar[bool] = False
+
+
+class ModelUnavailable(ModelError):
+    """The model cannot be reached; try again later."""
+
+    code = "MODEL_UNAVAILABLE"
+    retryable = True
+
+    def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelRefused(ModelError):
+    """The provider refused the request."""
+
+    code = "MODEL_REFUSED"
+
+
+class ContextTooLarge(ModelError):
+    """The conversation is longer than the model can read, and cannot be cut further."""
+
+    code = "CONTEXT_TOO_LARGE"
+
+
+class CallError(PenstockError):
+    """A tool call that did not succeed."""
+
+    status: ClassVar[Status] = Status.FAILED
+    retryable: bool = False
+    continuable: bool = True
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        suggestion: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
+        self.suggestion = suggestion
+
+    def envelope(self) -> Envelope:
+        """Return what the caller of the tool sees."""
+        detail = ErrorDetail(
+            code=self.code,
+            message=str(self),
+            retryable=self.retryable,
+            continuable=self.continuable,
+            suggestion=self.suggestion,
+            details=self.details,
+        )
+        return Envelope(self.status, None, detail)
+
+
+class ToolNotFound(CallError):
+    """No such tool."""
+
+    code = "TOOL_NOT_FOUND"
+
+
+class NotPermitted(CallError):
+    """This caller may not call this tool."""
+
+    code = "NOT_PERMITTED"
+
+
+class InvalidInput(CallError):
+    """The input does not match the tool's schema."""
+
+    code = "INVALID_INPUT"
+    status = Status.VALIDATION_ERROR
+
+
+class InvalidOutput(CallError):
+    """The output is not JSON, or does not match the tool's output_schema."""
+
+    code = "INVALID_OUTPUT"
+
+
+class ToolFailed(CallError):
+    """The tool reported a failure."""
+
+    code = "TOOL_FAILED"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        code: str = "TOOL_FAILED",
+        *,
+        retryable: bool = False,
+        continuable: bool = True,
+        suggestion: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        super().__init__(message, suggestion=suggestion, details=details)
+        self.code = code
+        self.retryable = retryable
+        self.continuable = continuable
+
+
+class ToolTimeout(CallError):
+    """The tool took longer than its timeout."""
+
+    code = "TIMEOUT"
+    status = Status.TIMEOUT
+    retryable = True
+
+
+class OutputTooLarge(CallError):
+    """The output is over its limit."""
+
+    code = "OUTPUT_TOO_LARGE"
+
+
+class EgressDenied(CallError):
+    """This address may not be contacted."""
+
+    code = "EGRESS_DENIED"
+
+
+class UpstreamUnavailable(CallError):
+    """The other side did not answer."""
+
+    code = "UPSTREAM_UNAVAILABLE"
+    retryable = True
+
+
+class NotAvailable(CallError):
+    """This is not there yet."""
+
+    code = "NOT_AVAILABLE"
+
+
+class ToolNotConfigured(CallError):
+    """The tool lacks its settings."""
+
+    code = "NOT_CONFIGURED"
+
+
+class LoopDetected(CallError):
+    """The same was tried before; it was not run again."""
+
+    code = "LOOP_DETECTED"
+
+
+class BudgetExceeded(CallError):
+    """The budget of this task is used up."""
+
+    code = "BUDGET_EXCEEDED"
+    continuable = False
+
+
+class DepthExceeded(CallError):
+    """Calls are nested too deeply."""
+
+    code = "DEPTH_EXCEEDED"
+
+
+class Interrupted(CallError):
+    """The process died while the tool ran: it may or may not have happened."""
+
+    code = "INTERRUPTED"
+
+
+class Rejected(CallError):
+    """A person said no."""
+
+    code = "REJECTED"
+
+
+class Cancelled(CallError):
+    """The task was cancelled."""
+
+    code = "CANCELLED"
+    continuable = False
+
+
+class Signal(BaseException):
+    """Control flow, not an error."""
+
+
+class Suspend(Signal):
+    """Ends the activation; it goes on when these questions are answered."""
+
+    def __init__(self, *questions: Any) -> None:
+        super().__init__(*questions)
+        self.questions = questions
+
+
+class Cancel(Signal):
+    """Ends the task."""
+
+
+class LeaseLost(Signal):
+    """Ends the activation: another process has the log."""

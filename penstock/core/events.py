@@ -1,0 +1,292 @@
+"""What can happen in a log. It holds these and nothing else."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.call import CallPath, ToolCall
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope, ErrorDetail, Json
+from penstock.core.ids import (
+    ArtifactId,
+    BlobId,
+    CallId,
+    LogId,
+    MessageId,
+    ProfileId,
+    QuestionId,
+    TaskId,
+)
+from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.question import Question, QuestionStatus
+from penstock.core.task import TaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    """A conversation begins."""
+
+    profile_id: ProfileId
+    agent: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageReceived:
+    """A person wrote a message, which asks for a task. An outside event."""
+
+    message_id: MessageId
+    content: str
+    model: str | None = None
+    """`provider:model` or a configured name, for this message alone."""
+    enable_tools: bool = True
+    supersedes: TaskId | None = None
+    """The task whose message is answered anew; it and all after it leave the history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequested:
+    """A door asked for one direct call, which is a task of its own. An outside event."""
+
+    tool_id: str
+    input: Json
+    profile_id: ProfileId
+    permissions: tuple[str, ...] | None = None
+    """None for a profile that holds everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted:
+    """The task's turn has come."""
+
+    model: str | None = None
+    offered: tuple[str, ...] = ()
+    """The tools that the model is offered, fixed for the whole task."""
+    history_from: int = 0
+    """The oldest event whose message the model still reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResumed:
+    """A later activation goes on with the task."""
+
+    crashed: bool = False
+    """The activation before it did not end by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReceived:
+    """A model's reply is whole."""
+
+    iteration: int
+    base: int
+    """The `seq` after which the reply's units are counted in stream ids."""
+    text: str
+    message_id: MessageId
+    reasoning: str = ""
+    order: tuple[int, ...] = ()
+    """Lengths of alternating runs, reasoning first, when they are more than one of each."""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = NOTHING_SPENT
+    finish: str = "stop"
+    closing: bool = False
+    """The call without tools that ends a task; what it asked for was dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRestarted:
+    """A reply was cut and begins again; what was shown of it is taken back."""
+
+    iteration: int
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A tool whose effect is `write` is about to run."""
+
+    tool_id: str
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRetried:
+    """An attempt failed and will be repeated."""
+
+    tool_id: str
+    attempt: int
+    error: ErrorDetail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """An image or a file that was taken out of a result."""
+
+    blob_id: BlobId
+    mime_type: str
+    size: int
+    """In bytes."""
+    is_image: bool
+    width: int | None = None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettled:
+    """A call has its final outcome."""
+
+    tool_id: str
+    envelope: Envelope
+    call_id: CallId | None = None
+    """Set when a model asked for the call itself."""
+    context: str | None = None
+    """What the model reads: the output or error as JSON text, clipped."""
+    preview: str | None = None
+    ran: bool = True
+    """The tool was run: it counts for the budget."""
+    duration_ms: int = 0
+    """Time spent running, without the time it waited for people."""
+    artifact_id: ArtifactId | None = None
+    """Set when `context` is clipped: where the whole text is."""
+    artifact_blob: BlobId | None = None
+    total_characters: int | None = None
+    """Of the whole text, when it is clipped."""
+    files: tuple[StoredFile, ...] = ()
+    detector: str | None = None
+    """Which loop detector blocked the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWritten:
+    """A tool put a value into its state; None removes it."""
+
+    tool_id: str
+    key: str
+    value: Any
+    revision: int
+    expires_at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteEmitted:
+    """An author's own event."""
+
+    event_type: str
+    message: str | None = None
+    payload: Any = None
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAsked:
+    """A call waits for a person."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered:
+    """The person has answered, or nobody will. An outside event, but on cancel and expiry."""
+
+    question_id: QuestionId
+    status: QuestionStatus
+    answer: Json = field(default_factory=dict)
+    by: ProfileId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSuspended:
+    """Nothing is left to do but to wait for people."""
+
+    questions: tuple[QuestionId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequested:
+    """Somebody wants the task to end. An outside event."""
+
+    by: ProfileId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnded:
+    """The task is over."""
+
+    status: TaskStatus
+    message_id: MessageId | None = None
+    content: str = ""
+    finish_reason: str | None = None
+    iterations: int = 0
+    usage: Usage = NOTHING_SPENT
+    error: ErrorDetail | None = None
+    """Set unless the task succeeded."""
+    envelope: Envelope | None = None
+    """The outcome of a direct call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What was here was erased at a person's wish; a fold passes over it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesErased:
+    """Names what was erased: the task's user message, its answer, or both."""
+
+    of_task: TaskId
+    user: bool
+    answer: bool
+
+
+Event = (
+    SessionOpened
+    | MessageReceived
+    | CallRequested
+    | TaskStarted
+    | TaskResumed
+    | ReplyReceived
+    | ReplyRestarted
+    | CallStarted
+    | CallRetried
+    | CallSettled
+    | StateWritten
+    | NoteEmitted
+    | QuestionAsked
+    | QuestionAnswered
+    | TaskSuspended
+    | CancelRequested
+    | TaskEnded
+    | Erased
+    | MessagesErased
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event on its way into a log."""
+
+    event: Event
+    task_id: TaskId | None = None
+    path: CallPath | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An event in its log."""
+
+    log_id: LogId
+    seq: int
+    at: Moment
+    task_id: TaskId | None
+    path: CallPath | None
+    event: Event
+
+
+def is_outside(event: Event) -> bool:
+    """Whether the event came without the lease: from a person or a door, not from the holder."""
+    match event:
+        case MessageReceived() | CallRequested() | CancelRequested() | MessagesErased():
+            return True
+        case QuestionAnswered():
+            return event.by is not None
+        case _:
+            return False

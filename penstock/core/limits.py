@@ -1,0 +1,84 @@
+"""Every size, depth, count and time, with its default."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every size, depth, count and time of the runtime; `[limits]` of penstock.toml sets them."""
+
+    input_bytes: int = MIB
+    """Input of a call, as JSON."""
+    json_depth: int = 200
+    """Levels of nesting in an input or an output."""
+    output_bytes: int = 16 * MIB
+    """Output of a call, as JSON."""
+    call_depth: int = 16
+    """Calls inside calls; a call one deeper gets DEPTH_EXCEEDED."""
+    nested_calls: int = 1000
+    """Calls made from inside one root call."""
+    error_chars: int = 2000
+    """Text of an error, and of its details, that a model reads."""
+    preview_chars: int = 200
+    """The one line about a result that people see."""
+    title_chars: int = 60
+    """A conversation's title, cut from its first message."""
+    content_chars: int = 100_000
+    """A user message."""
+    image_bytes: int = 10 * MIB
+    """An image or file taken out of a result and kept."""
+    images: int = 16
+    """Images kept of one result."""
+    body_bytes: int = 32 * KIB
+    """An event's body, as JSON; a larger one goes to the blob store."""
+    fold_cache: int = 512
+    """Folded sessions kept in memory for their next turn."""
+    activations: int = 512
+    """Logs at work at once in this process."""
+    lease_seconds: float = 3
+    """How long a log stays with a process that does not renew its lease."""
+    renew_seconds: float = 1
+    """How often a lease is renewed."""
+    sweep_seconds: float = 2
+    """How often the launcher looks for logs that need a run."""
+    recoveries: int = 5
+    """Crashes at one place of a log in a row before its task fails."""
+    tool_threads: int = 32
+    """Synchronous tools running at once."""
+    readers: int = 4
+    """Read connections."""
+    busy_seconds: float = 5
+    """How long a locked database is waited for."""
+    batch_units: int = 512
+    """Units of work in one transaction."""
+    queued_units: int = 10_000
+    """Units of work waiting for the writer; then callers wait."""
+    queued_tasks: int = 8
+    """Messages waiting in one conversation."""
+    stream_frames: int = 256
+    """Items a slow reader of a stream may fall behind before it is cut."""
+    streams: int = 2000
+    """Open streams of the process."""
+    streams_per_profile: int = 16
+    """Open streams of one profile; none of this in local mode."""
+    ping_seconds: float = 15
+    """Silence on a stream before a comment is sent."""
+    request_bytes: int = MIB
+    """A request's JSON body."""
+    request_wait_seconds: float = 600
+    """How long a chat without a stream waits for its answer."""
+    idempotency_seconds: int = 24 * 3600
+    """How long an Idempotency-Key is remembered."""
+    blob_url_seconds: int = 3600
+    """How long a signed link works."""
+    shutdown_seconds: float = 5
+    """How long running calls may go on after a stop was asked for."""
+    model_tries: int = 3
+    """Attempts of one model call."""
+    retry_after_seconds: float = 30
+    """The longest Retry-After that is honoured."""
+    poll_seconds: float = 0.25
+    """How often a log that another process writes is looked at by its readers."""

@@ -1,0 +1,72 @@
+"""What a model reads and writes."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from penstock.core.call import ToolCall
+from penstock.core.envelope import Json
+from penstock.core.ids import CallId
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What a person wrote."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """What the model wrote, and the calls it asked for."""
+
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The outcome of one call, as text."""
+
+    call_id: CallId
+    name: str
+    content: str
+    ok: bool = True
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What was spent: tokens, calls, money."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = None
+    """None when some model has no price."""
+
+    @classmethod
+    def from_wire(cls, wire: Json) -> Self:
+        """Read the usage as it stands in the log."""
+        return cls(
+            input_tokens=wire.get("inputTokens", 0),
+            output_tokens=wire.get("outputTokens", 0),
+            model_calls=wire.get("modelCalls", 0),
+            tool_calls=wire.get("toolCalls", 0),
+            cost_usd=wire.get("costUsd"),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the usage as it stands in the log and on the wire."""
+        return {
+            "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens,
+            "modelCalls": self.model_calls,
+            "toolCalls": self.tool_calls,
+            "costUsd": self.cost_usd,
+        }
+
+
+NOTHING_SPENT = Usage()

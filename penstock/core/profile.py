@@ -1,0 +1,27 @@
+"""Whom something is done for, and with which permissions."""
+
+from dataclasses import dataclass
+
+from penstock.core.ids import ProfileId
+
+LOCAL = ProfileId("local")
+
+READ, CHAT, APPROVE, MANAGE, ADMIN = "read", "chat", "approve", "manage", "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Whom something is done for; `local` when no key exists."""
+
+    profile_id: ProfileId = LOCAL
+    permissions: frozenset[str] = frozenset()
+    everything: bool = False
+    """Holds every permission there is, those of tools included."""
+
+    def holds(self, permission: str) -> bool:
+        """Whether the profile has the permission."""
+        return self.everything or permission in self.permissions or ADMIN in self.permissions
+
+
+LOCAL_PROFILE = Profile(everything=True)
+"""The person at this machine."""

@@ -1,0 +1,81 @@
+"""What waits for a person, by kind, and what the person may answer."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.envelope import Json
+from penstock.core.ids import CallId, LogId, ProfileId, QuestionId, TaskId
+
+
+class QuestionKind(StrEnum):
+    """What kind of answer is wanted. The values are the wire format."""
+
+    APPROVAL = "approval"
+    ASK_USER = "ask_user"
+    USER_MESSAGE = "user_message"
+    FORK = "fork"
+    TASK = "task"
+
+
+class QuestionStatus(StrEnum):
+    """Whether the question still waits."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One of the answers that a question offers."""
+
+    label: str
+    value: str
+    aliases: tuple[str, ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the option as the log keeps it."""
+        wire: dict[str, Any] = {"label": self.label, "value": self.value}
+        return wire | ({"aliases": list(self.aliases)} if self.aliases else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Something that only a person can decide."""
+
+    question_id: QuestionId
+    kind: QuestionKind
+    text: str
+    path: CallPath
+    """The call that waits."""
+    call_id: CallId | None = None
+    """The model's call that the waiting call is, or stands in."""
+    tool_id: str | None = None
+    input: Json | None = None
+    """What an approval would let run, redacted."""
+    input_schema: Json | None = None
+    """What an edited input must match; not shown."""
+    context: str | None = None
+    options: tuple[Option, ...] = ()
+    schema: Json | None = None
+    """What `value` of an answer must match."""
+    expires_at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRecord:
+    """A question and what became of it: the projection that doors list."""
+
+    question: Question
+    log_id: LogId
+    task_id: TaskId
+    profile_id: ProfileId
+    agent: str
+    asked_at: Moment
+    status: QuestionStatus = QuestionStatus.OPEN
+    answered_at: Moment | None = None
+    answered_by: ProfileId | None = None
+    answer: Json | None = None

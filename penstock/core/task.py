@@ -1,0 +1,65 @@
+"""One piece of work, and a conversation of such pieces: what lists and doors show of them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.core.clock import Moment
+from penstock.core.envelope import Json
+from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands. The values are the wire format."""
+
+    QUEUED = "queued"
+    BLOCKED = "blocked"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can happen to the task any more."""
+        return self in _FINAL
+
+
+_FINAL = {TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """One piece of work: a projection of its log."""
+
+    task_id: TaskId
+    log_id: LogId
+    kind: str
+    """`message` or `call`; the kinds of later doors are theirs to name."""
+    status: TaskStatus
+    profile_id: ProfileId
+    agent: str
+    created_at: Moment
+    first_seq: int
+    """The event that asked for the task."""
+    started_seq: int | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+    ended_seq: int | None = None
+    outcome: Json | None = None
+    """The body of the event that ended the task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """A conversation of one profile with one agent: a projection of its log."""
+
+    session_id: SessionId
+    profile_id: ProfileId
+    agent: str
+    title: str
+    created_at: Moment
+    updated_at: Moment
+    message_count: int = 0
+    status: TaskStatus | None = None
+    """Of the newest task that has not ended, or of the newest; None without tasks."""

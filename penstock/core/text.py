@@ -1,0 +1,66 @@
+"""Cutting text: clips, one-line previews, the size of a text in tokens."""
+
+import math
+import re
+from itertools import islice
+from typing import Any
+
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\S+")
+_LINE = re.compile(r"\S[^\r\n]*")
+CHARACTERS_PER_TOKEN = 4
+MESSAGE_TOKENS = 4
+
+
+def cut(text: str, limit: int) -> str:
+    """Return at most `limit` characters, the last of them `…` when something is missing."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Return the text with every run of white space as one space."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a message of this text has."""
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN) + MESSAGE_TOKENS
+
+
+def preview(output: Any, limit: int) -> str:
+    """Return one line for people about an output: the first rule that fits decides."""
+    match output:
+        case {"results": list(results)}:
+            text = f"Found {_count(len(results), 'result')}"
+        case list():
+            text = _count(len(output), "item")
+        case str():
+            line = _LINE.search(output)
+            text = _begin(output, *line.span(), limit) if line else ""
+        case {"message": str(said)} | {"summary": str(said)} | {"title": str(said)}:
+            text = _begin(said, 0, len(said), limit)
+        case dict():
+            names = ", ".join(_begin(name, 0, len(name), limit) for name in islice(output, limit))
+            text = _count(len(output), "field") + (f": {names}" if names else "")
+        case bool():
+            text = "true" if output else "false"
+        case int() | float() if math.isfinite(output):
+            text = str(output)
+        case _:
+            text = "No output"
+    return cut(text, limit)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _begin(text: str, start: int, end: int, limit: int) -> str:
+    """Return the words from `start` on in one line, not many more than `limit` characters."""
+    words, length = [], 0
+    for word in _WORD.finditer(text, start, end):
+        words.append(text[word.start() : min(word.end(), word.start() + limit + 1)])
+        length += len(words[-1]) + 1
+        if length > limit:
+            break
+    return " ".join(words)

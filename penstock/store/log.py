@@ -1,0 +1,106 @@
+"""The log: append-only, one holder at a time, and anyone from outside."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.core.clock import Moment
+from penstock.core.events import Entry, Record
+from penstock.core.ids import LogId
+
+Listener = Callable[[Sequence[Record]], None]
+"""Called on the event loop with what was committed in this process, in the order of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to append to one log, for a while."""
+
+    log_id: LogId
+    epoch: int
+    """Grows with every holder; an older one is refused."""
+    head: int
+    """The newest event when the lease was taken."""
+    crashed: bool
+    """The holder before this one did not give it back."""
+    recoveries: int
+    """How many holders in a row did not, without a new event between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A log that needs a run."""
+
+    log_id: LogId
+    profile_id: str
+    wake_at: Moment
+    """Not before then."""
+
+
+class Log(Protocol):
+    """Every event of every log, in order, and who may write them.
+
+    Contract: what an awaited method reports is on disk. `seq` numbers a log's events from 1 without
+    gaps. A holder whose epoch is not the current one is refused with LeaseLost, whatever it does.
+    An outside event needs no lease; the holder learns of it with its next `append`, `renew` or
+    `release`. The projections that follow from an event are written with it, or neither is.
+    """
+
+    def listen(self, listener: Listener) -> None:
+        """Tell the listener about everything that this process commits."""
+        ...
+
+    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+        """Append outside events, and mark the log as needing a run; a new `log_id` makes a new log.
+
+        Raises what the entries run into, with nothing written: SessionBusy (too many tasks queued),
+        AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown task or question).
+        """
+        ...
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        ...
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        """Append as the holder; returns these records after the outside events before them.
+
+        The entries are taken over when this is called, so calls that are not awaited one by one
+        keep their order. Raises LeaseLost.
+        """
+        ...
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        """Keep the lease; returns the events after `after` that came from outside. Or LeaseLost."""
+        ...
+
+    async def release(
+        self, lease: Lease, *, head: int, wake_at: Moment | None = None
+    ) -> Sequence[Record]:
+        """Give the lease back; returns nothing when done.
+
+        If events came after `head` the lease stays, and they are returned instead. The log needs no
+        run any more, or not before `wake_at`. Raises LeaseLost.
+        """
+        ...
+
+    async def surrender(self, lease: Lease) -> None:
+        """Give the lease back with work left to do; never raises LeaseLost."""
+        ...
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        ...
+
+    async def head(self, log_id: LogId) -> int:
+        """Return the number of the newest event, 0 for an unknown log."""
+        ...
+
+    async def pending(self, *, limit: int) -> Sequence[Pending]:
+        """Return logs that need a run and whose lease is free or out, soonest first.
+
+        Those whose time has not come are among them, so that the caller knows when to look again.
+        """
+        ...
