@@ -1,0 +1,1 @@
+"""What runs inside a measured environment: standard library alone, so that any peer can host it."""

@@ -1,0 +1,1 @@
+"""penstock's own adapters, one per bench."""

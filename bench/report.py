@@ -1,0 +1,167 @@
+"""The bars, and where penstock and the best peer stand beside them."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Line
+
+FLOORS = {"bare", "raw"}
+"""No engine, so nothing to be ahead of: what the machine itself costs."""
+NOTHING = "-"
+BUSY = 1.25
+"""A calibration ratio above this marks a figure of a slow moment."""
+CALIBRATION_MS = 2.3
+"""Of the machine that the absolute bars were written on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One figure: where it is found, what it must reach, and what it says."""
+
+    bench: str
+    key: str
+    bar: float
+    text: str
+    higher: bool = False
+    """More is better."""
+
+
+BARS = (
+    Bar("loop", "turn_us", 90, "turn without tools, CPU µs"),
+    Bar("loop", "tool_turn_us_10", 100, "tool turn at 10, CPU µs"),
+    Bar("loop", "tool_turn_us_100", 100, "tool turn at 100, CPU µs"),
+    Bar("loop", "tool_turn_us_300", 105, "tool turn at 300, CPU µs"),
+    Bar("loop", "tool_turn_us_1000", 110, "tool turn at 1,000, CPU µs"),
+    Bar("loop", "parallel_tool_us", 45, "extra parallel tool call, CPU µs"),
+    Bar("loop", "runs_per_cpu_s", 3600, "one-tool runs per CPU-second", higher=True),
+    Bar("loop", "instantiate_us", 8, "making an agent, CPU µs"),
+    Bar("sse", "runs_per_s_200", 420, "full chat runs/s, 200 at once, FULL", higher=True),
+    Bar("sse", "normal_runs_per_s_200", 420, "full chat runs/s, 200 at once, NORMAL", higher=True),
+    Bar("sse", "cpu_ms_per_run_200", 2.2, "server CPU ms per run, 200 at once, FULL"),
+    Bar("sse", "first_event_p50_ms_200", 80, "first event p50 ms, 200 at once, FULL"),
+    Bar("idle", "streams", 1000, "idle streams held open", higher=True),
+    Bar("idle", "rss_mib", 110, "server MiB with those streams"),
+    Bar("durable", "call_full_ms", 0.8, "durable call, ms, FULL"),
+    Bar("durable", "call_normal_ms", 0.3, "durable call, ms, NORMAL"),
+    Bar("durable", "call_full_10_ms", 0.15, "durable call, ten at once, each, ms, FULL"),
+    Bar("durable", "call_normal_10_ms", 0.1, "durable call, ten at once, each, ms, NORMAL"),
+    Bar("fold", "cold_10k_ms", 100, "cold fold of 10,000 events, ms"),
+    Bar("cli", "help_ms", 150, "penstock --help, ms"),
+)
+STANDS_BESIDE = {
+    "call_normal_ms": "call_full_ms",
+    "call_normal_10_ms": "call_full_10_ms",
+    "normal_runs_per_s_200": "runs_per_s_200",
+}
+"""Ours of one setting -> the figure of peers, who have but their own."""
+
+
+def read(paths: Iterable[Path]) -> list[Line]:
+    """Read lines from files; of several for one bench and target, the last one counts."""
+    texts = [text for path in paths for text in path.read_text().splitlines() if text.strip()]
+    lines = [json.loads(text) for text in texts]
+    return list({(line["bench"], line["target"]): line for line in lines}.values())
+
+
+def table(lines: list[Line]) -> str:
+    """Draw a row per bar: the bar, ours, the best peer, and how far we are ahead of it."""
+    rows = [_row(bar, lines) for bar in BARS]
+    rows += _model_rows(lines)
+    slow = [_slow(line) for line in lines if line.get("calibration_ratio", 1) > BUSY]
+    quiet = min((line["quiet_ms"] for line in lines if "quiet_ms" in line), default=None)
+    heads = ["figure", "bar", "penstock", "best peer", "ahead by", "bar is"]
+    parts = [_markdown(heads, rows)]
+    if quiet:
+        parts.append(
+            f"Bars hold at a calibration of {CALIBRATION_MS} ms; the best here is {quiet:.2f} ms."
+        )
+    parts += [f"From slow moments, to be repeated: {', '.join(slow)}."] if slow else []
+    return "\n".join(parts)
+
+
+def _row(bar: Bar, lines: list[Line]) -> list[str]:
+    ours = next((_figure(line, bar.key) for line in _of(bar.bench, lines, ours=True)), None)
+    best = _best_peer(bar, lines)
+    sign = "≥" if bar.higher else "≤"
+    met = ours is not None and (ours >= bar.bar if bar.higher else ours <= bar.bar)
+    ratio = _ratio(bar, ours, best)
+    return [
+        bar.text,
+        f"{sign} {bar.bar:,g}",
+        _show(ours),
+        f"{_show(best[0])} ({best[1]})" if best else NOTHING,
+        f"{ratio:.2f}x" if ratio else NOTHING,
+        "met" if met else "not measured" if ours is None else "MISSED",
+    ]
+
+
+def _best_peer(bar: Bar, lines: list[Line]) -> tuple[float, str] | None:
+    key = STANDS_BESIDE.get(bar.key, bar.key)
+    peers = _of(bar.bench, lines, ours=False)
+    found = [(figure, line["target"]) for line in peers if (figure := _figure(line, key))]
+    return (max if bar.higher else min)(found, default=None)
+
+
+def _ratio(bar: Bar, ours: float | None, best: tuple[float, str] | None) -> float | None:
+    if not ours or not best:
+        return None
+    return ours / best[0] if bar.higher else best[0] / ours
+
+
+def _model_rows(lines: list[Line]) -> list[list[str]]:
+    """Ours and the others come in one line there: `stream_cpu_ms`, and the same key with a name."""
+    rows = []
+    for line in _of("model", lines, ours=True):
+        ours = _figure(line, "stream_cpu_ms")
+        others = [(value, key) for key, value in line.items() if _is_other_stream(key, value)]
+        best = min(others, default=None)
+        ratio = best[0] / ours if ours and best else None
+        shown = f"{_show(best[0])} ({best[1]})" if best else NOTHING
+        ahead = f"{ratio:.2f}x" if ratio else NOTHING
+        rows.append(["streamed reply, client CPU ms", NOTHING, _show(ours), shown, ahead, NOTHING])
+    return rows
+
+
+def _is_other_stream(key: str, value: Any) -> bool:
+    named = key.endswith("stream_cpu_ms") or key.startswith("stream_cpu_ms")
+    return named and key != "stream_cpu_ms" and isinstance(value, int | float)
+
+
+def _of(bench: str, lines: list[Line], *, ours: bool) -> list[Line]:
+    return [
+        line
+        for line in lines
+        if line["bench"] == bench
+        and line["target"] not in FLOORS
+        and (line["target"] == "penstock") == ours
+    ]
+
+
+def _figure(line: Line, key: str) -> float | None:
+    found: float | None = line.get(key)
+    return found
+
+
+def _slow(line: Line) -> str:
+    return f"{line['bench']} {line['target']} ({line['calibration_ratio']})"
+
+
+def _show(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    drawn = [heads, ["-" * width for width in widths], *rows]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in drawn
+    ]
+    return "\n".join(lines) + "\n"
