@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,8 @@ MEASURES = {
 def main() -> int:
     """Measure what was asked for; 1 means that a figure could not be had."""
     args = _parser().parse_args()
+    if args.quick:
+        os.environ["BENCH_QUICK"] = "1"
     options = Options(target=args.target, repeat=args.repeat, limit=args.limit)
     match args.name:
         case "all":
@@ -64,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", default="penstock", help="a peer, instead of penstock")
     parser.add_argument("--repeat", type=int, default=3, help="fresh processes, the best counts")
     parser.add_argument("--limit", type=float, default=280, help="seconds per line")
+    parser.add_argument(
+        "--quick", action="store_true", help="show that it runs; the figures mean nothing"
+    )
     return parser
 
 

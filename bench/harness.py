@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.kit import calibrate
+
 ROOT = Path(__file__).resolve().parents[1]
 HOME = Path(os.environ.get("BENCH_HOME") or ROOT / ".bench").resolve()
 SCRATCH = HOME / "scratch"
@@ -157,6 +159,7 @@ def line(bench: str, target: str, figures: Line) -> Line:
         "target": target,
         **{key: _rounded(value) for key, value in figures.items() if value is not None},
         **({"calibration_ratio": round(ratio, 2)} if ratio else {}),
+        **({"quick": True} if calibrate.in_a_hurry() else {}),
         "cpus": os.cpu_count(),
         "load_1m": round(os.getloadavg()[0], 2),
         "date": time.strftime("%Y-%m-%dT%H:%M"),

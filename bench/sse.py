@@ -63,6 +63,8 @@ def _level(running: server.Server, concurrency: int, runs: int, deadline: float)
     if left < 5:
         raise SystemExit("out of time: give a higher --limit")
     before, busy = calibrate.wait(min(10, left / 10)), running.cpu_s()
+    if calibrate.in_a_hurry():
+        runs = concurrency
     got = running.load(concurrency, runs, left)
     got["cpu_ms_per_run"] = (running.cpu_s() - busy) / got["runs"] * 1e3
     got["cal_ms"] = max(before, calibrate.now_ms(5))

@@ -1,0 +1,118 @@
+"""The benches: every one runs, gives the keys it promises, and refuses a run that did less work."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import harness, report
+from bench.harness import Options
+from bench.kit import script
+
+DURABLE = {"call_full_ms", "call_normal_ms", "call_full_10_ms", "call_normal_10_ms"}
+KEYS = [
+    ("durable", "raw", {*DURABLE, "bytes_per_call"}),
+]
+"""Bench, target, and the keys that its line must have."""
+
+
+@pytest.mark.slow("starts the programs that it measures")
+@pytest.mark.parametrize(("name", "target", "keys"), KEYS)
+def test_a_bench_prints_one_flat_line(
+    name: str, target: str, keys: set[str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", name, "--target", target, "--quick", "--repeat", "1"],
+        capture_output=True,
+        text=True,
+        env=harness.environment(BENCH_HOME=str(tmp_path)),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout)
+    assert line.keys() >= keys
+    assert not [key for key, value in line.items() if isinstance(value, dict | list)]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "said"),
+    [
+        ("done", 1, "1 of 2 calls"),
+        ("other", 2, "text 'other'"),
+    ],
+)
+def test_a_run_that_did_less_is_refused(text: str, calls: int, said: str) -> None:
+    run = script.start(1, 2)
+    for _, arguments in run.next(1)[:calls]:
+        run.add(**arguments)
+    run.next(3)
+    with pytest.raises(AssertionError, match=said):
+        run.check(text)
+
+
+def test_a_model_that_is_shown_a_cut_history_is_refused() -> None:
+    run = script.start(2, 1)
+    while asked := run.next(1):
+        run.add(**asked[0][1])
+    with pytest.raises(AssertionError, match="model saw 1 messages after 2 tool turns"):
+        run.check("done")
+
+
+def test_of_several_repeats_the_smallest_figures_are_kept() -> None:
+    figures = iter(
+        [{"a": 2.0, "b": {"us": 1.0, "cal_ms": 9.0}}, {"a": 1.0, "b": {"us": 2.0, "cal_ms": 1.0}}]
+    )
+    kept = harness.repeated(Options(repeat=2), lambda left: next(figures), harness.smallest)
+    assert kept == {"a": 1.0, "b": {"us": 1.0, "cal_ms": 9.0}, "repeats": 2}
+
+
+def test_a_bench_stops_at_its_limit() -> None:
+    kept = harness.repeated(Options(repeat=5, limit=0), lambda left: {"a": 1}, harness.smallest)
+    assert kept == {"a": 1, "repeats": 1}
+
+
+def test_the_table_has_the_bar_the_best_peer_and_the_ratio() -> None:
+    lines = [
+        {"bench": "loop", "target": "penstock", "turn_us": 50.0, "runs_per_cpu_s": 3000},
+        {"bench": "loop", "target": "agno", "turn_us": 150.0, "runs_per_cpu_s": 2000},
+        {"bench": "loop", "target": "dbos", "turn_us": 100.0, "runs_per_cpu_s": 1000},
+    ]
+    rows = [
+        [cell.strip() for cell in row.strip("|").split("|")]
+        for row in report.table(lines).splitlines()
+        if row.startswith("|")
+    ]
+    assert ["turn without tools, CPU µs", "≤ 90", "50.0", "100 (dbos)", "2.00x", "met"] in rows
+    assert rows[8] == [
+        "one-tool runs per CPU-second",
+        "≥ 3,600",
+        "3,000",
+        "2,000 (agno)",
+        "1.50x",
+        "MISSED",
+    ]
+    assert rows[2][0] == "turn without tools, CPU µs"
+    assert ["penstock --help, ms", "≤ 150", "-", "-", "-", "not measured"] in rows
+
+
+def test_the_floor_of_the_machine_is_no_peer() -> None:
+    lines = [
+        {"bench": "durable", "target": "penstock", "call_full_ms": 0.5},
+        {"bench": "durable", "target": "raw", "call_full_ms": 0.1},
+    ]
+    assert "0.10" not in report.table(lines)
+
+
+def test_a_slow_moment_is_named() -> None:
+    lines = [{"bench": "cli", "target": "penstock", "help_ms": 99.0, "calibration_ratio": 1.6}]
+    assert "From slow moments, to be repeated: cli penstock (1.6)." in report.table(lines)
+
+
+def test_of_two_lines_for_one_target_the_last_counts(tmp_path: Path) -> None:
+    kept = tmp_path / "lines.jsonl"
+    kept.write_text(
+        "".join(json.dumps({"bench": "cli", "target": "x", "n": n}) + "\n" for n in (1, 2))
+    )
+    assert report.read([kept]) == [{"bench": "cli", "target": "x", "n": 2}]
