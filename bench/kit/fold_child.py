@@ -5,7 +5,7 @@ The adapter of this bench is a file with
     async begin(directory)               returns a context, on a new database under directory
     async fill(context, events)          writes a conversation so long; returns its name
     async fold(context, name)            reads and folds the whole conversation, no cache
-    async first_event(context, name)     asks in that conversation, in a new one if name is None, and
+    async first_event(context, name)     asks there, in a new conversation if name is None, and
                                          returns the seconds until the first event of the answer
     async end(context)
 A conversation is warm when it was asked in before: what is remembered of it is used then.
