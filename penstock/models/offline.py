@@ -1,0 +1,224 @@
+"""A stand-in that needs no key and no network: a handful of rules that call tools and say so."""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.clock import Clock, SystemClock
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelCard,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolDefinition,
+)
+from penstock.models.offline_arguments import Filled, describe, fill
+from penstock.models.offline_choice import (
+    Mention,
+    asks_for_any,
+    asks_for_list,
+    best_match,
+    harmless_without_input,
+    mentioned,
+)
+from penstock.models.offline_report import report
+from penstock.models.usage import estimate
+
+OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
+NOTICE = "I am the offline model: a handful of rules, not a language model."
+CONFIGURE = "For real answers, name a model in penstock.toml under [models]."
+FINISH = "finish"
+"""The tool with which an agent of a flow hands over its result."""
+MOST_TOOLS = 20
+READ_CHARS = 4000
+"""How much of a message the rules look at."""
+
+_ASKED = "I cannot call `"
+_WORDS = re.compile(r"\s*\S+\s?|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the rules came to."""
+
+    thought: str
+    text: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+class OfflineModel:
+    """Calls the tools that a message names or describes, and reports what they gave.
+
+    The same conversation always gets the same reply. With `seconds_per_word` it speaks as slowly
+    as a model would.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        card: ModelCard = OFFLINE,
+        seconds_per_word: float = 0,
+    ) -> None:
+        self.card = card
+        self._clock = clock or SystemClock()
+        self._pause = seconds_per_word
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply word by word, then its calls."""
+        answer = decide(request)
+        for word in _WORDS.findall(answer.thought):
+            yield ReasoningDelta(word)
+            await self._clock.sleep(self._pause)
+        for word in _WORDS.findall(answer.text):
+            yield TextDelta(word)
+            await self._clock.sleep(self._pause)
+        chars = len(answer.thought) + len(answer.text)
+        for index, (name, arguments) in enumerate(answer.calls):
+            text = json.dumps(arguments, ensure_ascii=False)
+            chars += len(name) + len(text)
+            yield CallDelta(index, name)
+            yield CallDelta(index, "", text)
+        reason = "tool_calls" if answer.calls else "stop"
+        yield Finished(reason, estimate(self.card, request, chars))
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def decide(request: ModelRequest) -> Answer:
+    """Return the reply to a request: the first rule that fits decides."""
+    place, results = _turn(request.messages)
+    finish = next((tool for tool in request.tools if tool.name == FINISH), None)
+    tools = [tool for tool in request.tools if tool.name != FINISH]
+    if request.closing or results:
+        answer = _report(results, request)
+    else:
+        answer = _start(_asked(request.messages, place, tools), tools)
+    if finish is not None and not answer.calls:
+        return _finish(finish, answer)
+    return answer
+
+
+def _turn(messages: Sequence[Message]) -> tuple[int, list[ToolMessage]]:
+    """Return where the last user message stands, and what the tools have answered since."""
+    results: list[ToolMessage] = []
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, UserMessage):
+            return index, results[::-1]
+        if isinstance(message, ToolMessage):
+            results.append(message)
+    return -1, results[::-1]
+
+
+def _asked(messages: Sequence[Message], place: int, tools: Sequence[ToolDefinition]) -> str:
+    """Return the last question; after the earlier one, if it only adds what we asked for."""
+    if place < 0:
+        return ""
+    asked = messages[place].content[:READ_CHARS]
+    if place < len(("question", "answer")) or mentioned(asked, tools) or asks_for_list(asked):
+        return asked
+    earlier, said = messages[place - 2], messages[place - 1]
+    if isinstance(earlier, UserMessage) and said.content.startswith(_ASKED):
+        return f"{earlier.content[:READ_CHARS]}\n{asked}"
+    return asked
+
+
+def _start(asked: str, tools: Sequence[ToolDefinition]) -> Answer:
+    named = mentioned(asked, tools)
+    if named:
+        return _call(named)
+    if asks_for_list(asked):
+        return _introduce(tools)
+    if (match := best_match(asked, tools)) is not None:
+        return _call([match])
+    if asks_for_any(asked):
+        return _introduce(tools)
+    thought = "No tool is named, and no description fits."
+    return Answer(thought, f"{NOTICE} {CONFIGURE}\n\n{_listed(tools)}{_example(tools)}")
+
+
+def _call(mentions: Sequence[Mention]) -> Answer:
+    filled = [(mention.tool, fill(mention.text, mention.tool.parameters)) for mention in mentions]
+    open_ones = [(tool, each) for tool, each in filled if each.missing or each.wrong]
+    names = ", ".join(tool.name for tool, _ in filled)
+    how = "names" if mentions[0].named else "sounds like"
+    if open_ones:
+        questions = "\n\n".join(_question(tool, each) for tool, each in open_ones)
+        return Answer(f"The message {how} {names}, but not all of its input.", questions)
+    calls = tuple((tool.name, each.arguments) for tool, each in filled)
+    return Answer(f"The message {how} {names}. I call what it asks for.", "", calls)
+
+
+def _question(tool: ToolDefinition, filled: Filled) -> str:
+    properties = tool.parameters.get("properties") or {}
+    wanted = [describe(name, properties.get(name)) for name in filled.missing]
+    problems = ([f"I need {', '.join(wanted)}"] if wanted else []) + filled.wrong
+    names = [*filled.missing, *(wrong.split("`")[1] for wrong in filled.wrong)]
+    example = " ".join(f"{name}=…" for name in names)
+    return f"{_ASKED}{tool.name}` yet: {'; '.join(problems)}. Write, for example: {example}"
+
+
+def _introduce(tools: Sequence[ToolDefinition]) -> Answer:
+    text = f"{NOTICE} {_listed(tools)}"
+    tool = harmless_without_input(tools)
+    if tool is None:
+        return Answer("I list the tools.", text + _example(tools))
+    return Answer(
+        f"I list the tools and try {tool.name}, which needs no input.",
+        f"{text}\n\nI try `{tool.name}`, which needs no input.\n\n",
+        ((tool.name, {}),),
+    )
+
+
+def _report(results: Sequence[ToolMessage], request: ModelRequest) -> Answer:
+    told = any(
+        NOTICE in message.content
+        for message in request.messages
+        if isinstance(message, AssistantMessage)
+    )
+    notice = "" if told else f"\n\n({NOTICE})"
+    if not results:
+        return Answer("No tool may be called now.", f"I have no results to report.{notice}")
+    return Answer("I report what came back.", f"{report(results)}{notice}")
+
+
+def _finish(finish: ToolDefinition, answer: Answer) -> Answer:
+    """Hand the text over as the result of this agent's step of a flow."""
+    properties = finish.parameters.get("properties") or {}
+    arguments: dict[str, Any] = {"status": "complete", "summary": answer.text, "files": []}
+    for name, schema in properties.items():
+        if name in arguments or name == "artifacts" or not isinstance(schema, dict):
+            continue
+        if options := schema.get("enum"):
+            arguments[name] = options[0]
+        elif schema.get("type") == "string":
+            arguments[name] = answer.text
+    return Answer(answer.thought, answer.text, ((finish.name, arguments),))
+
+
+def _listed(tools: Sequence[ToolDefinition]) -> str:
+    if not tools:
+        return "No tools are offered here."
+    lines = [f"- `{tool.name}`: {_sentence(tool.description)}" for tool in tools[:MOST_TOOLS]]
+    if len(tools) > MOST_TOOLS:
+        lines.append(f"- … and {len(tools) - MOST_TOOLS} more")
+    return "I can call these tools when you name them:\n\n" + "\n".join(lines)
+
+
+def _sentence(description: str) -> str:
+    return re.split(r"(?<=[.!?])\s|\n", description.strip(), maxsplit=1)[0]
+
+
+def _example(tools: Sequence[ToolDefinition]) -> str:
+    if not tools:
+        return ""
+    names = " ".join(f"{name}=…" for name in tools[0].parameters.get("required") or ())
+    return f"\n\nWrite, for example: {tools[0].name} {names}".rstrip()

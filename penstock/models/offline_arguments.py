@@ -1,0 +1,256 @@
+"""Arguments for a tool, read from a message: JSON, `key=value`, addresses, numbers, quoted text."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.envelope import Json
+
+_QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^']*)'(?!\w)|“([^”]*)”|`([^`]*)`")
+_URL = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w]|\.\d)")
+_YES_NO = re.compile(r"\b(?:true|false|yes|no|on|off)\b", re.IGNORECASE)
+_LEADING = re.compile(
+    r"^(?:(?:please|can you|could you|would you|i want you to|use|call|run|try|then|and|also|the|"
+    r"find|search|look up|look|show|open|tool|with|for|about|to|of|on|in|at|that|me|it|is|are|as)\b"
+    r"|[\s:,;.!?`\"'()-])+",
+    re.IGNORECASE,
+)
+_TRAILING = re.compile(r"(?:[\s,]+(?:and|then|also|please|with|using|tool|the))+$", re.IGNORECASE)
+_PAIR = re.compile(r"(?<![\w.-])([\w-]+)\s?([=:])\s?(?=\S)")
+_AROUND = " \t\r\n:,;.!?`\"'()-"
+MOST_TEXT = 2000
+_TRUE = frozenset(("true", "yes", "on"))
+_PLACES = (
+    (re.compile(r"ur[il]|link|href"), _URL),
+    (re.compile(r"mail|^to |recipient"), _MAIL),
+    (re.compile(r"date"), _DATE),
+)
+_BY_KIND = {"integer": _NUMBER, "number": _NUMBER, "boolean": _YES_NO}
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+@dataclass(slots=True)
+class Filled:
+    """Arguments as far as the message gives them."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """What does not fit, as sentences."""
+
+
+def fill(text: str, parameters: Json) -> Filled:
+    """Return the arguments that the text gives for these parameters."""
+    required = [str(name) for name in parameters.get("required") or ()]
+    declared = {**dict.fromkeys(required), **(parameters.get("properties") or {})}
+    properties = {name: each if isinstance(each, dict) else {} for name, each in declared.items()}
+    filled = Filled()
+    reading = _Reading(text)
+    reading.take_json(properties, filled)
+    reading.take_pairs(properties, filled)
+    open_names = [name for name in required if name not in filled.arguments]
+    last_text = [name for name in open_names if _kind(properties[name]) in {"string", ""}][-1:]
+    for name in [*open_names, *(name for name in properties if name not in required)]:
+        if name in filled.arguments or any(wrong.startswith(f"`{name}`") for wrong in filled.wrong):
+            continue
+        value = reading.find(name, properties[name], needed=name in required)
+        if value is None and [name] == last_text:
+            value = reading.rest() or None
+        if value is not None:
+            filled.arguments[name] = value
+        elif name in required:
+            filled.missing.append(name)
+    order = {name: place for place, name in enumerate(properties)}
+    given = sorted(filled.arguments.items(), key=lambda pair: order.get(pair[0], len(order)))
+    filled.arguments = dict(given)
+    return filled
+
+
+def describe(name: str, schema: Any) -> str:
+    """Return a parameter in words: its name, its type and what it is for."""
+    if not isinstance(schema, dict):
+        return f"`{name}`"
+    options = schema.get("enum")
+    kind = "one of " + ", ".join(map(str, options)) if options else _kind(schema)
+    about = [part for part in (kind, str(schema.get("description", "")).rstrip(".")) if part]
+    return f"`{name}`" + (f" ({': '.join(about)})" if about else "")
+
+
+class _Reading:
+    """A text, of which each part is used once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def take_json(self, properties: Mapping[str, Json], filled: Filled) -> None:
+        """Take the first JSON object that has one of the names, or is all there is."""
+        for start in [hit.start() for hit in re.finditer(r"\{", self._text)][:20]:
+            value, end = _json_at(self._text, start)
+            if end and (value.keys() & properties.keys() or not properties):
+                filled.arguments.update(value)
+                self._cut(start, end)
+                return
+
+    def take_pairs(self, properties: Mapping[str, Json], filled: Filled) -> None:
+        """Take `name=value` and `name: value`; text after a colon goes on to the next name."""
+        names = {name.lower().replace("-", "_"): name for name in properties}
+        pairs = [
+            (hit, names[key])
+            for hit in _PAIR.finditer(self._text)
+            if (key := hit[1].lower().replace("-", "_")) in names
+        ]
+        limit = len(self._text)
+        for hit, name in reversed(pairs):
+            schema = properties[name]
+            given_later = name in filled.arguments
+            whole = hit[2] == ":" and _kind(schema) == "string"
+            text, end = _value_at(self._text[:limit], hit.end(), whole=whole)
+            value = _read(text, schema)
+            if value is not None:
+                filled.arguments.setdefault(name, value)
+            elif not given_later:
+                filled.wrong.append(f"`{name}` must be {_wanted(schema)}, found {text!r}")
+            self._cut(hit.start(), end)
+            limit = hit.start()
+
+    def find(self, name: str, schema: Json, *, needed: bool) -> Any:
+        """Take what looks like a value of this parameter, or return None."""
+        kind = _kind(schema)
+        if options := schema.get("enum"):
+            return self._option(options)
+        if (pattern := _telling(name, kind, schema)) is not None:
+            return self._next(pattern)
+        if not needed or kind == "object":
+            return None
+        if kind == "array":
+            return self._items(schema)
+        return _read_found(self._next(_BY_KIND.get(kind, _QUOTED)), schema)
+
+    def rest(self) -> str:
+        """Return what is left, without the words around it."""
+        text = _LEADING.sub("", self._text[:MOST_TEXT]).rstrip(_AROUND)
+        return _TRAILING.sub("", text).rstrip(_AROUND)
+
+    def _option(self, options: list[Any]) -> Any:
+        for option in options:
+            word = re.search(rf"(?<!\w){re.escape(str(option))}(?!\w)", self._text, re.IGNORECASE)
+            if word:
+                self._cut(*word.span())
+                return option
+        return None
+
+    def _items(self, schema: Json) -> list[Any] | None:
+        start = self._text.find("[")
+        if start >= 0:
+            value, end = _json_at(self._text, start)
+            if end:
+                self._cut(start, end)
+                return list(value)
+        items = schema.get("items")
+        item: Json = items if isinstance(items, dict) else {}
+        pattern = _NUMBER if _kind(item) in {"integer", "number"} else _QUOTED
+        found: list[Any] = []
+        while (text := self._next(pattern)) is not None:
+            found.append(_read(text, item))
+        return found or None
+
+    def _next(self, pattern: re.Pattern[str]) -> str | None:
+        hit = pattern.search(self._text)
+        if hit is None:
+            return None
+        self._cut(*hit.span())
+        return next((group for group in hit.groups() if group is not None), hit[0])
+
+    def _cut(self, start: int, end: int) -> None:
+        self._text = f"{self._text[:start]} {self._text[end:]}"
+
+
+def _telling(name: str, kind: str, schema: Json) -> re.Pattern[str] | None:
+    """Return how a value looks whose place is known by the parameter's name or format."""
+    place = f"{name} {schema.get('format', '')}".lower()
+    if kind not in {"string", ""}:
+        return None
+    for words, pattern in _PLACES:
+        if words.search(place):
+            return pattern
+    return None
+
+
+def _read_found(text: str | None, schema: Json) -> Any:
+    return None if text is None else _read(text, schema)
+
+
+def _value_at(text: str, start: int, *, whole: bool) -> tuple[str, int]:
+    """Return the value that starts here, and where it ends: quoted, JSON, a line or a word."""
+    if (quoted := _QUOTED.match(text, start)) is not None:
+        return next(group for group in quoted.groups() if group is not None), quoted.end()
+    if text[start : start + 1] in {"[", "{"} and (end := _json_at(text, start)[1]):
+        return text[start:end], end
+    found = re.compile(r"[^\n]*" if whole else r"\S*").match(text, start)
+    word = found[0] if found else ""
+    return word.rstrip(" ,;") or word, start + len(word)
+
+
+def _read(text: str, schema: Json) -> Any:
+    """Return the text as a value of this type, or None."""
+    kind = _kind(schema)
+    if (options := schema.get("enum")) is not None:
+        return next((each for each in options if str(each).lower() == text.lower()), None)
+    if kind in {"string", ""}:
+        return text
+    if kind == "boolean":
+        return text.lower() in _TRUE if _YES_NO.fullmatch(text) else None
+    value, end = _json_at(text, 0)
+    numeric = kind in {"integer", "number"}
+    if end != len(text) or (numeric and isinstance(value, bool)):
+        return None
+    return value if isinstance(value, _KINDS.get(kind, object)) else None
+
+
+def _json_at(text: str, start: int) -> tuple[Any, int]:
+    """Return the JSON value that starts here and where it ends; 0 if there is none."""
+    try:
+        return _STRICT.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, 0
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _wanted(schema: Json) -> str:
+    if options := schema.get("enum"):
+        return "one of " + ", ".join(map(str, options))
+    kind = _kind(schema)
+    return {"integer": "an integer", "array": "a JSON array", "object": "a JSON object"}.get(
+        kind, f"a {kind}"
+    )
+
+
+def _kind(schema: Any) -> str:
+    """Return the first type of a schema that is not null; empty when any will do."""
+    if not isinstance(schema, Mapping):
+        return ""
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        return next((str(kind) for kind in kinds if kind != "null"), "")
+    if isinstance(kinds, str):
+        return kinds
+    branches = schema.get("anyOf") or schema.get("oneOf") or ()
+    return next((kind for branch in branches if (kind := _kind(branch)) not in {"", "null"}), "")
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)

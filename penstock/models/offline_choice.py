@@ -1,0 +1,127 @@
+"""Which tools a message means: those it names, or the one whose description fits best."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.models.model import ToolDefinition
+
+NAME_WEIGHT = 2.0
+ENOUGH = 2.0
+"""What a tool must score to be called unasked: a word of its name, or two of its description."""
+SHORTEST_STEM = 3
+
+_SMALL_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a about all an and any are as at be can could do does for from get give has have hello
+        hey hi how i if in into is it its list make me more my new no not now of on one or our
+        out please return returned returns run set show so some tell text thank thanks that the
+        their them then there these this those to try tool up use used was we what when where
+        which who will with would yes you your""",
+    )
+)
+_SAME = {"find": "search", "look": "search", "seek": "search", "open": "browse", "visit": "browse"}
+_SAME |= {"plus": "add", "sum": "add", "times": "multiply", "minus": "subtract"}
+_WHICH = re.compile(
+    r"\bwhat (?:can|could|do|else can) (?:you|i)\b|\b(?:what|which) tools\b|\byour tools\b|"
+    r"\blist (?:\w+ ){0,3}tools?\b|\bcapabilit|\bhow (?:do|does) (?:you|this|it) work|"
+    r"\bwhat (?:is this|are you)\b|(?:^|can you )help(?: me)?\s*[?.!]*$",
+    re.IGNORECASE,
+)
+_ANY = re.compile(
+    r"\b(?:try|use|call|run|show)(?: me)? (?:\w+ ){0,4}tools?\b|\bdemo\b", re.IGNORECASE
+)
+_SIDE_EFFECTS = re.compile(
+    r"^(?:apply|clear|close|delete|deploy|disable|drop|kill|post|publish|purge|push|remove|reset|"
+    r"restart|send|shut|stop|terminate|wipe|write)"
+)
+_WORD = re.compile(r"[a-z0-9]+")
+_URL_WORDS = frozenset(("url", "web", "page", "http"))
+_MAIL_WORDS = frozenset(("email", "mail"))
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A tool, and the part of the message that speaks of it."""
+
+    tool: ToolDefinition
+    text: str
+    named: bool = True
+
+
+def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[Mention]:
+    """Return the tools that the message names, in its order, each with its part of the message."""
+    found: list[tuple[int, int, ToolDefinition]] = []
+    for tool in tools:
+        name = re.sub(r"(?:\\?[_\-. ])+", r"[_\\-. ]", re.escape(tool.name))
+        word = rf"(?<![\w.-]){name}(?![\w-])"
+        hits = re.finditer(word, text, re.IGNORECASE)
+        found.extend((hit.start(), -hit.end(), tool) for hit in hits)
+    found.sort(key=lambda hit: hit[:2])
+    apart: list[tuple[int, int, ToolDefinition]] = []
+    for start, end, tool in found:
+        if not apart or start >= apart[-1][1]:
+            apart.append((start, -end, tool))
+    ends = [start for start, _, _ in apart[1:]] + [len(text)]
+    before = text[: apart[0][0]] if apart else ""
+    return [
+        Mention(tool, (before if index == 0 else "") + text[end : ends[index]])
+        for index, (_, end, tool) in enumerate(apart)
+    ]
+
+
+def best_match(text: str, tools: Sequence[ToolDefinition]) -> Mention | None:
+    """Return the tool whose name and description share most with the message, if one stands out."""
+    asked = _words(text)
+    if "://" in text:
+        asked |= _URL_WORDS
+    if "@" in text:
+        asked |= _MAIL_WORDS
+    names = [_words(tool.name) for tool in tools]
+    descriptions = [_words(tool.description) for tool in tools]
+    often = Counter(word for words in [*names, *descriptions] for word in words)
+    scores = [
+        sum(NAME_WEIGHT / max(1, sum(word in name for name in names)) for word in asked & words)
+        + sum(1 / often[word] for word in asked & (descriptions[index] - words))
+        for index, words in enumerate(names)
+    ]
+    best = max(scores, default=0.0)
+    if best < ENOUGH or scores.count(best) > 1:
+        return None
+    return Mention(tools[scores.index(best)], text, named=False)
+
+
+def asks_for_list(text: str) -> bool:
+    """Whether the message asks what can be done here."""
+    return bool(_WHICH.search(text))
+
+
+def asks_for_any(text: str) -> bool:
+    """Whether the message asks for a tool to be tried, whichever."""
+    return bool(_ANY.search(text))
+
+
+def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
+    """Return a tool that can be tried just so: no input needed, nothing sent or deleted by it."""
+    easy = [
+        tool
+        for tool in tools
+        if not tool.parameters.get("required") and not _SIDE_EFFECTS.match(tool.name.lower())
+    ]
+    easy.sort(key=lambda tool: len(tool.parameters.get("properties") or ()))
+    return easy[0] if easy else None
+
+
+def stem(word: str) -> str:
+    """Return the word without its commonest endings."""
+    for ending in ("ing", "ies", "es", "ed", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
+            return word[: -len(ending)]
+    return word
+
+
+def _words(text: str) -> set[str]:
+    words = [_SAME.get(word, word) for word in _WORD.findall(text.lower())]
+    return {stem(word) for word in words if word not in _SMALL_WORDS}

@@ -1,0 +1,75 @@
+"""What tools answered, in words for people."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.messages import ToolMessage
+from penstock.core.text import cut, one_line
+
+MOST_CHARS = 3000
+MOST_LINES = 10
+CELL_CHARS = 300
+
+
+def report(results: Sequence[ToolMessage]) -> str:
+    """Say what each call gave, in order."""
+    return "\n\n".join(_success(result) if result.ok else _failure(result) for result in results)
+
+
+def _success(result: ToolMessage) -> str:
+    shown = _shown(_parsed(result.content))
+    gap = "\n" if "\n" in shown or shown.startswith("- ") else " "
+    return f"`{result.name}` returned:{gap}{cut(shown, MOST_CHARS)}"
+
+
+def _failure(result: ToolMessage) -> str:
+    match _parsed(result.content):
+        case {"error": str(message), **rest}:
+            code = f" ({rest['code']})" if rest.get("code") else ""
+            advice = f" {rest['suggestion']}" if rest.get("suggestion") else ""
+            said = f"{message.rstrip('.')}{code}.{advice}"
+        case other:
+            said = _shown(other)
+    return f"`{result.name}` failed: {cut(said, MOST_CHARS)}"
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case {"results": list(items)} if len(value) == 1:
+            return _shown(items)
+        case dict() if value:
+            return _lines([f"- {key}: {_cell(each)}" for key, each in value.items()])
+        case list() if value:
+            return _lines([f"- {_item(each)}" for each in value])
+        case dict() | list() | None:
+            return "nothing."
+        case _:
+            return f"{json.dumps(value)}."
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, dict) and value:
+        return "; ".join([f"{key}: {_cell(each)}" for key, each in value.items()])
+    return _cell(value)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return cut(one_line(value[: CELL_CHARS * 4]), CELL_CHARS)
+    return cut(json.dumps(value, ensure_ascii=False), CELL_CHARS)
+
+
+def _lines(lines: list[str]) -> str:
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"- … and {len(lines) - MOST_LINES} more"]
+    return "\n".join(lines)

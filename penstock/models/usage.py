@@ -1,0 +1,41 @@
+"""What a reply spent: counted by the provider or estimated, with its price if one is known."""
+
+import json
+import math
+from collections.abc import Sequence
+
+from penstock.core.messages import AssistantMessage, Message, Usage
+from penstock.core.text import CHARACTERS_PER_TOKEN
+from penstock.models.model import ModelCard, ModelRequest
+
+PRICED_TOKENS = 1_000_000
+
+
+def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:
+    """Return the usage of one reply, with its price if the model has one."""
+    cost = None
+    if card.input_price is not None and card.output_price is not None:
+        price = input_tokens * card.input_price + output_tokens * card.output_price
+        cost = price / PRICED_TOKENS
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+
+
+def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:
+    """Return about what a reply spent, when the provider does not say."""
+    chars = len(request.system) + _chars(request.messages)
+    for tool in request.tools:
+        chars += len(tool.name) + len(tool.description) + len(json.dumps(dict(tool.parameters)))
+    return spent(card, _tokens(chars), _tokens(output_chars))
+
+
+def _chars(messages: Sequence[Message]) -> int:
+    total = 0
+    for message in messages:
+        total += len(message.content)
+        if isinstance(message, AssistantMessage):
+            total += sum(len(str(call.arguments)) for call in message.calls)
+    return total
+
+
+def _tokens(chars: int) -> int:
+    return math.ceil(chars / CHARACTERS_PER_TOKEN)

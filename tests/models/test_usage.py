@@ -1,0 +1,25 @@
+"""Tokens and their price."""
+
+from penstock.core.call import ToolCall
+from penstock.core.ids import CallId
+from penstock.core.messages import AssistantMessage, Usage, UserMessage
+from penstock.models.model import ModelCard, ModelRequest, ToolDefinition
+from penstock.models.usage import estimate, spent
+
+FREE = ModelCard(model_id="m", name="m", provider="p")
+PRICED = ModelCard(model_id="m", name="m", provider="p", input_price=3, output_price=15)
+
+
+def test_a_price_is_per_million_tokens() -> None:
+    assert spent(PRICED, 1000, 100).cost_usd == 0.0045
+    assert spent(FREE, 1000, 100).cost_usd is None
+
+
+def test_what_nobody_counted_is_a_token_for_four_characters() -> None:
+    call = ToolCall(CallId("c"), "add", {"a": 1})
+    request = ModelRequest(
+        system="brief",
+        messages=[UserMessage("hello"), AssistantMessage("", (call,))],
+        tools=[ToolDefinition(name="add", description="Add", parameters={})],
+    )
+    assert estimate(FREE, request, 9) == Usage(input_tokens=7, output_tokens=3)
