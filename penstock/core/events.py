@@ -41,6 +41,8 @@ class MessageReceived:
     enable_tools: bool = True
     supersedes: TaskId | None = None
     """The task whose message is answered anew; it and all after it leave the history."""
+    permissions: tuple[str, ...] | None = None
+    """What the one who wrote it may do; None is everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,144 @@
+"""Ends repetition: the same call again and again, cycles, and rounds that bring nothing new."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.agents.settings import ChatSettings
+from penstock.core.call import Effect, ToolCall
+from penstock.core.canonical import canonical
+from penstock.core.events import CallSettled
+
+SUGGESTION = "Use the results you have, change the arguments, or answer now."
+MOST_BLOCKED = 2
+"""Blocked calls of one task after which it must answer."""
+_LONGEST_CYCLE = 6
+_REPETITIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a call is not run."""
+
+    detector: str
+    """`identical`, `cycle` or `no_progress`."""
+    message: str
+
+
+class LoopGuard:
+    """Sees every call that a model asks for in one task, in order, before the door.
+
+    A verdict depends only on what stands in the log before the call, so a call that is entered again
+    gets the same one.
+    """
+
+    __slots__ = (
+        "_admitted",
+        "_blocked_round",
+        "_counts",
+        "_known",
+        "_settings",
+        "_stale",
+        "_window",
+        "_writes",
+        "blocked",
+    )
+
+    def __init__(self, settings: ChatSettings) -> None:
+        self._settings = settings
+        self._window: deque[str] = deque()
+        self._counts: dict[str, int] = {}
+        self._admitted: deque[str] = deque(maxlen=_LONGEST_CYCLE * _REPETITIONS)
+        self._known: set[str] = set()
+        """Results that the task has seen: tool and text."""
+        self._writes: set[str] = set()
+        """Keys of write calls that the task has seen."""
+        self._stale = 0
+        """Rounds in a row that brought nothing new."""
+        self._blocked_round = False
+        self.blocked = 0
+        """Calls of this task that were not run."""
+
+    def begin_round(self) -> None:
+        """Begin with the calls of a new reply."""
+        limit = self._settings.loop_no_progress
+        self._blocked_round = bool(limit) and self._stale >= limit
+        if self._blocked_round:
+            self._stale = 0
+
+    def judge(self, call: ToolCall) -> Verdict | None:
+        """Return why the call is not run, or None and count it."""
+        key = call_key(call)
+        verdict = self._no_progress(call) or self._identical(call, key) or self._cycle(call, key)
+        if verdict is not None:
+            self.blocked += 1
+            return verdict
+        self._admit(key)
+        return None
+
+    def end_round(
+        self, calls: Sequence[ToolCall], settled: Sequence[CallSettled], effects: Sequence[Effect]
+    ) -> None:
+        """Take in what became of the calls of a reply."""
+        if not self._settings.loop_no_progress:
+            return
+        fresh = seen = False
+        for call, outcome, effect in zip(calls, settled, effects, strict=True):
+            if outcome.detector is not None:
+                continue
+            seen = True
+            result = f"{call.name}\n{outcome.context}"
+            if result not in self._known:
+                self._known.add(result)
+                fresh = True
+            if effect is Effect.WRITE and (key := call_key(call)) not in self._writes:
+                self._writes.add(key)
+                fresh = True
+        if seen:
+            self._stale = 0 if fresh else self._stale + 1
+
+    def _admit(self, key: str) -> None:
+        window, counts = self._window, self._counts
+        window.append(key)
+        counts[key] = counts.get(key, 0) + 1
+        if len(window) > self._settings.loop_window:
+            old = window.popleft()
+            left = counts[old] - 1
+            if left:
+                counts[old] = left
+            else:
+                del counts[old]
+        self._admitted.append(key)
+
+    def _no_progress(self, call: ToolCall) -> Verdict | None:
+        if not self._blocked_round:
+            return None
+        rounds = self._settings.loop_no_progress
+        message = f"the last {rounds} rounds of calls brought nothing new; {call.name} was not run"
+        return Verdict("no_progress", f"{message}.")
+
+    def _identical(self, call: ToolCall, key: str) -> Verdict | None:
+        most = self._settings.loop_max_repeats
+        if not most or self._counts.get(key, 0) < most:
+            return None
+        message = f"{call.name} was called with these arguments {most} times already"
+        return Verdict("identical", f"{message}; it was not run again.")
+
+    def _cycle(self, call: ToolCall, key: str) -> Verdict | None:
+        if not self._settings.loop_cycles or key not in self._admitted:
+            return None
+        keys = [*self._admitted, key]
+        for period in range(2, _LONGEST_CYCLE + 1):
+            block = keys[-period:]
+            if len(keys) < period * _REPETITIONS or len(set(block)) == 1:
+                continue
+            if keys[-period * _REPETITIONS :] == block * _REPETITIONS:
+                message = f"the same {period} calls would have run {_REPETITIONS} times in a row"
+                return Verdict("cycle", f"{message}; {call.name} was not run again.")
+        return None
+
+
+def call_key(call: ToolCall) -> str:
+    """Return what equal calls share: the tool, and the arguments in their one spelling."""
+    text = call.arguments_text
+    return f"{call.name}\n{canonical(call.arguments) if text is None else text}"

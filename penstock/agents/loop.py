@@ -1,0 +1,74 @@
+"""Turns until an answer, at most as many as given; then one closing call, so there is always one."""
+
+from dataclasses import dataclass
+
+from penstock.agents.guard import MOST_BLOCKED
+from penstock.agents.turn import Turns
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import BudgetExceeded
+from penstock.core.events import ReplyReceived
+from penstock.engine.state import TaskState
+
+BUDGET_NOTICE = "I stopped because the budget of this task is used up."
+EMPTY_NOTICE = "I could not produce an answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The words a task ends with, and why it ended there."""
+
+    text: str
+    finish: str
+    reply: ReplyReceived | None
+    """None when no model had a say: a fixed notice."""
+
+
+async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer | ErrorDetail:
+    """Go on with a task until it has an answer, or an error that ends it.
+
+    Raises Suspend when it waits for a person, ModelError when the model does not answer. It may be entered
+    anywhere: what was done before is in the state of the task.
+    """
+    closing: str | None = None
+    while closing is None:
+        reply = task.reply
+        if reply is None:
+            if (ending := _ending(task, turns)) is not None:
+                if isinstance(ending, ErrorDetail):
+                    return ending
+                closing = ending
+                break
+            if task.iteration >= max_iterations:
+                closing = "max_iterations"
+                break
+            reply = await turns.think()
+            if reply is None:
+                closing = "budget_exceeded"
+                break
+        if reply.calls:
+            await turns.act(task.rounds[-1])
+        elif reply.text or reply.closing:
+            return Answer(reply.text or EMPTY_NOTICE, reply.finish, reply)
+        else:
+            closing = "stop"
+    return await _close(turns, closing)
+
+
+def _ending(task: TaskState, turns: Turns) -> str | ErrorDetail | None:
+    """Return why no further turn follows the calls that were settled last, if none does."""
+    if not task.rounds:
+        return None
+    if turns.blocked >= MOST_BLOCKED:
+        return "loop_detected"
+    errors = [each.envelope.error for each in task.rounds[-1].settled.values()]
+    final = [error for error in errors if error is not None and not error.continuable]
+    if any(error.code == BudgetExceeded.code for error in final):
+        return "budget_exceeded"
+    return final[0] if final else None
+
+
+async def _close(turns: Turns, reason: str) -> Answer:
+    reply = await turns.think(closing=reason)
+    if reply is None:
+        return Answer(BUDGET_NOTICE, reason, None)
+    return Answer(reply.text or EMPTY_NOTICE, reason, reply)

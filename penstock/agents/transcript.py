@@ -1,0 +1,141 @@
+"""What a model gets to read of a session: the newest part that fits, never half a call."""
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from penstock.core.errors import ContextTooLarge
+from penstock.core.messages import AssistantMessage, Message, ToolMessage
+from penstock.core.text import cut, estimate_tokens
+from penstock.engine.state import SessionState, TaskState
+
+UNKNOWN_WINDOW = 32_000
+"""Tokens, for a model that does not say how much it can read."""
+_MARGIN = 0.05
+_AFTER_TRIMMING = 0.8
+
+
+class Window(Sequence[Message]):
+    """The end of a list, without a copy of it."""
+
+    __slots__ = ("_messages", "_start")
+
+    def __init__(self, messages: list[Message], start: int) -> None:
+        self._messages = messages
+        self._start = start
+
+    def __len__(self) -> int:
+        """Return how many messages are in the window."""
+        return len(self._messages) - self._start
+
+    def __iter__(self) -> Iterator[Message]:
+        """Yield the messages, oldest first."""
+        messages = self._messages
+        for index in range(self._start, len(messages)):
+            yield messages[index]
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        """Return a message, or a list of some."""
+        if isinstance(index, slice):
+            return self._messages[self._start :][index]
+        return self._messages[index + self._start if index >= 0 else index]
+
+
+class Transcript:
+    """A session as messages for one model, trimmed to what it can read.
+
+    Whole earlier tasks are dropped first, oldest first; then results of the current task. What is dropped
+    depends on the log alone.
+    """
+
+    __slots__ = (
+        "_dropped",
+        "_estimated",
+        "_limit",
+        "_measured",
+        "_start",
+        "_state",
+        "_system",
+        "_task",
+    )
+
+    def __init__(self, state: SessionState, task: TaskState, *, system: str, limit: int) -> None:
+        self._state = state
+        self._task = task
+        self._limit = limit
+        self._system = estimate_tokens(system)
+        self._start = 0
+        self._dropped = 0
+        self._measured = 0
+        """How far the provider's last count was from the estimate."""
+        self._estimated = 0
+
+    @property
+    def tokens(self) -> int:
+        """Return about how many tokens the next request has."""
+        return self._state.tokens - self._dropped + self._system + self._measured
+
+    def measure(self, input_tokens: int) -> None:
+        """Take in how many tokens the provider counted for the last request."""
+        if input_tokens:
+            self._measured += input_tokens - self._estimated
+
+    def messages(self) -> Sequence[Message]:
+        """Return what the model reads now.
+
+        Raises ContextTooLarge when even the current task alone does not fit.
+        """
+        if self.tokens > self._limit:
+            self._drop_tasks()
+        self._estimated = self.tokens
+        if self.tokens > self._limit:
+            return self._without_results()
+        if not self._start:
+            return self._state.messages
+        return Window(self._state.messages, self._start)
+
+    def _drop_tasks(self) -> None:
+        for stretch in self._state.stretches:
+            if self.tokens <= self._limit * _AFTER_TRIMMING:
+                break
+            if stretch.index > self._start or stretch.tokens > self._dropped:
+                self._start, self._dropped = stretch.index, stretch.tokens
+
+    def _without_results(self) -> list[Message]:
+        kept = list(self._state.messages[self._start :])
+        newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
+        tokens = self.tokens
+        for index, message in enumerate(kept[:newest]):
+            if tokens <= self._limit:
+                break
+            if isinstance(message, ToolMessage):
+                kept[index] = short = self._removed(message)
+                tokens -= estimate_tokens(message.content) - estimate_tokens(short.content)
+        if tokens > self._limit:
+            raise ContextTooLarge(
+                f"the conversation has about {tokens} tokens; the model reads {self._limit}. "
+                "Begin a new conversation, or shorten the message."
+            )
+        return kept
+
+    def _removed(self, message: ToolMessage) -> ToolMessage:
+        settled = next(
+            (r.settled[message.call_id] for r in self._task.rounds if message.call_id in r.settled),
+            None,
+        )
+        preview = cut((settled.preview if settled else None) or message.content, 200)
+        artifact = f"; artifact {settled.artifact_id}" if settled and settled.artifact_id else ""
+        text = f"[result removed: {preview}{artifact}]"
+        return ToolMessage(message.call_id, message.name, text, message.ok)
+
+
+def room(window: int | None, asked: int | None, max_tokens: int) -> int:
+    """Return how many tokens a request may have: what the agent says, or what the model can read."""
+    if asked is not None:
+        return asked
+    if window is None:
+        return UNKNOWN_WINDOW
+    return max(int(window * (1 - _MARGIN)) - max_tokens, 1)

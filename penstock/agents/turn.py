@@ -1,0 +1,361 @@
+"""One model answer and its calls."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+from penstock.agents.guard import SUGGESTION, LoopGuard
+from penstock.agents.settings import ChatSettings
+from penstock.agents.transcript import Transcript
+from penstock.core.call import Call, Effect, ToolCall
+from penstock.core.clock import Clock
+from penstock.core.errors import (
+    InvalidInput,
+    LoopDetected,
+    ModelError,
+    ModelUnavailable,
+    Suspend,
+)
+from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.ids import CallId, MessageId, NewId
+from penstock.core.limits import Limits
+from penstock.core.messages import Usage
+from penstock.core.text import cut
+from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.ledger import Ledger
+from penstock.engine.state import Round
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    Model,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolDefinition,
+)
+from penstock.models.retry import wait_seconds
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+
+CLOSING_NOTE = "\n\nNo tools are left. Answer the person now, in words, from what you have; say what is missing."
+
+
+class Around:
+    """What a turn needs of the world."""
+
+    __slots__ = ("bus", "clock", "limits", "new_id")
+
+    def __init__(self, bus: Bus, clock: Clock, limits: Limits, new_id: NewId) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.limits = limits
+        self.new_id = new_id
+
+
+class Voice:
+    """The model of a task, and what it is told each time."""
+
+    __slots__ = ("definitions", "model", "settings", "system")
+
+    def __init__(
+        self,
+        model: Model,
+        system: str,
+        definitions: tuple[ToolDefinition, ...],
+        settings: ChatSettings,
+    ) -> None:
+        self.model = model
+        self.system = system
+        self.definitions = definitions
+        self.settings = settings
+
+    def request(self, transcript: Transcript, *, closing: bool) -> ModelRequest:
+        """Return what the model gets to see now."""
+        return ModelRequest(
+            system=self.system + CLOSING_NOTE if closing else self.system,
+            messages=transcript.messages(),
+            tools=self.definitions,
+            closing=closing,
+            temperature=self.settings.llm_temperature,
+            max_tokens=self.settings.llm_max_tokens,
+        )
+
+
+class Hands:
+    """What carries out the calls of a task."""
+
+    __slots__ = ("caller", "guard", "invoker", "ledger")
+
+    def __init__(self, invoker: Invoker, caller: Caller, ledger: Ledger, guard: LoopGuard) -> None:
+        self.invoker = invoker
+        self.caller = caller
+        self.ledger = ledger
+        self.guard = guard
+
+
+class Turns:
+    """The turns of one task, one after the other."""
+
+    __slots__ = ("_around", "_hands", "_restart", "_task", "_transcript", "_voice")
+
+    def __init__(
+        self, voice: Voice, hands: Hands, transcript: Transcript, around: Around, *, restart: bool
+    ) -> None:
+        self._voice = voice
+        self._hands = hands
+        self._task = hands.ledger.task
+        self._transcript = transcript
+        self._around = around
+        self._restart = restart
+        """A crash may have cut a reply that somebody has seen a part of."""
+        self._replay()
+
+    async def think(self, *, closing: str | None = None) -> ReplyReceived | None:
+        """Ask the model once; None when the budget does not allow it.
+
+        `closing` is the reason of a call without tools. Raises ModelError when the tries are used up.
+        """
+        voice, ledger = self._voice, self._hands.ledger
+        tokens = self._transcript.tokens + voice.settings.llm_max_tokens
+        if not ledger.budget.reserve_model(tokens):
+            return None
+        try:
+            request = voice.request(self._transcript, closing=closing is not None)
+            reply = await self._ask(request, closing)
+        finally:
+            ledger.budget.settle_model(tokens)
+        self._transcript.measure(reply.usage.input_tokens)
+        ledger.add(reply)
+        return reply
+
+    async def act(self, round_: Round) -> None:
+        """Run the calls of a reply together, until each is settled.
+
+        Raises Suspend when some wait for a person; the others are settled then.
+        """
+        hands = self._hands
+        calls = self._admitted(round_)
+        if calls:
+            await self._run(calls)
+        reply = round_.reply
+        outcomes = [round_.settled[call.call_id] for call in reply.calls]
+        effects = [self._effect(call) for call in reply.calls]
+        hands.guard.end_round(reply.calls, outcomes, effects)
+
+    @property
+    def blocked(self) -> int:
+        """Calls of this task that the guard stopped."""
+        return self._hands.guard.blocked
+
+    def _replay(self) -> None:
+        """Show the guard what it saw before the activation began."""
+        guard = self._hands.guard
+        for round_ in self._task.rounds:
+            if round_.is_settled:
+                guard.begin_round()
+                for call in round_.reply.calls:
+                    guard.judge(call)
+                outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
+                guard.end_round(
+                    round_.reply.calls, outcomes, [self._effect(c) for c in round_.reply.calls]
+                )
+
+    async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
+        """Ask until the reply is whole: a failure that may pass is tried again."""
+        around, ledger = self._around, self._hands.ledger
+        iteration = self._task.iteration + (closing is None)
+        attempt = 1
+        while True:
+            if self._restart:
+                self._restart = False
+                ledger.add(ReplyRestarted(iteration=iteration, closing=closing is not None))
+            base = await ledger.held.commit()
+            task = self._task
+            live = LiveReply(
+                ledger.held.state.log_id, task.task_id, base, iteration, closing is not None
+            )
+            around.bus.begin(live)
+            try:
+                return await _Hearing(around, live).listen(self._voice.model, request, closing)
+            except ModelError as error:
+                wait = wait_seconds(attempt, error, around.limits)
+                if wait is None:
+                    raise
+                self._restart = bool(live.units)
+            finally:
+                around.bus.end(live)
+            await around.clock.sleep(wait)
+            attempt += 1
+
+    def _admitted(self, round_: Round) -> list[Call]:
+        """Return the calls that are to be run now; the others are settled, or are settled here."""
+        hands, reply = self._hands, round_.reply
+        seen = hands.ledger.occurrences(f"{self._task.task_id}/{reply.iteration}")
+        hands.guard.begin_round()
+        admitted = []
+        for asked in reply.calls:
+            text = asked.arguments_text
+            path = seen.path(asked.name, asked.arguments if text is None else text)
+            verdict = hands.guard.judge(asked)
+            if asked.call_id in round_.settled:
+                continue
+            call = Call(path, asked.name, asked.arguments, 0, asked.call_id)
+            if verdict is not None:
+                error = LoopDetected(verdict.message, suggestion=SUGGESTION)
+                hands.invoker.refuse(call, hands.ledger, error, verdict.detector)
+            elif text is not None:
+                hands.invoker.refuse(call, hands.ledger, _malformed(asked), "")
+            else:
+                admitted.append(call)
+        return admitted
+
+    async def _run(self, calls: list[Call]) -> None:
+        hands = self._hands
+        if len(calls) == 1:
+            await hands.invoker.call(calls[0], hands.caller, hands.ledger)
+            return
+        waiting: list[Suspend] = []
+        for batch in self._batches(calls):
+            ended = await asyncio.gather(*self._tasks(batch), return_exceptions=True)
+            for each in ended:
+                if isinstance(each, Suspend):
+                    waiting.append(each)
+                elif isinstance(each, BaseException):
+                    raise each
+        if waiting:
+            raise Suspend(*[question for each in waiting for question in each.questions])
+
+    def _tasks(self, calls: list[Call]) -> list["asyncio.Task[Any]"]:
+        hands, most = self._hands, self._voice.settings.max_parallel_tools
+        if len(calls) <= most and not any(self._key(call) for call in calls):
+            start = asyncio.create_task
+            return [start(hands.invoker.call(c, hands.caller, hands.ledger)) for c in calls]
+        slots = asyncio.Semaphore(most)
+        locks: dict[str, asyncio.Lock] = {}
+
+        async def one(call: Call) -> None:
+            lock = locks.setdefault(self._key(call) or call.path, asyncio.Lock())
+            async with lock, slots:
+                await hands.invoker.call(call, hands.caller, hands.ledger)
+
+        return [asyncio.create_task(one(call)) for call in calls]
+
+    def _batches(self, calls: list[Call]) -> list[list[Call]]:
+        """Part the calls where one wants to run alone."""
+        batches: list[list[Call]] = [[]]
+        for call in calls:
+            tool = self._hands.invoker.registry.find(call.tool_id)
+            if tool is not None and tool.spec.exclusive is True:
+                batches += [[call], []]
+            else:
+                batches[-1].append(call)
+        return [batch for batch in batches if batch]
+
+    def _key(self, call: Call) -> str | None:
+        tool = self._hands.invoker.registry.find(call.tool_id)
+        exclusive = tool.spec.exclusive if tool is not None else False
+        if isinstance(exclusive, bool):
+            return None
+        return exclusive if isinstance(exclusive, str) else exclusive(call.input)
+
+    def _effect(self, call: ToolCall) -> Effect:
+        tool = self._hands.invoker.registry.find(call.name)
+        return Effect.NONE if tool is None else tool.spec.effect
+
+
+class _Hearing:
+    """A reply as it comes in."""
+
+    __slots__ = ("_around", "_calls", "_live", "_reasoning", "_text")
+
+    def __init__(self, around: Around, live: LiveReply) -> None:
+        self._around = around
+        self._live = live
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[int, tuple[list[str], list[str]]] = {}
+
+    async def listen(
+        self, model: Model, request: ModelRequest, closing: str | None
+    ) -> ReplyReceived:
+        """Take the reply in, and pass its pieces on."""
+        bus, live = self._around.bus, self._live
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    self._text.append(event.text)
+                    bus.say(live, DeltaKind.TEXT, event.text)
+                elif isinstance(event, CallDelta):
+                    name, arguments = self._calls.setdefault(event.index, ([], []))
+                    name.append(event.name)
+                    arguments.append(event.arguments)
+                elif isinstance(event, ReasoningDelta):
+                    self._reasoning.append(event.text)
+                    bus.say(live, DeltaKind.REASONING, event.text)
+                else:
+                    return self._whole(event, closing)
+        raise ModelUnavailable("the model's reply ended in the middle")
+
+    def _whole(self, finished: Finished, closing: str | None) -> ReplyReceived:
+        live, new_id = self._live, self._around.new_id
+        usage = finished.usage
+        calls = () if closing or not self._calls else self._assembled(finished.reason == "length")
+        return ReplyReceived(
+            iteration=live.iteration,
+            base=live.base,
+            text="".join(self._text),
+            message_id=MessageId(new_id("msg")),
+            reasoning="".join(self._reasoning),
+            order=_order(live.pieces) if self._reasoning and self._text else (),
+            calls=calls,
+            usage=Usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cost_usd=usage.cost_usd,
+            ),
+            finish=closing or ("stop" if finished.reason == "tool_calls" else finished.reason),
+            closing=closing is not None,
+        )
+
+    def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001
+        new_id = self._around.new_id
+        calls = []
+        last = max(self._calls)
+        for index in sorted(self._calls):
+            names, pieces = self._calls[index]
+            text = "".join(pieces)
+            arguments, raw = _parse(text)
+            at_end = is_cut and index == last and raw is not None
+            calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
+        return tuple(calls)
+
+
+def _parse(text: str) -> tuple[dict[str, Any], str | None]:
+    if not text.strip():
+        return {}, None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}, text
+    return (value, None) if type(value) is dict else ({}, text)
+
+
+def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:
+    """Return the lengths of the runs, reasoning first; nothing when there is one of each in turn."""
+    runs: list[int] = []
+    turn = DeltaKind.REASONING
+    for kind, text in pieces:
+        if kind is not turn or not runs:
+            runs += [0] if kind is turn or runs else [0, 0]
+            turn = kind
+        runs[-1] += len(text)
+    return tuple(runs) if len(runs) > 2 else ()  # noqa: PLR2004
+
+
+def _malformed(call: ToolCall) -> InvalidInput:
+    why = "cut off by llm_max_tokens" if call.cut else "not the JSON of an object"
+    return InvalidInput(
+        f'the arguments of "{call.name}" are {why}: {cut(call.arguments_text or "", 200)}',
+        suggestion="Call it again with a JSON object that matches its parameters.",
+    )

@@ -1,0 +1,53 @@
+"""A direct call at work: one tool, called by a person or a program, as a task of its own."""
+
+from penstock.agents.settings import DEFAULTS
+from penstock.core.call import Call, Origin
+from penstock.core.clock import Clock
+from penstock.core.errors import Suspend
+from penstock.core.events import CallRequested, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.profile import Profile
+from penstock.core.task import TaskStatus
+from penstock.engine.activation import usage_of
+from penstock.engine.budget import Budget
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Ledger
+from penstock.engine.state import TaskState
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+
+
+class CallWork:
+    """Makes direct calls."""
+
+    def __init__(self, invoker: Invoker, clock: Clock, key: bytes) -> None:
+        self._invoker = invoker
+        self._clock = clock
+        self._key = key
+
+    async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
+        """Go on with the call until it is settled or waits."""
+        if task.started is None:
+            held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
+        ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
+        path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, brief.input)
+        caller = Caller(origin=Origin.DIRECT, profile=profile_of(brief))
+        call = Call(path, brief.tool_id, dict(brief.input))
+        try:
+            envelope = await self._invoker.call(call, caller, ledger)
+        except Suspend:
+            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+            return
+        ended = TaskEnded(
+            status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
+            usage=usage_of(task),
+            error=envelope.error,
+            envelope=envelope,
+        )
+        held.add(ended, task.task_id)
+
+
+def profile_of(brief: CallRequested) -> Profile:
+    """Return for whom the call is made, with what that one was allowed when asking."""
+    if brief.permissions is None:
+        return Profile(profile_id=brief.profile_id, everything=True)
+    return Profile(profile_id=brief.profile_id, permissions=frozenset(brief.permissions))

@@ -1,0 +1,67 @@
+"""Ends a task that somebody cancelled: whatever is open gets its outcome."""
+
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import CallError, Cancelled, Interrupted
+from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskStarted
+from penstock.core.call import CallPath
+from penstock.core.canonical import compact
+from penstock.core.ids import CallId
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.engine.activation import usage_of
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Occurrences
+from penstock.engine.state import TaskState
+
+
+class Closing:
+    """Ends cancelled tasks."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    async def cancel(self, held: HeldLog, task: TaskState) -> None:
+        """Close open questions and calls, and end the task.
+
+        A write that had begun may or may not have happened: it settles INTERRUPTED, all else CANCELLED.
+        """
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+        for question_id in list(task.waiting):
+            event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
+            held.add(event, task.task_id)
+        self._settle_calls(held, task)
+        error = ErrorDetail(
+            code=Cancelled.code, message="the task was cancelled", continuable=False
+        )
+        ended = TaskEnded(
+            status=TaskStatus.CANCELLED,
+            iterations=task.iteration,
+            usage=usage_of(task),
+            error=error,
+        )
+        held.add(ended, task.task_id)
+
+    def _settle_calls(self, held: HeldLog, task: TaskState) -> None:
+        rounds = task.rounds
+        names: dict[CallPath, tuple[str, CallId | None]] = {}
+        if rounds and not rounds[-1].is_settled:
+            reply = rounds[-1].reply
+            seen = Occurrences(f"{task.task_id}/{reply.iteration}", self._key)
+            for call in reply.calls:
+                text = call.arguments_text
+                path = seen.path(call.name, call.arguments if text is None else text)
+                names[path] = (call.name, call.call_id)
+        for path in task.begun:
+            names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))
+        for path, (tool_id, call_id) in names.items():
+            if path not in task.settled:
+                error = Interrupted() if path in task.begun else Cancelled()
+                held.add(_settled(tool_id, call_id, error), task.task_id, path)
+
+
+def _settled(tool_id: str, call_id: CallId | None, error: CallError) -> CallSettled:
+    context = compact({"error": str(error), "code": error.code})
+    return CallSettled(
+        tool_id=tool_id, envelope=error.envelope(), call_id=call_id, context=context, ran=False
+    )

@@ -1,0 +1,322 @@
+"""Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.core.clock import Clock
+from penstock.core.errors import (
+    AlreadyAnswered,
+    Forbidden,
+    InvalidAnswer,
+    InvalidRequest,
+    NotFound,
+    QuestionOpen,
+)
+from penstock.core.events import (
+    CallRequested,
+    CancelRequested,
+    Entry,
+    MessageReceived,
+    QuestionAnswered,
+    SessionOpened,
+    TaskEnded,
+    TaskSuspended,
+)
+from penstock.core.ids import LogId, MessageId, NewId, QuestionId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.profile import ADMIN, APPROVE, CHAT, LOCAL_PROFILE, Profile
+from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.text import cut, one_line
+from penstock.engine.answers import check_answer
+from penstock.engine.bus import Bus
+from penstock.engine.launcher import Launcher
+from penstock.store.log import Log
+from penstock.store.projections import Page, Projections
+
+_MOST_QUESTIONS = Page(limit=200)
+
+
+class Desk:
+    """Takes in what people and programs want, and tells them how it ended."""
+
+    def __init__(
+        self, log: Log, projections: Projections, launcher: Launcher, *, around: "Around"
+    ) -> None:
+        self._log = log
+        self._projections = projections
+        self._launcher = launcher
+        self._bus = around.bus
+        self._clock = around.clock
+        self._limits = around.limits
+        self._new_id = around.new_id
+
+    async def send(
+        self,
+        message: NewMessage,
+        profile: Profile = LOCAL_PROFILE,
+        *,
+        task_id: TaskId | None = None,
+    ) -> Sent:
+        """Hand a message in; it is on disk, and its task queued, when this returns.
+
+        Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy.
+        """
+        self._check(message)
+        if message.session_id is not None:
+            await self._own_session(message.session_id, message.agent, profile)
+            if taken := await self._as_answer(message, profile):
+                return taken
+        session_id = message.session_id or SessionId(self._new_id("conv"))
+        task_id = task_id or TaskId(self._new_id("task"))
+        message_id = MessageId(self._new_id("msg"))
+        received = MessageReceived(
+            message_id=message_id,
+            content=message.content,
+            model=message.model,
+            enable_tools=message.enable_tools,
+            supersedes=message.supersedes,
+            permissions=_permissions(profile),
+        )
+        entries = [Entry(received, task_id)]
+        if message.session_id is None:
+            entries.insert(0, Entry(self._opened(message, profile)))
+        records = await self._log.send(LogId(session_id), entries)
+        self._launcher.wake(LogId(session_id))
+        return Sent(
+            session_id=session_id, task_id=task_id, message_id=message_id, seq=records[-1].seq
+        )
+
+    async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
+        """Hand a message in, and wait for the answer or for a question."""
+        task_id = TaskId(self._new_id("task"))
+        end = self._bus.end_of(task_id)
+        try:
+            sent = await self.send(message, profile, task_id=task_id)
+            if sent.task_id != task_id:
+                reply = await self.wait(sent.task_id)
+            else:
+                reply = await self._await(end, task_id, None)
+        finally:
+            self._bus.forget_end(task_id, end)
+        if reply is None:
+            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
+        return reply
+
+    async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
+        """Wait until the task has ended or waits for a person; None when the time was up first."""
+        end = self._bus.end_of(task_id)
+        try:
+            if (reply := await self._settled(task_id)) is not None:
+                return reply
+            return await self._await(end, task_id, seconds)
+        finally:
+            self._bus.forget_end(task_id, end)
+
+    async def call(
+        self, tool_id: str, input: dict[str, Any], profile: Profile = LOCAL_PROFILE
+    ) -> Reply:
+        """Make a direct call, and wait until it is settled or waits for a person."""
+        task_id = TaskId(self._new_id("task"))
+        end = self._bus.end_of(task_id)
+        requested = CallRequested(
+            tool_id=tool_id,
+            input=input,
+            profile_id=profile.profile_id,
+            permissions=_permissions(profile),
+        )
+        try:
+            await self._log.send(LogId(task_id), [Entry(requested, task_id)])
+            self._launcher.wake(LogId(task_id))
+            reply = await self._await(end, task_id, None)
+        finally:
+            self._bus.forget_end(task_id, end)
+        if reply is None:
+            raise NotFound(f"task {task_id} is gone")
+        return reply
+
+    async def answer(
+        self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
+    ) -> QuestionRecord:
+        """Answer a question, once; the same answer again changes nothing.
+
+        Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
+        """
+        asked = await self._question(question_id, profile)
+        answer, problems = check_answer(asked.question, body)
+        if problems:
+            raise InvalidAnswer(problems)
+        event = QuestionAnswered(
+            question_id=question_id,
+            status=QuestionStatus.ANSWERED,
+            answer=answer,
+            by=profile.profile_id,
+        )
+        try:
+            await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
+        except AlreadyAnswered as error:
+            recorded = (error.details or {}).get("answer")
+            if recorded != answer:
+                raise
+        self._launcher.wake(asked.log_id)
+        return await self._question(question_id, profile)
+
+    async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+        """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
+        task = await self.task(task_id, profile)
+        await self._log.send(task.log_id, [Entry(CancelRequested(by=profile.profile_id), task_id)])
+        self._launcher.wake(task.log_id)
+        return await self.task(task_id, profile)
+
+    async def task(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+        """Return a task of this profile, or raise NotFound."""
+        task = await self._projections.find_task(task_id)
+        if task is None or not _owns(profile, task.profile_id):
+            raise NotFound(f"there is no task {task_id!r}")
+        return task
+
+    def _check(self, message: NewMessage) -> None:
+        most = self._limits.content_chars
+        if not message.content.strip():
+            raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
+        if len(message.content) > most:
+            issue = f"must have at most {most} characters, has {len(message.content)}"
+            raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+    async def _own_session(self, session_id: SessionId, agent: str, profile: Profile) -> None:
+        session = await self._projections.find_session(session_id)
+        if session is None or session.agent != agent or not _owns(profile, session.profile_id):
+            raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
+
+    async def _as_answer(self, message: NewMessage, profile: Profile) -> Sent | None:
+        """Take the message as the answer to what is open, if something is."""
+        if message.session_id is None:
+            return None
+        log_id = LogId(message.session_id)
+        asked, _ = await self._projections.questions(
+            log_id=log_id, status=QuestionStatus.OPEN, page=_MOST_QUESTIONS
+        )
+        if not asked:
+            return None
+        if message.cancel_open:
+            for task_id in {each.task_id for each in asked}:
+                await self.cancel(task_id, profile)
+            return None
+        for each in asked:
+            if each.question.kind in {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE}:
+                return await self._answered(message, each, profile)
+        ids = [each.question.question_id for each in asked]
+        raise QuestionOpen(
+            f"answer {', '.join(ids)} first, or send the message with cancelOpen",
+            details={"questions": ids},
+        )
+
+    async def _answered(
+        self, message: NewMessage, asked: QuestionRecord, profile: Profile
+    ) -> Sent | None:
+        head = await self._log.head(asked.log_id)
+        await self.answer(asked.question.question_id, {"text": message.content}, profile)
+        records = await self._log.read(asked.log_id)
+        received = next(each for each in records if each.task_id == asked.task_id)
+        message_id = getattr(received.event, "message_id", MessageId(""))
+        return Sent(
+            session_id=SessionId(asked.log_id),
+            task_id=asked.task_id,
+            message_id=message_id,
+            seq=head,
+        )
+
+    def _opened(self, message: NewMessage, profile: Profile) -> SessionOpened:
+        title = cut(one_line(message.content), self._limits.title_chars)
+        return SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
+
+    async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
+        asked = await self._projections.find_question(question_id)
+        if asked is None or not _owns(profile, asked.profile_id):
+            raise NotFound(f"there is no question {question_id!r}")
+        needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
+        if not profile.holds(needed):
+            raise Forbidden(f"to answer this question takes the permission {needed!r}")
+        return asked
+
+    async def _await(
+        self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
+    ) -> Reply | None:
+        """Wait for the end, and look now and then: another process may be at work on the task."""
+        loop = asyncio.get_running_loop()
+        until = None if seconds is None else self._clock.monotonic() + seconds
+        while True:
+            timer = loop.call_later(self._limits.poll_seconds, _give_up, end)
+            try:
+                record = await end
+            finally:
+                timer.cancel()
+            if record is not None:
+                return await self._reply(record.log_id, task_id, record.event)
+            if (reply := await self._settled(task_id)) is not None:
+                return reply
+            if until is not None and self._clock.monotonic() >= until:
+                return None
+            end = self._bus.end_of(task_id)
+
+    async def _settled(self, task_id: TaskId) -> Reply | None:
+        task = await self._projections.find_task(task_id)
+        if task is None:
+            raise NotFound(f"there is no task {task_id!r}")
+        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
+            return None
+        records = await self._log.read(task.log_id, after=task.first_seq - 1)
+        own = [each.event for each in records if each.task_id == task_id]
+        last = next(each for each in reversed(own) if isinstance(each, TaskEnded | TaskSuspended))
+        return await self._reply(task.log_id, task_id, last)
+
+    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply:
+        if isinstance(event, TaskEnded):
+            return Reply(
+                session_id=SessionId(log_id),
+                task_id=task_id,
+                status=event.status,
+                content=event.content,
+                message_id=event.message_id,
+                finish_reason=event.finish_reason,
+                iterations=event.iterations,
+                usage=event.usage,
+                error=event.error,
+                envelope=event.envelope,
+            )
+        asked, _ = await self._projections.questions(
+            log_id=log_id, status=QuestionStatus.OPEN, page=_MOST_QUESTIONS
+        )
+        return Reply(
+            session_id=SessionId(log_id),
+            task_id=task_id,
+            status=TaskStatus.SUSPENDED,
+            questions=tuple(each for each in asked if each.task_id == task_id),
+        )
+
+
+class Around:
+    """What the desk needs of the world."""
+
+    __slots__ = ("bus", "clock", "limits", "new_id")
+
+    def __init__(self, bus: Bus, clock: Clock, limits: Limits, new_id: NewId) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.limits = limits
+        self.new_id = new_id
+
+
+def _permissions(profile: Profile) -> tuple[str, ...] | None:
+    return None if profile.everything else tuple(sorted(profile.permissions))
+
+
+def _owns(profile: Profile, owner: str) -> bool:
+    return profile.profile_id == owner or profile.holds(ADMIN)
+
+
+def _give_up(end: "asyncio.Future[Any]") -> None:
+    if not end.done():
+        end.set_result(None)

@@ -1,0 +1,58 @@
+"""A message on its way in, and how its task ended."""
+
+from dataclasses import dataclass
+
+from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.ids import MessageId, SessionId, TaskId
+from penstock.core.messages import Usage
+from penstock.core.question import QuestionRecord
+from penstock.core.task import TaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message as a door hands it over."""
+
+    content: str
+    agent: str = "assistant"
+    session_id: SessionId | None = None
+    """None begins a conversation."""
+    model: str | None = None
+    enable_tools: bool = True
+    cancel_open: bool = False
+    """End the task that waits for an answer, instead of refusing the message."""
+    supersedes: TaskId | None = None
+    idempotency: tuple[str, str] | None = None
+    """A key of the sender's, and a hash of the whole request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Where a message stands."""
+
+    session_id: SessionId
+    task_id: TaskId
+    message_id: MessageId
+    seq: int
+    """Of the event that holds the message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """How a task stands when nothing more happens in it by itself."""
+
+    session_id: SessionId
+    task_id: TaskId
+    status: TaskStatus
+    """`succeeded`, `failed`, `cancelled` or `suspended`."""
+    user_message_id: MessageId | None = None
+    content: str = ""
+    message_id: MessageId | None = None
+    finish_reason: str | None = None
+    iterations: int = 0
+    usage: Usage = Usage()
+    error: ErrorDetail | None = None
+    envelope: Envelope | None = None
+    """The outcome of a direct call."""
+    questions: tuple[QuestionRecord, ...] = ()
+    """The open ones, when it is suspended."""

@@ -1,0 +1,129 @@
+"""A conversation at work: the body of a chat activation."""
+
+from collections.abc import Callable
+
+from penstock.agents.agent import Agent
+from penstock.agents.guard import LoopGuard
+from penstock.agents.loop import Answer, loop
+from penstock.agents.offer import caller_for, definition, offered
+from penstock.agents.prompt import system_prompt
+from penstock.agents.transcript import Transcript, room
+from penstock.agents.turn import Around, Hands, Turns, Voice
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import ConfigError, ModelError, NotFound, PenstockError, Suspend
+from penstock.core.events import MessageReceived, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.ids import LogId, MessageId
+from penstock.core.profile import LOCAL, Profile
+from penstock.core.task import TaskStatus
+from penstock.engine.activation import usage_of
+from penstock.engine.budget import Budget
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Ledger
+from penstock.engine.state import SessionState, TaskState
+from penstock.models.model import Model
+from penstock.tools.invoker import Invoker
+
+FindAgent = Callable[[LogId, str], Agent]
+"""The agent of a session, by name. Raises NotFound."""
+FindInvoker = Callable[[Agent], Invoker]
+FindModel = Callable[[Agent, str | None], Model]
+"""The model for an agent, or the one a message asks for. Raises ConfigError."""
+
+
+class Cast:
+    """Who takes part: agents, their tools, their models."""
+
+    __slots__ = ("agent", "invoker", "model")
+
+    def __init__(self, agent: FindAgent, invoker: FindInvoker, model: FindModel) -> None:
+        self.agent = agent
+        self.invoker = invoker
+        self.model = model
+
+
+class ChatWork:
+    """Answers the messages of conversations."""
+
+    def __init__(self, cast: Cast, around: Around, key: bytes) -> None:
+        self._cast = cast
+        self._around = around
+        self._key = key
+
+    async def work(self, held: HeldLog, task: TaskState) -> None:
+        """Go on with the task of one message until it has ended or waits."""
+        brief = task.brief
+        message = brief if isinstance(brief, MessageReceived) else None
+        try:
+            turns = self._turns(held, task, message)
+            most = self._agent(held.state).settings.max_iterations
+            outcome = await loop(turns, task, max_iterations=most)
+        except Suspend:
+            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+            return
+        except (ModelError, ConfigError, NotFound) as error:
+            outcome = detail(error)
+        held.add(self._ended(task, outcome), task.task_id)
+
+    def _agent(self, state: SessionState) -> Agent:
+        opened = state.opened
+        return self._cast.agent(state.log_id, opened.agent if opened else "assistant")
+
+    def _turns(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Turns:
+        around, agent = self._around, self._agent(held.state)
+        settings = agent.settings
+        invoker = self._cast.invoker(agent)
+        profile = profile_of(held.state, message)
+        wanted = task.started.model if task.started else message.model if message else None
+        model = self._cast.model(agent, wanted)
+        if task.started is None:
+            tools = () if message and not message.enable_tools else offered(agent, invoker, profile)
+            ids = tuple(tool.spec.tool_id for tool in tools)
+            held.add(TaskStarted(model=model.card.model_id, offered=ids), task.task_id)
+            restart = False
+        else:
+            restart = held.lease.crashed
+            found = (invoker.registry.find(tool_id) for tool_id in task.started.offered)
+            tools = tuple(tool for tool in found if tool is not None)
+        system = system_prompt(agent)
+        limit = room(
+            model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens
+        )
+        caller = caller_for(agent, profile, tuple(tool.spec.tool_id for tool in tools))
+        budget = Budget(settings.allowance(), task, around.clock)
+        hands = Hands(invoker, caller, Ledger(held, task, budget, self._key), LoopGuard(settings))
+        voice = Voice(model, system, tuple(definition(tool) for tool in tools), settings)
+        transcript = Transcript(held.state, task, system=system, limit=limit)
+        return Turns(voice, hands, transcript, around, restart=restart)
+
+    def _ended(self, task: TaskState, outcome: Answer | ErrorDetail) -> TaskEnded:
+        if isinstance(outcome, ErrorDetail):
+            return TaskEnded(
+                status=TaskStatus.FAILED,
+                iterations=task.iteration,
+                usage=usage_of(task),
+                error=outcome,
+            )
+        reply = outcome.reply
+        return TaskEnded(
+            status=TaskStatus.SUCCEEDED,
+            message_id=reply.message_id if reply else MessageId(self._around.new_id("msg")),
+            content=outcome.text,
+            finish_reason=outcome.finish,
+            iterations=task.iteration,
+            usage=usage_of(task),
+        )
+
+
+def detail(error: PenstockError) -> ErrorDetail:
+    """Return an error that ends a task as its event keeps it."""
+    retryable = isinstance(error, ModelError) and error.retryable
+    return ErrorDetail(code=error.code, message=str(error), retryable=retryable, continuable=False)
+
+
+def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
+    """Return for whom the task is done, with what that one was allowed when asking."""
+    profile_id = state.opened.profile_id if state.opened else LOCAL
+    permissions = message.permissions if message else None
+    if permissions is None:
+        return Profile(profile_id=profile_id, everything=True)
+    return Profile(profile_id=profile_id, permissions=frozenset(permissions))

@@ -1,0 +1,74 @@
+"""What a tree of calls may spend: reserved before the work, settled after it."""
+
+from dataclasses import dataclass
+
+from penstock.core.clock import Clock
+from penstock.core.errors import BudgetExceeded
+from penstock.engine.state import TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What one task may spend, with all that it starts. None is no bound."""
+
+    tool_calls: int = 10_000
+    model_calls: int = 1_000
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float = 1_800
+    """Time in activations; waiting for people is free."""
+
+
+class Budget:
+    """An Allowance, and what is spent and reserved of it.
+
+    What is spent stands in the log; what is reserved belongs to work in flight.
+    """
+
+    __slots__ = ("_allowance", "_begun", "_calls", "_clock", "_models", "_task", "_tokens")
+
+    def __init__(self, allowance: Allowance, task: TaskState, clock: Clock) -> None:
+        self._allowance = allowance
+        self._task = task
+        self._clock = clock
+        self._begun = clock.monotonic() - task.active_ms / 1000
+        self._calls = 0
+        self._models = 0
+        self._tokens = 0
+
+    def reserve_call(self) -> None:
+        """Set one tool call aside, or raise BudgetExceeded."""
+        if self._task.tool_calls + self._calls >= self._allowance.tool_calls:
+            raise BudgetExceeded(
+                f"the budget of {self._allowance.tool_calls} tool calls is used up"
+            )
+        if self.seconds_left() <= 0:
+            raise BudgetExceeded(f"the budget of {self._allowance.seconds:g} seconds is used up")
+        self._calls += 1
+
+    def settle_call(self) -> None:
+        """Give the reservation of one tool call back: the log has it now, or it did not run."""
+        self._calls -= 1
+
+    def reserve_model(self, tokens: int) -> bool:
+        """Set one model call of about so many tokens aside; False when that is too much."""
+        task, allowance = self._task, self._allowance
+        if task.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
+            return False
+        spent = task.input_tokens + task.output_tokens + self._tokens
+        if allowance.tokens is not None and spent + tokens > allowance.tokens:
+            return False
+        if allowance.cost_usd is not None and (task.cost_usd or 0) >= allowance.cost_usd:
+            return False
+        self._models += 1
+        self._tokens += tokens
+        return True
+
+    def settle_model(self, tokens: int) -> None:
+        """Give the reservation of one model call back: the log has the real figures."""
+        self._models -= 1
+        self._tokens -= tokens
+
+    def seconds_left(self) -> float:
+        """Return how long the task may still be at work."""
+        return self._allowance.seconds - (self._clock.monotonic() - self._begun)

@@ -1,0 +1,200 @@
+"""What happens now, to readers in this process: committed events, and replies on their way."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, TaskId
+
+
+class DeltaKind(StrEnum):
+    """What a piece of a reply is a piece of."""
+
+    REASONING = "reasoning"
+    TEXT = "text"
+
+
+@dataclass(slots=True)
+class LiveReply:
+    """A reply on its way: all of it so far."""
+
+    log_id: LogId
+    task_id: TaskId
+    base: int
+    """The newest event before it; stream ids count its units from there."""
+    iteration: int
+    closing: bool = False
+    units: int = 0
+    """Characters so far, of reasoning and text together."""
+    pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyBegun:
+    """A model is about to be asked."""
+
+    reply: LiveReply
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply."""
+
+    reply: LiveReply
+    kind: DeltaKind
+    text: str
+    units: int
+    """Of the reply, this piece included."""
+
+
+Live = Record | ReplyBegun | Delta
+
+
+class Subscription:
+    """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
+
+    __slots__ = ("_items", "_limit", "_waiter", "is_cut", "is_closed")
+
+    def __init__(self, limit: int) -> None:
+        self._items: deque[Live] = deque()
+        self._limit = limit
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_cut = False
+        """The reader was too slow: it must come back with the last id it has."""
+        self.is_closed = False
+
+    def put(self, item: Live) -> None:
+        """Hand an item over."""
+        if self.is_cut:
+            return
+        if len(self._items) >= self._limit:
+            self.is_cut = True
+            self._items.clear()
+        else:
+            self._items.append(item)
+        self._wake()
+
+    def close(self) -> None:
+        """End the stream after what is already in it."""
+        self.is_closed = True
+        self._wake()
+
+    def take(self) -> list[Live]:
+        """Return all there is now, perhaps nothing."""
+        items = list(self._items)
+        self._items.clear()
+        return items
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for an item or the end; False when the time was up first."""
+        if self._has_news():
+            return True
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return self._has_news()
+
+    def _has_news(self) -> bool:
+        return bool(self._items) or self.is_cut or self.is_closed
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            _wake(self._waiter)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class Bus:
+    """Carries committed events and deltas to readers in this process."""
+
+    def __init__(self) -> None:
+        self._readers: dict[LogId, list[Subscription]] = {}
+        self._replies: dict[LogId, LiveReply] = {}
+        self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
+        self._closed = False
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Tell readers what was committed; the log's listener."""
+        for record in records:
+            for reader in self._readers.get(record.log_id, ()):
+                reader.put(record)
+            if self._ends and type(record.event) in (TaskEnded, TaskSuspended) and record.task_id:
+                for waiter in self._ends.pop(record.task_id, ()):
+                    if not waiter.done():
+                        waiter.set_result(record)
+
+    def subscribe(self, log_id: LogId, limit: int) -> Subscription:
+        """Begin to follow a log; give it back with `unsubscribe`."""
+        reader = Subscription(limit)
+        reader.is_closed = self._closed
+        self._readers.setdefault(log_id, []).append(reader)
+        return reader
+
+    def unsubscribe(self, log_id: LogId, reader: Subscription) -> None:
+        """Stop to follow a log."""
+        readers = self._readers.get(log_id, [])
+        if reader in readers:
+            readers.remove(reader)
+        if not readers:
+            self._readers.pop(log_id, None)
+
+    def end_of(self, task_id: TaskId) -> "asyncio.Future[Record]":
+        """Return what will be the event that ends or parks the task, if this process commits it."""
+        waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self._ends.setdefault(task_id, []).append(waiter)
+        return waiter
+
+    def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
+        """Stop to wait for the end of a task."""
+        waiters = self._ends.get(task_id, [])
+        if waiter in waiters:
+            waiters.remove(waiter)
+        if not waiters:
+            self._ends.pop(task_id, None)
+
+    def begin(self, reply: LiveReply) -> None:
+        """Say that a model is about to be asked."""
+        self._replies[reply.log_id] = reply
+        for reader in self._readers.get(reply.log_id, ()):
+            reader.put(ReplyBegun(reply))
+
+    def say(self, reply: LiveReply, kind: DeltaKind, text: str) -> None:
+        """Pass a piece of a reply on."""
+        reply.units += len(text)
+        reply.pieces.append((kind, text))
+        readers = self._readers.get(reply.log_id)
+        if readers:
+            delta = Delta(reply, kind, text, reply.units)
+            for reader in readers:
+                reader.put(delta)
+
+    def end(self, reply: LiveReply) -> None:
+        """Say that a reply is whole, or cut: from now on the log has it, or nothing does."""
+        if self._replies.get(reply.log_id) is reply:
+            del self._replies[reply.log_id]
+
+    def reply(self, log_id: LogId) -> LiveReply | None:
+        """Return the reply that is on its way in a log, as far as it has come."""
+        return self._replies.get(log_id)
+
+    def is_followed(self, log_id: LogId) -> bool:
+        """Whether anybody in this process reads the log live."""
+        return log_id in self._readers
+
+    def close(self) -> None:
+        """End every subscription, also those that are still to come."""
+        self._closed = True
+        for readers in self._readers.values():
+            for reader in readers:
+                reader.close()

@@ -1,0 +1,87 @@
+"""A log in hand: its lease, its state, and the one way to write it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from penstock.core.call import CallPath
+from penstock.core.clock import Clock, Moment
+from penstock.core.events import CancelRequested, Entry, Event, Record, is_outside
+from penstock.core.ids import TaskId
+from penstock.engine.state import SessionState
+from penstock.store.log import Lease, Log
+
+
+class HeldLog:
+    """A log whose lease this process holds.
+
+    `add` takes an event into the state at once and `submit` sends what was added on its way; only
+    `commit` waits for the disk. The order never changes, so whatever is on disk follows from what is
+    on disk before it, and a crash merely forgets an end that nobody was told of.
+    """
+
+    __slots__ = ("_added", "_clock", "_log", "_on_cancel", "_sent", "lease", "state")
+
+    def __init__(self, log: Log, lease: Lease, state: SessionState, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._added: list[Entry] = []
+        self._sent: list[Awaitable[Sequence[Record]]] = []
+        self._on_cancel: Callable[[TaskId], None] | None = None
+        self.lease = lease
+        self.state = state
+
+    def add(self, event: Event, task_id: TaskId, path: CallPath | None = None) -> None:
+        """Take the event in; it is written with the next `submit` or `commit`."""
+        self._added.append(Entry(event, task_id, path))
+        self.state.apply(event, task_id, path, self._clock.now())
+
+    def submit(self) -> None:
+        """Send what was added on its way, without waiting."""
+        if self._added:
+            added, self._added = self._added, []
+            self._sent.append(self._log.append(self.lease, added))
+
+    async def commit(self) -> int:
+        """Wait until all that was added is on disk; returns the `seq` of the newest event.
+
+        Raises LeaseLost.
+        """
+        self.submit()
+        while self._sent:
+            sent = self._sent[0]
+            records = await sent
+            if self._sent and self._sent[0] is sent:
+                del self._sent[0]
+                self._take(records)
+        return self.state.seq
+
+    async def refresh(self) -> None:
+        """Keep the lease, and learn what came from outside."""
+        self._take(await self._log.renew(self.lease, after=self.state.seq))
+
+    async def release(self, *, wake_at: Moment | None) -> bool:
+        """Give the log back; False when something came from outside that must be done first."""
+        await self.commit()
+        late = await self._log.release(self.lease, head=self.state.seq, wake_at=wake_at)
+        self._take(late)
+        return not late
+
+    async def surrender(self) -> None:
+        """Give the log back with work left to do; what was not written is forgotten."""
+        self._added = []
+        await self._log.surrender(self.lease)
+
+    def when_cancelled(self, tell: Callable[[TaskId], None]) -> None:
+        """Call `tell` with each task that somebody wants to end."""
+        self._on_cancel = tell
+
+    def _take(self, records: Sequence[Record]) -> None:
+        state = self.state
+        for record in records:
+            if record.seq <= state.seq:
+                continue
+            state.seq = record.seq
+            if not is_outside(record.event):
+                continue
+            state.apply(record.event, record.task_id, record.path, record.at)
+            if isinstance(record.event, CancelRequested) and self._on_cancel and record.task_id:
+                self._on_cancel(record.task_id)

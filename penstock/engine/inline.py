@@ -1,0 +1,120 @@
+"""The launcher in this process: bounded, fair between sessions, awake when something is due."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import StoreClosed, StoreError
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.engine.activation import Activations
+from penstock.store.log import Log
+
+log = logging.getLogger(__name__)
+
+
+class InlineLauncher:
+    """Runs activations as tasks of this event loop.
+
+    Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work here
+    is told to look at what came. What no `wake` told of (a crash, a timer, another process) is found
+    by a sweep of the logs that need a run.
+    """
+
+    def __init__(self, log: Log, activations: Activations, clock: Clock, limits: Limits) -> None:
+        self._log = log
+        self._activations = activations
+        self._clock = clock
+        self._limits = limits
+        self._waiting: OrderedDict[LogId, None] = OrderedDict()
+        self._running: dict[LogId, asyncio.Task[None]] = {}
+        self._looking: set[asyncio.Task[None]] = set()
+        self._woken: set[LogId] = set()
+        self._timers: dict[LogId, asyncio.TimerHandle] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
+        """See to it that the log is looked at soon, or then."""
+        if self._closing:
+            return
+        if not_before is not None and (wait := not_before - self._clock.now()) > 0:
+            self._set_timer(log_id, wait / 1000)
+        elif log_id in self._running:
+            self._woken.add(log_id)
+            if self._activations.is_held(log_id):
+                self._own(asyncio.create_task(self._activations.look(log_id)))
+        else:
+            self._waiting[log_id] = None
+            self._start()
+
+    async def open(self) -> None:
+        """Begin to work, with what was left by those before."""
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def close(self) -> None:
+        """Take no new work, let what runs end for a while, and give every lease back."""
+        self._closing = True
+        self._waiting.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        running = [*self._running.values(), *self._looking]
+        if running:
+            await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, *filter(None, [self._sweeper]), return_exceptions=True)
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self._limits.activations:
+            log_id, _ = self._waiting.popitem(last=False)
+            if log_id not in self._running:
+                self._running[log_id] = asyncio.create_task(self._run(log_id))
+
+    async def _run(self, log_id: LogId) -> None:
+        try:
+            wake_at = await self._activations.run(log_id)
+        except StoreClosed:
+            wake_at = None
+        except StoreError:
+            log.exception("log %s could not be worked on; it is tried again", log_id)
+            wake_at = None
+        finally:
+            del self._running[log_id]
+            if log_id in self._woken:
+                self._woken.discard(log_id)
+                self._waiting[log_id] = None
+        if wake_at is not None:
+            self.wake(log_id, not_before=wake_at)
+        self._start()
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self._look_around()
+            except StoreError:
+                log.exception("the logs that need a run could not be read; it is tried again")
+            await self._clock.sleep(self._limits.sweep_seconds)
+
+    async def _look_around(self) -> None:
+        soon = self._clock.now() + 1000 * self._limits.sweep_seconds
+        for pending in await self._log.pending(limit=2 * self._limits.activations):
+            if pending.wake_at <= soon and pending.log_id not in self._running:
+                self.wake(pending.log_id, not_before=pending.wake_at)
+
+    def _set_timer(self, log_id: LogId, seconds: float) -> None:
+        if old := self._timers.pop(log_id, None):
+            old.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[log_id] = loop.call_later(seconds, self._timer_due, log_id)
+
+    def _timer_due(self, log_id: LogId) -> None:
+        self._timers.pop(log_id, None)
+        self.wake(log_id)
+
+    def _own(self, task: "asyncio.Task[None]") -> None:
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)

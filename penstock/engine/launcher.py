@@ -1,0 +1,26 @@
+"""Makes activations happen, wherever they run."""
+
+from typing import Protocol
+
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId
+
+
+class Launcher(Protocol):
+    """Makes activations happen.
+
+    Contract: a log that needs a run gets one, also after a crash and without being told; never two at
+    once; `wake` may be called at any time and any number of times.
+    """
+
+    def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
+        """See to it that the log is looked at soon, or then."""
+        ...
+
+    async def open(self) -> None:
+        """Begin to work."""
+        ...
+
+    async def close(self) -> None:
+        """Take no new work, end what runs, and give every lease back."""
+        ...

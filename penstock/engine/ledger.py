@@ -1,0 +1,141 @@
+"""The calls of one task: each is settled once, at any depth, over any number of restarts."""
+
+from hashlib import blake2b
+from typing import Any
+
+from penstock.core.call import Call, CallPath, Effect, is_below
+from penstock.core.canonical import canonical, fingerprint
+from penstock.core.clock import Moment
+from penstock.core.errors import Interrupted
+from penstock.core.events import (
+    CallRetried,
+    CallSettled,
+    CallStarted,
+    Event,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    StateWritten,
+)
+from penstock.core.question import Question
+from penstock.engine.budget import Budget
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
+
+
+class Occurrences:
+    """Counts equal calls under one parent, for one entry of it."""
+
+    __slots__ = ("_key", "_parent", "_seen")
+
+    def __init__(self, parent: str, key: bytes) -> None:
+        self._parent = parent
+        self._key = key
+        self._seen: dict[str, int] = {}
+
+    def path(self, tool_id: str, input: Any) -> CallPath:
+        """Return the identity of the next call of this tool with this input."""
+        name = f"{tool_id}#{fingerprint(self._key, tool_id, canonical(input))}"
+        self._seen[name] = occurrence = self._seen.get(name, 0) + 1
+        ending = "" if occurrence == 1 else f".{occurrence}"
+        return CallPath(f"{self._parent}/{name}{ending}")
+
+
+class Ledger:
+    """A task's part of the log, read as calls and questions.
+
+    The state is the fold of the log and nothing else, so all answers are the same after a restart.
+    """
+
+    __slots__ = ("_key", "budget", "held", "task")
+
+    def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
+        self.held = held
+        self.task = task
+        self.budget = budget
+        """What the task may still spend, with all that its calls start."""
+        self._key = key
+
+    def find(self, path: CallPath) -> CallSettled | None:
+        """Return the recorded outcome of the call, if it has one."""
+        return self.task.settled.get(path)
+
+    def occurrences(self, parent: str) -> Occurrences:
+        """Return a fresh count of the calls under a parent that is entered now."""
+        return Occurrences(parent, self._key)
+
+    def idempotency_key(self, path: CallPath) -> str:
+        """Return the same key for the same call, whatever happens."""
+        return blake2b(path.encode(), digest_size=16, key=self._key).hexdigest()
+
+    async def start(self, call: Call, *, again: bool) -> None:
+        """Note on disk that a write is about to run.
+
+        Raises Interrupted when it began once before and a crash cut it, unless it may run `again`. A
+        call that waited for something inside itself is a frame: it is entered again from its top.
+        """
+        path = call.path
+        began = self.task.begun.get(path)
+        if began is not None and not again and not self._waited(path, began):
+            raise Interrupted(
+                f'"{call.tool_id}" was cut by a crash: it may or may not have happened',
+                suggestion="Find out whether it happened before you try it again.",
+            )
+        key = self.idempotency_key(path)
+        self.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), path)
+        await self.held.commit()
+
+    def settle(self, path: CallPath, settled: CallSettled) -> None:
+        """Record the outcome of a call. It is on disk before anything that follows it."""
+        self.held.add(settled, self.task.task_id, path)
+        self.held.submit()
+
+    def retry(self, path: CallPath, event: CallRetried) -> None:
+        """Record that an attempt failed and another follows."""
+        self.add(event, path)
+
+    def answer_to(self, path: CallPath) -> QuestionAnswered | None:
+        """Return what a person said to the question that this call asked, if one did."""
+        return self.task.answers.get(path)
+
+    def is_asked(self, path: CallPath) -> bool:
+        """Whether the call has a question already, open or not."""
+        return path in self.task.asked
+
+    async def ask(self, question: Question) -> None:
+        """Record a question; it is on disk, and open, when this returns."""
+        self.add(QuestionAsked(question=question), question.path)
+        await self.held.commit()
+
+    def note(self, path: CallPath | None, note: NoteEmitted) -> None:
+        """Record an author's own event."""
+        self.add(note, path)
+
+    def value(self, tool_id: str, key: str, now: Moment) -> StateWritten | None:
+        """Return what a tool put into its state in this task, if it still counts."""
+        written = self.task.values.get((tool_id, key))
+        if written is None or (written.expires_at is not None and written.expires_at <= now):
+            return None
+        return written
+
+    def put(self, path: CallPath, written: StateWritten) -> None:
+        """Record a value of a tool's state."""
+        self.add(written, path)
+
+    def add(self, event: Event, path: CallPath | None = None) -> None:
+        """Take an event of this task in; it is on disk before anything that follows it."""
+        self.held.add(event, self.task.task_id, path)
+
+    def _waited(self, path: CallPath, began: int) -> bool:
+        """Whether the call was not cut, but waited for something inside itself."""
+        task = self.task
+        if began < task.suspended_at:
+            return True
+        asked = (each for each, tick in task.asked.items() if tick > began and is_below(each, path))
+        inner = (each for each, tick in task.begun.items() if tick > began and is_below(each, path))
+        return any(each not in task.settled for each in (*asked, *inner))
+
+
+def started_write(task: TaskState, path: CallPath, effect: Effect) -> bool:
+    """Whether a crash or a cancel now leaves it open if the call happened."""
+    return effect is Effect.WRITE and path in task.begun and path not in task.settled

@@ -1,0 +1,249 @@
+"""What a log amounts to. Nothing else in the runtime remembers anything."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.core.call import CallPath
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CallStarted,
+    CancelRequested,
+    Event,
+    MessageReceived,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    SessionOpened,
+    StateWritten,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import CallId, LogId, QuestionId, TaskId
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.question import Question
+from penstock.core.text import estimate_tokens
+
+Brief = MessageReceived | CallRequested
+
+
+@dataclass(slots=True)
+class Round:
+    """One reply that asked for calls, and what became of them."""
+
+    reply: ReplyReceived
+    settled: dict[CallId, CallSettled] = field(default_factory=dict)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call has its outcome."""
+        return len(self.settled) == len(self.reply.calls)
+
+
+@dataclass(slots=True)
+class TaskState:
+    """One task after some events."""
+
+    task_id: TaskId
+    brief: Brief | None
+    """None when it was erased."""
+    started: TaskStarted | None = None
+    iteration: int = 0
+    reply: ReplyReceived | None = None
+    """The newest whole reply, until the round it opened is settled."""
+    rounds: list[Round] = field(default_factory=list)
+    settled: dict[CallPath, CallSettled] = field(default_factory=dict)
+    begun: dict[CallPath, int] = field(default_factory=dict)
+    """Write calls, and when they were entered last (a tick of the session)."""
+    asked: dict[CallPath, int] = field(default_factory=dict)
+    waiting: dict[QuestionId, Question] = field(default_factory=dict)
+    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
+    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
+    is_suspended: bool = False
+    suspended_at: int = 0
+    cancel_requested: bool = False
+    is_ended: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = 0.0
+    active_ms: int = 0
+    first_message: int = 0
+    """Where the task's messages begin in `SessionState.messages`."""
+    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
+    """What tools put into their state, by tool and key."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Where a task's messages begin, and how many tokens stand before them."""
+
+    task_id: TaskId
+    index: int
+    tokens: int
+
+
+class SessionState:
+    """A log after some events. Only `apply` changes it, each time at the same cost."""
+
+    __slots__ = (
+        "current",
+        "last_at",
+        "log_id",
+        "messages",
+        "opened",
+        "queue",
+        "seq",
+        "stretches",
+        "tick",
+        "tokens",
+    )
+
+    def __init__(self, log_id: LogId) -> None:
+        self.log_id = log_id
+        self.seq = 0
+        """The newest event of the log that is known to be in here, with all before it."""
+        self.tick = 0
+        """How many events were applied: an order for what has no `seq` yet."""
+        self.last_at = 0
+        self.opened: SessionOpened | None = None
+        self.queue: dict[TaskId, TaskState] = {}
+        """Tasks whose turn has not come, oldest first."""
+        self.current: TaskState | None = None
+        self.messages: list[Message] = []
+        self.stretches: list[Stretch] = []
+        self.tokens = 0
+
+    def next_task(self) -> TaskState | None:
+        """Return the task that has something to do now."""
+        current = self.current
+        if current is not None and not current.is_ended:
+            return None if current.is_suspended else current
+        return next(iter(self.queue.values()), None)
+
+    def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
+        """Take in the next event."""
+        self.tick += 1
+        task = self.current
+        if task is None or task.task_id != task_id:
+            self._apply_elsewhere(event, task_id, at)
+            return
+        if not (task.is_suspended or type(event) is TaskResumed):
+            task.active_ms += at - self.last_at
+        self.last_at = at
+        match event:
+            case CallSettled():
+                self._settle(task, event, path)
+            case ReplyReceived():
+                self._reply(task, event)
+            case CallStarted() if path:
+                task.begun[path] = self.tick
+            case QuestionAsked(question=question):
+                task.waiting[question.question_id] = question
+                task.questions[question.question_id] = question.path
+                task.asked[question.path] = self.tick
+            case QuestionAnswered():
+                self._answer(task, event)
+            case StateWritten():
+                task.values[event.tool_id, event.key] = event
+            case TaskSuspended():
+                task.is_suspended, task.suspended_at = True, self.tick
+            case TaskResumed():
+                task.is_suspended = False
+            case ReplyRestarted():
+                task.reply = None
+            case CancelRequested():
+                task.cancel_requested, task.is_suspended = True, False
+            case TaskEnded():
+                task.is_ended = True
+            case _:
+                pass
+
+    def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
+        match event:
+            case MessageReceived() | CallRequested() if task_id:
+                self.queue[task_id] = TaskState(task_id, event)
+            case TaskStarted() if task_id:
+                self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
+                task.started, self.last_at = event, at
+                self._begin(task)
+            case CancelRequested() if task_id in self.queue:
+                self.queue[task_id].cancel_requested = True
+            case TaskEnded() if task_id in self.queue:
+                del self.queue[task_id]
+            case SessionOpened():
+                self.opened = event
+            case _:
+                pass
+
+    def _begin(self, task: TaskState) -> None:
+        brief = task.brief
+        if isinstance(brief, MessageReceived):
+            if brief.supersedes is not None:
+                self._forget(brief.supersedes)
+            self.stretches.append(Stretch(task.task_id, len(self.messages), self.tokens))
+            self._say(UserMessage(brief.content), brief.content)
+        task.first_message = max(len(self.messages) - 1, 0)
+
+    def _forget(self, task_id: TaskId) -> None:
+        for number, stretch in enumerate(self.stretches):
+            if stretch.task_id == task_id:
+                del self.messages[stretch.index :]
+                del self.stretches[number:]
+                self.tokens = stretch.tokens
+                return
+
+    def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
+        task.iteration = reply.iteration
+        usage = reply.usage
+        task.input_tokens += usage.input_tokens
+        task.output_tokens += usage.output_tokens
+        task.model_calls += 1
+        if task.cost_usd is not None:
+            task.cost_usd = None if usage.cost_usd is None else task.cost_usd + usage.cost_usd
+        task.reply = reply
+        if reply.calls:
+            task.rounds.append(Round(reply))
+        if reply.calls or reply.text:
+            self._say(AssistantMessage(reply.text, reply.calls), reply.text)
+
+    def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
+        if path is not None:
+            task.settled[path] = settled
+        if settled.ran:
+            task.tool_calls += 1
+        call_id = settled.call_id
+        if call_id is None or not task.rounds:
+            return
+        now = task.rounds[-1]
+        now.settled[call_id] = settled
+        if len(now.settled) == len(now.reply.calls):
+            task.reply = None
+            for call in now.reply.calls:
+                done = now.settled[call.call_id]
+                text = done.context or ""
+                self._say(ToolMessage(call.call_id, call.name, text, done.envelope.ok), text)
+
+    def _answer(self, task: TaskState, event: QuestionAnswered) -> None:
+        task.is_suspended = False
+        task.waiting.pop(event.question_id, None)
+        if path := task.questions.get(event.question_id):
+            task.answers[path] = event
+
+    def _say(self, message: Message, text: str) -> None:
+        self.messages.append(message)
+        self.tokens += estimate_tokens(text)
+
+
+def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:
+    """Return the state after all events of a log."""
+    state = SessionState(log_id)
+    for record in records:
+        state.apply(record.event, record.task_id, record.path, record.at)
+        state.seq = record.seq
+    return state
