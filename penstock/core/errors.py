@@ -1,6 +1,7 @@
 """Everything the runtime raises.
 
-PenstockError                 docstring = default message; `code` = stable name on the wire
+PenstockError                 docstring = default message; `code` = stable name on the wire, the
+│                             class name in capitals unless it says otherwise
 ├── ConfigError               a setting or an extra is missing or wrong
 ├── DeclarationError          what authors wrote does not hold; carries every Diagnostic
 ├── StoreError                the disk or the database said no
@@ -17,12 +18,12 @@ PenstockError                 docstring = default message; `code` = stable name 
 ├── QuestionOpen              a question must be answered first
 ├── AlreadyAnswered           another answer was first
 ├── QuestionClosed            nobody waits for the answer any more
-├── InvalidAnswer             the answer does not fit its question
 ├── TaskEnded                 the task has ended
 ├── IdempotencyConflict       one key, two requests
 ├── BadRequest                the request cannot be read
 ├── BadLastEventId            not a place in this log
 ├── InvalidRequest            carries every problem of a request's body
+│   └── InvalidAnswer         the answer does not fit its question
 ├── Unauthenticated           no key, or none that counts
 ├── Forbidden                 a permission is missing
 ├── HostNotAllowed            a foreign Host header
@@ -62,17 +63,25 @@ Signal (BaseException: no tool can stop it; a door turns it into something above
 └── LeaseLost                 ends the activation: another process has the log
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 
 class PenstockError(Exception):
     """Something the runtime could not do."""
 
     code: str = "INTERNAL_ERROR"
+
+    def __init_subclass__(cls) -> None:
+        """Name the code after the class."""
+        if "code" not in cls.__dict__:
+            cls.code = _INNER_CAPITAL.sub("_", cls.__name__).upper()
 
     def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
         super().__init__(message or (self.__doc__ or self.code).strip())
@@ -82,13 +91,9 @@ class PenstockError(Exception):
 class ConfigError(PenstockError):
     """A setting or an extra is missing or wrong."""
 
-    code = "CONFIG_ERROR"
-
 
 class DeclarationError(PenstockError):
     """What the authors of this project wrote does not hold."""
-
-    code = "DECLARATION_ERROR"
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         super().__init__("\n".join(str(diagnostic) for diagnostic in diagnostics))
@@ -98,61 +103,41 @@ class DeclarationError(PenstockError):
 class StoreError(PenstockError):
     """The disk or the database said no."""
 
-    code = "STORE_ERROR"
-
 
 class StoreFull(StoreError):
     """No space is left on the disk; nothing was lost. Free some and try again."""
-
-    code = "STORE_FULL"
 
 
 class StoreReadOnly(StoreError):
     """The database cannot be written. Give this user the right to write, or another place."""
 
-    code = "STORE_READ_ONLY"
-
 
 class StoreLocked(StoreError):
     """Another process holds the database. Stop it, or wait, and try again."""
-
-    code = "STORE_LOCKED"
 
 
 class StoreTooNew(StoreError):
     """The database was made by a newer penstock. Upgrade this one; the file is unchanged."""
 
-    code = "STORE_TOO_NEW"
-
 
 class StoreCorrupt(StoreError):
     """The database holds something that does not read back."""
-
-    code = "STORE_CORRUPT"
 
 
 class StoreClosed(StoreError):
     """The database was closed."""
 
-    code = "STORE_CLOSED"
-
 
 class NotFound(PenstockError):
     """There is no such thing."""
-
-    code = "NOT_FOUND"
 
 
 class NameTaken(PenstockError):
     """There is one of that name already."""
 
-    code = "NAME_TAKEN"
-
 
 class ReadOnly(PenstockError):
     """It comes from a file; change the file."""
-
-    code = "READ_ONLY"
 
 
 class SessionBusy(PenstockError):
@@ -164,138 +149,95 @@ class SessionBusy(PenstockError):
 class QuestionOpen(PenstockError):
     """A question of this session must be answered first."""
 
-    code = "QUESTION_OPEN"
-
 
 class AlreadyAnswered(PenstockError):
     """Another answer was first."""
-
-    code = "ALREADY_ANSWERED"
 
 
 class QuestionClosed(PenstockError):
     """Nobody waits for this answer any more."""
 
-    code = "QUESTION_CLOSED"
-
-
-class InvalidAnswer(PenstockError):
-    """The answer does not fit its question."""
-
-    code = "INVALID_ANSWER"
-
-    def __init__(self, problems: Sequence[Mapping[str, str]]) -> None:
-        said = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
-        super().__init__(f"the answer does not fit its question: {said}")
-        self.problems = list(problems)
-
 
 class TaskEnded(PenstockError):
     """The task has ended."""
-
-    code = "TASK_ENDED"
 
 
 class IdempotencyConflict(PenstockError):
     """This Idempotency-Key came with another request before."""
 
-    code = "IDEMPOTENCY_CONFLICT"
-
 
 class BadRequest(PenstockError):
     """The request cannot be read."""
-
-    code = "BAD_REQUEST"
 
 
 class BadLastEventId(PenstockError):
     """Not a place in this log."""
 
-    code = "BAD_LAST_EVENT_ID"
-
 
 class InvalidRequest(PenstockError):
-    """The request's body is not valid."""
+    """The request is not valid."""
 
     code = "VALIDATION_ERROR"
 
     def __init__(self, problems: Sequence[Mapping[str, str]]) -> None:
         said = "; ".join(f"{each['field'] or '/'}: {each['issue']}" for each in problems)
-        super().__init__(f"the request is not valid: {said}")
+        super().__init__(f"{(self.__doc__ or '').rstrip('.')}: {said}")
         self.problems = list(problems)
+
+
+class InvalidAnswer(InvalidRequest):
+    """The answer does not fit its question."""
 
 
 class Unauthenticated(PenstockError):
     """A valid key is needed: `Authorization: Bearer pk_…`."""
 
-    code = "UNAUTHENTICATED"
-
 
 class Forbidden(PenstockError):
     """A permission is missing."""
-
-    code = "FORBIDDEN"
 
 
 class HostNotAllowed(PenstockError):
     """In local mode the Host must be localhost, 127.0.0.1 or [::1]."""
 
-    code = "HOST_NOT_ALLOWED"
-
 
 class OriginNotAllowed(PenstockError):
     """This Origin may not use the API."""
-
-    code = "ORIGIN_NOT_ALLOWED"
 
 
 class LinkExpired(PenstockError):
     """The link is no longer valid."""
 
-    code = "LINK_EXPIRED"
-
 
 class TooLarge(PenstockError):
     """The body is over its limit."""
-
-    code = "TOO_LARGE"
 
 
 class UnsupportedType(PenstockError):
     """The body must be application/json."""
 
-    code = "UNSUPPORTED_TYPE"
-
 
 class RateLimited(PenstockError):
     """Too many requests; wait as long as Retry-After says."""
-
-    code = "RATE_LIMITED"
 
 
 class TooManyStreams(PenstockError):
     """Too many streams are open; close one."""
 
-    code = "TOO_MANY_STREAMS"
-
 
 class NotReady(PenstockError):
     """The server is starting or stopping; try again."""
-
-    code = "NOT_READY"
 
 
 class ModelError(PenstockError):
     """A model did not answer."""
 
-    code = "MODEL_ERROR"
     retryable: ClassVar[bool] = False
 
 
 class ModelUnavailable(ModelError):
     """The model cannot be reached; try again later."""
 
-    code = "MODEL_UNAVAILABLE"
     retryable = True
 
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
@@ -306,18 +248,15 @@ class ModelUnavailable(ModelError):
 class ModelRefused(ModelError):
     """The provider refused the request."""
 
-    code = "MODEL_REFUSED"
-
 
 class ContextTooLarge(ModelError):
     """The conversation is longer than the model can read, and cannot be cut further."""
-
-    code = "CONTEXT_TOO_LARGE"
 
 
 class CallError(PenstockError):
     """A tool call that did not succeed."""
 
+    code = "INTERNAL_ERROR"
     status: ClassVar[Status] = Status.FAILED
     retryable: bool = False
     continuable: bool = True
@@ -342,38 +281,29 @@ class CallError(PenstockError):
             suggestion=self.suggestion,
             details=self.details,
         )
-        return Envelope(self.status, None, detail)
+        return Envelope(self.status, error=detail)
 
 
 class ToolNotFound(CallError):
     """No such tool."""
 
-    code = "TOOL_NOT_FOUND"
-
 
 class NotPermitted(CallError):
     """This caller may not call this tool."""
-
-    code = "NOT_PERMITTED"
 
 
 class InvalidInput(CallError):
     """The input does not match the tool's schema."""
 
-    code = "INVALID_INPUT"
     status = Status.VALIDATION_ERROR
 
 
 class InvalidOutput(CallError):
     """The output is not JSON, or does not match the tool's output_schema."""
 
-    code = "INVALID_OUTPUT"
-
 
 class ToolFailed(CallError):
     """The tool reported a failure."""
-
-    code = "TOOL_FAILED"
 
     def __init__(
         self,
@@ -402,26 +332,19 @@ class ToolTimeout(CallError):
 class OutputTooLarge(CallError):
     """The output is over its limit."""
 
-    code = "OUTPUT_TOO_LARGE"
-
 
 class EgressDenied(CallError):
     """This address may not be contacted."""
-
-    code = "EGRESS_DENIED"
 
 
 class UpstreamUnavailable(CallError):
     """The other side did not answer."""
 
-    code = "UPSTREAM_UNAVAILABLE"
     retryable = True
 
 
 class NotAvailable(CallError):
     """This is not there yet."""
-
-    code = "NOT_AVAILABLE"
 
 
 class ToolNotConfigured(CallError):
@@ -433,38 +356,28 @@ class ToolNotConfigured(CallError):
 class LoopDetected(CallError):
     """The same was tried before; it was not run again."""
 
-    code = "LOOP_DETECTED"
-
 
 class BudgetExceeded(CallError):
     """The budget of this task is used up."""
 
-    code = "BUDGET_EXCEEDED"
     continuable = False
 
 
 class DepthExceeded(CallError):
     """Calls are nested too deeply."""
 
-    code = "DEPTH_EXCEEDED"
-
 
 class Interrupted(CallError):
     """The process died while the tool ran: it may or may not have happened."""
-
-    code = "INTERRUPTED"
 
 
 class Rejected(CallError):
     """A person said no."""
 
-    code = "REJECTED"
-
 
 class Cancelled(CallError):
     """The task was cancelled."""
 
-    code = "CANCELLED"
     continuable = False
 
 
