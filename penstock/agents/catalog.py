@@ -1,0 +1,58 @@
+"""Every agent by name: a project's own before those of packages, these before the built-in one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from penstock.agents.agent import ASSISTANT, Agent
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import NotFound
+
+BUILTIN = (
+    Agent(
+        ASSISTANT,
+        description="Answers questions, and uses the project's tools.",
+        instructions="You are a helpful assistant. Use the tools you have when they help.",
+        source="builtin",
+    ),
+)
+"""What every project has."""
+
+
+class Catalog:
+    """Agents by name. A name of an earlier tier hides the same name of a later one."""
+
+    def __init__(
+        self,
+        local: Iterable[Agent] = (),
+        package: Iterable[Agent] = (),
+        builtin: Iterable[Agent] = BUILTIN,
+    ) -> None:
+        tiers = (tuple(builtin), tuple(package), tuple(local))
+        self._agents = {agent.name: agent for tier in tiers for agent in tier}
+
+    def __iter__(self) -> Iterator[Agent]:
+        """Yield the agents by name."""
+        return iter(self.list())
+
+    def list(self) -> Sequence[Agent]:
+        """Return the agents, by name."""
+        return [self._agents[name] for name in sorted(self._agents)]
+
+    def find(self, name: str) -> Agent | None:
+        """Return the agent, or None."""
+        return self._agents.get(name)
+
+    def get(self, name: str) -> Agent:
+        """Return the agent, or raise NotFound with the nearest name."""
+        if agent := self._agents.get(name):
+            return agent
+        hint = did_you_mean(name, self._agents) or f" There are {', '.join(sorted(self._agents))}."
+        raise NotFound(f"There is no agent {name!r}.{hint}")
+
+    def add(self, agent: Agent) -> Agent:
+        """Take an agent in, in place of one of its name; return it."""
+        self._agents[agent.name] = agent
+        return agent
+
+    def remove(self, name: str) -> None:
+        """Forget an agent that was taken in."""
+        self._agents.pop(name, None)

@@ -1,0 +1,295 @@
+"""What the operator chose: penstock.toml and PENSTOCK_ variables, read once, frozen."""
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from penstock.app.sources import PathInSettings, Sources, refused
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.limits import Limits
+from penstock.core.schema import Schema
+from penstock.tools.rules import Action, Rule
+
+FILE = "penstock.toml"
+PREFIX = "PENSTOCK_"
+DATABASE_FILE = "penstock.db"
+_MOST_NAMES = 12
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+
+
+def _in_range(limits: Limits) -> Limits:
+    """Return the limits if each is more than nothing, and finite."""
+    values = dataclasses.asdict(limits)
+    wrong = [name for name, value in values.items() if not 0 < value < math.inf]
+    if wrong:
+        said = ", ".join(f"{name} is {values[name]}" for name in wrong)
+        raise ValueError(f"must be more than 0 and finite: {said}")
+    return limits
+
+
+def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema if it is one."""
+    if schema is not None:
+        Schema(schema)
+    return schema
+
+
+class ModelEntry(BaseModel):
+    """`[models.NAME]`: one model under a name of your own."""
+
+    model_config = ConfigDict(**_STRICT, protected_namespaces=())
+
+    provider: str = Field(min_length=1)
+    """`offline`, `openai` (any compatible server), `anthropic`, `google`."""
+    model: str = ""
+    """The provider's name for it."""
+    base_url: str | None = None
+    """Where an OpenAI-compatible server answers, such as `http://127.0.0.1:11434/v1`."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key. The key itself never stands in a file."""
+    context_tokens: int | None = Field(default=None, gt=0)
+    """How much the model can read."""
+    input_price: float | None = Field(default=None, ge=0)
+    """USD per million tokens read."""
+    output_price: float | None = Field(default=None, ge=0)
+    """USD per million tokens written."""
+
+
+class ModelSection(BaseModel):
+    """`[models]`: which models there are, and which one is the default."""
+
+    model_config = ConfigDict(**{**_STRICT, "extra": "allow"})
+    __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
+
+    default: str = "offline"
+    """A name from `[models.NAME]`, or `provider:model`."""
+
+    @property
+    def entries(self) -> Mapping[str, ModelEntry]:
+        """Return the models by name."""
+        return self.__pydantic_extra__ or {}
+
+
+class RuleEntry(BaseModel):
+    """`[[rules]]`: whether calls of some tools are allowed, asked for, or denied."""
+
+    model_config = _STRICT
+
+    tool: str = Field(min_length=1)
+    """A pattern for tool ids, such as `send_*`."""
+    action: Literal["allow", "ask", "deny"]
+    """Of all rules that fit, deny beats ask beats allow."""
+    agent: str = "*"
+    """A pattern for names of agents."""
+    labels: tuple[str, ...] = ()
+    """Only tools with one of these labels."""
+    when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
+    """Only calls whose input matches this JSON Schema."""
+
+    def rule(self) -> Rule:
+        """Return the rule that the invoker asks."""
+        return Rule(
+            tool=self.tool,
+            action=Action(self.action),
+            agent=self.agent,
+            labels=frozenset(self.labels),
+            when=None if self.when is None else Schema(self.when),
+        )
+
+
+class ServerSection(BaseModel):
+    """`[server]`: where `penstock serve` listens, and to whom."""
+
+    model_config = _STRICT
+
+    host: str = "127.0.0.1"
+    """The address to bind; any but this machine's own needs a key (`penstock keys create`)."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """The port to bind; 0 takes a free one."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages of these origins may use the API."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses whose X-Forwarded-For is believed."""
+    request_wait_seconds: float | None = Field(default=None, gt=0)
+    """How long a chat without a stream waits; the limit of that name if it is not set."""
+    blob_url_seconds: int | None = Field(default=None, gt=0)
+    """How long a signed link works; the limit of that name if it is not set."""
+
+
+class RateSection(BaseModel):
+    """`[rate_limits]`: requests per minute of one key or address; 0 is no limit."""
+
+    model_config = _STRICT
+
+    chat: int = Field(default=20, ge=0)
+    """Messages and regenerated answers."""
+    browser: int = Field(default=50, ge=0)
+    """Actions of a browser."""
+    bulk: int = Field(default=10, ge=0)
+    """Imports, and deletions of many things."""
+    general: int = Field(default=100, ge=0)
+    """Everything else."""
+
+
+class ToolSection(BaseModel):
+    """`[tools]`: which tools of the project are loaded."""
+
+    model_config = _STRICT
+
+    python: bool = True
+    """Whether `tools/*.py` run. They run in this process, with all its rights."""
+
+
+class Settings(BaseModel):
+    """What the operator chose, frozen. `load` makes one."""
+
+    model_config = _STRICT
+
+    data_dir: Path = Path(".penstock")
+    """Where the database and the blobs lie; relative to the project."""
+    database_url: str = ""
+    """`sqlite:///FILE` or `postgresql://…`; nothing is `penstock.db` in `data_dir`."""
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    """Of SQLite: FULL survives a power cut; NORMAL is faster, and may lose the last moments."""
+    blobs: str = ""
+    """Where large values go: a folder, or `s3://BUCKET/PREFIX`; nothing is in `data_dir`."""
+    models: ModelSection = ModelSection()
+    """Which models there are."""
+    rules: tuple[RuleEntry, ...] = ()
+    """What is allowed, asked for or denied."""
+    server: ServerSection = ServerSection()
+    """Where the server listens."""
+    rate_limits: RateSection = RateSection()
+    """How many requests a minute."""
+    tools: ToolSection = ToolSection()
+    """Which tools are loaded."""
+    limits: Annotated[Limits, AfterValidator(_in_range)] = Limits()
+    """Every size, depth, count and time."""
+
+    _root: Path = PrivateAttr(default=Path())
+    _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        """Return the project's folder, which relative paths begin at."""
+        return self._root
+
+    @property
+    def data_path(self) -> Path:
+        """Return where the data lies, absolute."""
+        return (self._root / self.data_dir).resolve()
+
+    @property
+    def database(self) -> str:
+        """Return the database's address, absolute."""
+        scheme, _, place = self.database_url.partition("sqlite:///")
+        if not self.database_url:
+            return f"sqlite:///{self.data_path / DATABASE_FILE}"
+        if scheme or not place or place.startswith(":memory:"):
+            return self.database_url
+        return f"sqlite:///{(self._root / place).resolve()}"
+
+    @property
+    def database_shown(self) -> str:
+        """Return the database's address for people, without its password."""
+        return re.sub(r"://([^:/@]+):[^@]*@", r"://\1:…@", self.database)
+
+    @property
+    def blob_place(self) -> str:
+        """Return where blobs go: an absolute folder, or a URL."""
+        if ":" in self.blobs:
+            return self.blobs
+        return str((self._root / self.blobs).resolve() if self.blobs else self.data_path / "blobs")
+
+    @property
+    def all_limits(self) -> Limits:
+        """Return the limits, with what `[server]` says about two of them."""
+        own = {
+            name: value
+            for name in ("request_wait_seconds", "blob_url_seconds")
+            if (value := getattr(self.server, name)) is not None
+        }
+        return dataclasses.replace(self.limits, **own)
+
+    def key(self, name: str) -> SecretStr | None:
+        """Return the key of a model, if the variable that `api_key_env` names is set."""
+        return self._keys.get(name)
+
+
+def load(root: Path, **overrides: Any) -> Settings:
+    """Read the settings of the project in this folder; what is given here wins over all.
+
+    Raises ConfigError, which names every problem and where it comes from.
+    """
+    sources = Sources(root / FILE, os.environ, overrides, prefix=PREFIX)
+    try:
+        settings = Settings.model_validate_json(sources.merged(_is_text))
+    except ValidationError as error:
+        raise refused([_described(each, sources) for each in error.errors()]) from None
+    entries = settings.models.entries
+    variables = {name: entry.api_key_env for name, entry in entries.items() if entry.api_key_env}
+    keys = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+    settings._root = root.resolve()  # noqa: SLF001  private to this file
+    settings._keys = {name: SecretStr(key) for name, key in keys.items() if key}  # noqa: SLF001
+    return settings
+
+
+def _described(error: ErrorDetails, sources: Sources) -> str:
+    """Return one problem as a line: where it is, what is wrong, what would be right."""
+    full = tuple(str(part) for part in error["loc"])
+    path = tuple(part for part in full if not part.isdigit())
+    where, name = sources.of(full), ".".join(full)
+    if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+        known = sorted(_inside(_kinds(path[:-1])))
+        hint = did_you_mean(path[-1], known) or f" There are {', '.join(known[:_MOST_NAMES])}."
+        return f"{where}{name} is not a setting.{hint}"
+    if error["type"] == "missing":
+        return f"{where}{name} is missing."
+    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if isinstance(error["input"], dict | list):
+        return f"{where}{name} {said}."
+    return f"{where}{name} {said}, found {error['input']!r}."
+
+
+def _is_text(path: PathInSettings) -> bool:
+    kinds = _kinds(path)
+    return str in kinds or Path in kinds or any(get_origin(kind) is Literal for kind in kinds)
+
+
+def _kinds(path: PathInSettings) -> tuple[Any, ...]:
+    """Return the type of the setting at this path; all its types, if there may be several."""
+    kinds: tuple[Any, ...] = (Settings,)
+    for key in path:
+        kind = _inside(kinds).get(key) or (ModelEntry if ModelSection in kinds else None)
+        kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
+    return kinds
+
+
+def _inside(kinds: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the settings of a section by name, each with its type."""
+    for kind in kinds:
+        if kind is Limits:
+            return {each.name: each.type for each in dataclasses.fields(Limits)}
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return {name: field.annotation for name, field in kind.model_fields.items()}
+        if get_origin(kind) is tuple and issubclass(get_args(kind)[0], BaseModel):
+            return _inside(get_args(kind)[:1])
+    return {}

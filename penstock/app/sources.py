@@ -1,0 +1,145 @@
+"""Where each setting comes from: the program, the environment, or a line of the file."""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+
+PathInSettings = tuple[str, ...]
+"""The names of sections and then of a key, such as `("server", "port")`."""
+
+
+class Sources:
+    """The values of all sources as one, and where each came from."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str], given: Json, *, prefix: str) -> None:
+        self._given = given
+        self._environ = environ
+        self._name = file.name
+        self._text = _read(file)
+        self._file = _parse(self._text, file.name)
+        self._variables = {
+            tuple(name.removeprefix(prefix).lower().split("__")): name
+            for name in environ
+            if name.startswith(prefix)
+        }
+
+    def merged(self, is_text: Callable[[PathInSettings], bool]) -> str:
+        """Return the values as JSON: the program's over the environment's over the file's.
+
+        A variable's text is read as JSON, where the setting is not a text itself.
+        """
+        values = self._file
+        for path, name in self._variables.items():
+            text = self._environ[name]
+            values = _over(values, _nested(path, text if is_text(path) else _decoded(text)))
+        return json.dumps(_over(values, self._given), default=str)
+
+    def of(self, path: PathInSettings) -> str:
+        """Return where the value at this path came from, as the beginning of a message."""
+        if _has(self._given, path):
+            return ""
+        for length in range(len(path), 0, -1):
+            if name := self._variables.get(path[:length]):
+                return f"{name}: "
+        if not _has(self._file, path):
+            for longer, name in self._variables.items():
+                if longer[: len(path)] == path:
+                    return f"{name}: "
+        return f"{self._name}:{_line(self._text, path)}: "
+
+
+def refused(problems: list[str]) -> ConfigError:
+    """Return the error that says all of them."""
+    if len(problems) == 1:
+        return ConfigError(problems[0])
+    lines = "\n".join(f"  {problem}" for problem in problems)
+    return ConfigError(f"The settings cannot be used, {len(problems)} problems:\n{lines}")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{file.name}:{line}: this is not UTF-8; save it as UTF-8.") from None
+    except OSError as error:
+        raise ConfigError(f"{file.name} cannot be read: {error.strerror}.") from None
+
+
+def _parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).partition(" (at ")
+        found = re.search(r"line (\d+)", place)
+        line = found[1] if found else text.count("\n") + 1
+        said = f"{what[0].lower()}{what[1:]}"
+        raise ConfigError(f"{name}:{line}: this is not TOML: {said}.") from None
+
+
+def _over(low: Json, high: Json) -> dict[str, Any]:
+    """Return both, table by table; the values of `high` win."""
+    merged = dict(low)
+    for key, value in high.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = _over(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _nested(path: PathInSettings, value: Any) -> dict[str, Any]:
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _has(values: Any, path: PathInSettings) -> bool:
+    for key in path:
+        if not isinstance(values, Mapping):
+            return True
+        if key not in values:
+            return False
+        values = values[key]
+    return True
+
+
+def _line(text: str, path: PathInSettings) -> int:
+    """Return the line of a key; of its section, where the key is not found (tomllib knows no lines)."""
+    best, most = 1, 0
+    section: list[str] = []
+    counts: Counter[str] = Counter()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*(\[{1,2})\s*([^\[\]#]+?)\s*\]", line):
+            here = section = _parts(header[2])
+            if header[1] == "[[":
+                counts[header[2]] += 1
+                section.append(str(counts[header[2]] - 1))
+        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            here = section + _parts(key[1])
+        else:
+            continue
+        if len(here) > most and tuple(here) == path[: len(here)]:
+            best, most = number, len(here)
+    return best
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in dotted.split(".")]

@@ -1,0 +1,174 @@
+"""What the operator chose, and what is said when it cannot be used."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.app.settings import Settings, load
+from penstock.core.errors import ConfigError
+from penstock.core.limits import Limits
+from penstock.tools.rules import Action
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project's settings do not depend on who runs the tests."""
+    monkeypatch.delenv("PENSTOCK_DATA_DIR", raising=False)
+
+
+def written(root: Path, text: str, **overrides: Any) -> Settings:
+    (root / "penstock.toml").write_text(text)
+    return load(root, **overrides)
+
+
+def test_a_project_without_a_file_has_the_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert settings.data_path == tmp_path / ".penstock"
+    assert settings.database == f"sqlite:///{tmp_path}/.penstock/penstock.db"
+    assert settings.blob_place == f"{tmp_path}/.penstock/blobs"
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
+    assert settings.models.default == "offline"
+    assert settings.all_limits == Limits()
+
+
+PLACES = [
+    ("data_dir = 'd'", "sqlite:///{root}/d/penstock.db", "{root}/d/blobs"),
+    ("database_url = 'sqlite:///x.db'", "sqlite:///{root}/x.db", "{root}/.penstock/blobs"),
+    ("database_url = 'sqlite:////x/y.db'", "sqlite:////x/y.db", "{root}/.penstock/blobs"),
+    ("database_url = 'sqlite:///:memory:'", "sqlite:///:memory:", "{root}/.penstock/blobs"),
+    ("database_url = 'postgresql://h/d'", "postgresql://h/d", "{root}/.penstock/blobs"),
+    ("blobs = 'b'", "sqlite:///{root}/.penstock/penstock.db", "{root}/b"),
+    ("blobs = 's3://b/p'", "sqlite:///{root}/.penstock/penstock.db", "s3://b/p"),
+]
+
+
+@pytest.mark.parametrize(("text", "database", "blobs"), PLACES)
+def test_places_are_relative_to_the_project(
+    tmp_path: Path, text: str, database: str, blobs: str
+) -> None:
+    settings = written(tmp_path, text)
+    assert settings.database == database.format(root=tmp_path)
+    assert settings.blob_place == blobs.format(root=tmp_path)
+
+
+def test_the_program_wins_over_the_environment_and_this_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "[server]\nhost = 'file'\nport = 1\n[limits]\nstreams = 1\n"
+    monkeypatch.setenv("PENSTOCK_SERVER__HOST", "environment")
+    monkeypatch.setenv("PENSTOCK_SERVER__PORT", "2")
+    monkeypatch.setenv("PENSTOCK_SERVER__CORS_ORIGINS", '["http://a"]')
+    settings = written(tmp_path, text, server={"port": 3})
+    assert settings.server.host == "environment"
+    assert settings.server.port == 3
+    assert settings.server.cors_origins == ("http://a",)
+    assert settings.limits.streams == 1
+
+
+def test_a_text_of_digits_in_the_environment_stays_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_MODELS__DEFAULT", "7")
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", "8")
+    settings = load(tmp_path)
+    assert (settings.models.default, settings.data_dir) == ("7", Path("8"))
+
+
+def test_the_server_may_set_two_limits(tmp_path: Path) -> None:
+    settings = written(tmp_path, "[server]\nblob_url_seconds = 5\n[limits]\nstreams = 7\n")
+    assert settings.all_limits == Limits(blob_url_seconds=5, streams=7)
+
+
+def test_a_rule_becomes_what_the_invoker_asks(tmp_path: Path) -> None:
+    text = '[[rules]]\ntool = "send_*"\naction = "deny"\nwhen = { required = ["to"] }\n'
+    (entry,) = written(tmp_path, text).rules
+    rule = entry.rule()
+    assert (rule.tool, rule.action, rule.agent) == ("send_*", Action.DENY, "*")
+    assert rule.when is not None
+    assert not rule.when.problems({"to": 1})
+
+
+MODEL = '[models]\ndefault = "fast"\n[models.fast]\nprovider = "openai"\nmodel = "m"\n'
+
+
+def test_a_key_is_read_from_the_variable_that_the_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sesame")
+    settings = written(tmp_path, f'{MODEL}api_key_env = "MY_KEY"\n')
+    key = settings.key("fast")
+    assert key is not None
+    assert key.get_secret_value() == "sesame"
+    assert "sesame" not in f"{settings!r}{settings}{settings.model_dump_json()}"
+
+
+def test_a_key_that_is_not_set_is_none(tmp_path: Path) -> None:
+    assert written(tmp_path, f'{MODEL}api_key_env = "NOT_SET_ANYWHERE"\n').key("fast") is None
+
+
+def test_settings_never_change(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.data_dir = Path("elsewhere")  # type: ignore[misc]
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    settings = written(tmp_path, "database_url = 'postgresql://ann:sesame@host/db'")
+    assert settings.database_shown == "postgresql://ann:…@host/db"
+
+
+WRONG = [
+    ("data_dr = 'x'", "1: data_dr is not a setting. Did you mean 'data_dir'?"),
+    ("[server]\nprt = 1", "2: server.prt is not a setting. Did you mean 'port'?"),
+    ("[server]\nport = '1'", "2: server.port must be a valid integer, found '1'."),
+    ("[server]\nport = true", "2: server.port must be a valid integer, found True."),
+    ("[server]\nport = 70000", "2: server.port must be less than or equal to 65535, found 70000."),
+    ("synchronous = 'OFF'", "1: synchronous must be 'FULL' or 'NORMAL', found 'OFF'."),
+    ("[tools]\npython = 'yes'", "2: tools.python must be a valid boolean, found 'yes'."),
+    ("\n[limits]\nstrems = 1", "3: limits.strems is not a setting. Did you mean 'streams'?"),
+    ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
+    ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),
+    ("[models.a]\nmodel = 'x'", "1: models.a.provider is missing."),
+    (
+        "[models.a]\nprovider = 'openai'\napi_key = 'x'",
+        "3: models.a.api_key is not a setting. Did you mean 'api_key_env'?",
+    ),
+    (
+        "[[rules]]\ntool = 'a'\naction = 'ask'\n[[rules]]\ntool = 'b'\naction = 'maybe'",
+        "6: rules.1.action must be 'allow', 'ask' or 'deny', found 'maybe'.",
+    ),
+    ("port = 1\nport = 2", "2: this is not TOML: cannot overwrite a value."),
+    ("[server\n", "1: this is not TOML: expected ']' at the end of a table declaration."),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        written(tmp_path, text)
+    assert str(caught.value) == f"penstock.toml:{said}"
+
+
+def test_every_mistake_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_SERVR__PORT", "1")
+    with pytest.raises(ConfigError) as caught:
+        written(tmp_path, "[server]\nport = 'x'\n", synchronous=5)
+    assert str(caught.value) == (
+        "The settings cannot be used, 3 problems:\n"
+        "  synchronous must be 'FULL' or 'NORMAL', found 5.\n"
+        "  penstock.toml:2: server.port must be a valid integer, found 'x'.\n"
+        "  PENSTOCK_SERVR__PORT: servr is not a setting. Did you mean 'server'?"
+    )
+
+
+def test_a_wrong_schema_of_a_rule_is_named(tmp_path: Path) -> None:
+    text = "[[rules]]\ntool = 'a'\naction = 'ask'\nwhen = { type = 5 }\n"
+    with pytest.raises(ConfigError, match=r"^penstock.toml:4: rules.0.when /type: "):
+        written(tmp_path, text)
+
+
+def test_a_file_that_is_not_utf8_is_named_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_bytes(b"data_dir = 'x'\n# \xff\n")
+    with pytest.raises(ConfigError, match=r"^penstock.toml:2: this is not UTF-8; save it as UTF-8"):
+        load(tmp_path)
