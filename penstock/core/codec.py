@@ -51,8 +51,8 @@ def kind_of(event: Event) -> str:
 def to_wire(event: Event) -> dict[str, Any]:
     """Return the body of the event."""
     wire = _BY_TYPE[type(event)].write(event)
-    if type(event) is CallSettled and _is_said_by_output(event, compact(event.envelope.output)):
-        del wire["context"]
+    if type(event) is CallSettled and not _is_said_by(compact(event.envelope.output), event, wire):
+        wire["context"] = event.context
     return wire
 
 
@@ -62,10 +62,11 @@ def encode(event: Event) -> str:
     if type(event) is not CallSettled:
         return compact(wire)
     output = compact(event.envelope.output)
-    if not _is_said_by_output(event, output):
-        return compact(wire)
-    del wire["context"], wire["envelope"]
-    return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
+    if _is_said_by(output, event, wire):
+        del wire["envelope"]
+        return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
+    wire["context"] = event.context
+    return compact(wire)
 
 
 def from_wire(kind: str, body: Json) -> Event:
@@ -105,8 +106,10 @@ def _read(form: "_Form", body: Any, text: str | None) -> Event:
 _OUTPUT = '"envelope":{"status":"success","output":'
 
 
-def _is_said_by_output(event: CallSettled, output: str) -> bool:
-    return event.envelope.status is Status.SUCCESS and event.context == output
+def _is_said_by(output: str, event: CallSettled, wire: dict[str, Any]) -> bool:
+    """Take the context out of the body when it is the output; else leave it to the caller."""
+    context = wire.pop("context", None)
+    return context == output and event.envelope.status is Status.SUCCESS
 
 
 def _output_text(body: dict[str, Any], text: str | None) -> str:
@@ -122,7 +125,7 @@ def _output_text(body: dict[str, Any], text: str | None) -> str:
 
 def _no_object(kind: str, found: Any, why: str) -> str:
     shown = cut(found if isinstance(found, str) else repr(found), _FOUND_CHARACTERS)
-    return f"the body of a {kind} is one JSON object, found {shown!r}: {why}"
+    return f"a body of {kind!r} is one JSON object, found {shown!r}: {why}"
 
 
 _raw_decode = json.JSONDecoder().raw_decode
@@ -202,6 +205,7 @@ def _tuple(wire: Any) -> tuple[Any, ...]:
 
 
 _LIST = _Pair(list, _tuple)
+_MAYBE_LIST = _Pair(list, _maybe(_tuple))
 _USAGE_FORM = _Form("usage", Usage)
 _USAGE = _Pair(_USAGE_FORM.write, _USAGE_FORM.read)
 _ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
@@ -214,8 +218,8 @@ _QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
 
 _FORMS = (
     _Form("session_opened", SessionOpened),
-    _Form("message_received", MessageReceived),
-    _Form("call_requested", CallRequested, permissions=_Pair(list, _maybe(_tuple))),
+    _Form("message_received", MessageReceived, permissions=_MAYBE_LIST),
+    _Form("call_requested", CallRequested, permissions=_MAYBE_LIST),
     _Form("task_started", TaskStarted, offered=_LIST),
     _Form("task_resumed", TaskResumed),
     _Form("reply_received", ReplyReceived, order=_LIST, calls=_CALLS, usage=_USAGE),

@@ -1,7 +1,6 @@
 """Everything the runtime raises.
 
-PenstockError                 docstring = default message; `code` = stable name on the wire, the
-│                             class name in capitals unless it says otherwise
+PenstockError                 docstring = default message; `code` = the class name in capitals
 ├── ConfigError               a setting or an extra is missing or wrong
 ├── DeclarationError          what authors wrote does not hold; carries every Diagnostic
 ├── StoreError                the disk or the database said no
