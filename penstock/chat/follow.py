@@ -1,0 +1,168 @@
+"""What a log holds and what happens in it now, in one order, without gap or double."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+from penstock.core.events import Record
+from penstock.core.ids import LogId, TaskId
+from penstock.core.limits import Limits
+from penstock.engine.bus import Bus, Delta, Live, LiveReply, ReplyBegun
+from penstock.store.log import Log
+
+PAGE = 500
+_SLOWEST_POLL = 4
+_QUIET_POLL = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where readers get what they follow."""
+
+    log: Log
+    bus: Bus
+    limits: Limits
+
+
+class Tail:
+    """One reader of a log: first what is stored, then what happens.
+
+    It is subscribed before it reads, fills every gap from the log, and looks at the log now and
+    then for what another process writes. A burst that is more than its queue holds it reads again;
+    it is cut only when it was not asked for more in the meantime.
+    """
+
+    __slots__ = ("_is_stored", "_log_id", "_reader", "_seq", "_silence", "_source", "is_quiet")
+
+    def __init__(self, source: Source, log_id: LogId, *, after: int, stored: bool = True) -> None:
+        self._source = source
+        self._log_id = log_id
+        self._seq = after
+        self._is_stored = stored
+        """Whether the log may hold what was not read yet."""
+        self._silence = 0.0
+        self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
+        self.is_quiet = False
+        """Set by who knows that no task is at work: then the log is looked at less often."""
+
+    async def take(self) -> Sequence[Live] | None:
+        """Wait for more; nothing means a long silence, None that the stream is over or was cut."""
+        if self._reader.is_cut:
+            return None
+        if self._is_stored:
+            return await self._catch_up()
+        while True:
+            if not await self._reader.wait(self._patience()):
+                found = await self._look()
+                if found is not None:
+                    return found
+            elif self._reader.is_cut:
+                self._subscribe_again()
+                return await self._catch_up()
+            else:
+                self._silence = 0.0
+                items = self._reader.take()
+                if not items:
+                    return None
+                if whole := await self._without_gaps(items):
+                    return whole
+
+    def close(self) -> None:
+        """Stop to follow."""
+        self._source.bus.unsubscribe(self._log_id, self._reader)
+
+    async def _catch_up(self) -> Sequence[Live]:
+        """Read the log's next page; with the last one comes the reply that is on its way."""
+        records = await self._read()
+        self._is_stored = len(records) == PAGE
+        if self._is_stored:
+            return records
+        came = [each for each in self._reader.take() if isinstance(each, Record)]
+        newer = await self._without_gaps(came)
+        reply = self._source.bus.reply(self._log_id)
+        return [*records, *newer, *(so_far(reply) if reply else ())]
+
+    async def _look(self) -> Sequence[Live] | None:
+        """Look for what another process wrote; None while there is nothing to say."""
+        limits = self._source.limits
+        if self._polls and (found := await self._read()):
+            self._silence = 0.0
+            return found
+        if self._silence >= limits.ping_seconds:
+            self._silence = 0.0
+            return ()
+        return None
+
+    def _patience(self) -> float:
+        """Return how long to wait for the bus, and count that time as silence."""
+        limits = self._source.limits
+        seconds = max(limits.ping_seconds - self._silence, 0)
+        if self._polls:
+            polls = _QUIET_POLL if self.is_quiet else min(1 + self._silence, _SLOWEST_POLL)
+            seconds = min(seconds, polls * limits.poll_seconds)
+        self._silence += seconds
+        return seconds
+
+    @property
+    def _polls(self) -> bool:
+        """Whether another process may be writing: not while a reply is on its way here."""
+        return self._source.bus.reply(self._log_id) is None
+
+    def _subscribe_again(self) -> None:
+        self.close()
+        self._reader = self._source.bus.subscribe(self._log_id, self._source.limits.stream_frames)
+
+    async def _without_gaps(self, items: Sequence[Live]) -> list[Live]:
+        """Return the items in order, with what is missing between them from the log."""
+        whole: list[Live] = []
+        for item in items:
+            if isinstance(item, Record):
+                if item.seq <= self._seq:
+                    continue
+                while self._seq < item.seq - 1 and (missed := await self._read(item.seq - 1)):
+                    whole += missed
+                self._seq = item.seq
+            elif item.reply.base > self._seq:
+                whole += await self._read(item.reply.base)
+            whole.append(item)
+        return whole
+
+    async def _read(self, last: int | None = None) -> Sequence[Record]:
+        limit = PAGE if last is None else min(PAGE, last - self._seq)
+        records = await self._source.log.read(self._log_id, after=self._seq, limit=limit)
+        if records:
+            self._seq = records[-1].seq
+        return records
+
+
+async def follow(
+    source: Source, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
+) -> AsyncGenerator[Live, None]:
+    """Yield what stands in a log after an event, then what happens, of one task or of all.
+
+    Ends when the process stops, or when the reader was too slow.
+    """
+    tail = Tail(source, log_id, after=after)
+    try:
+        while (items := await tail.take()) is not None:
+            for item in items:
+                if task_id is None or _task_of(item) == task_id:
+                    yield item
+    finally:
+        tail.close()
+
+
+def so_far(reply: LiveReply) -> list[Live]:
+    """Return a reply on its way from its beginning, with neighbouring pieces of a kind as one."""
+    items: list[Live] = [ReplyBegun(reply)]
+    units, runs = 0, list[Delta]()
+    for kind, text in reply.pieces:
+        units += len(text)
+        if runs and runs[-1].kind is kind:
+            runs[-1] = Delta(reply, kind, runs[-1].text + text, units)
+        else:
+            runs.append(Delta(reply, kind, text, units))
+    return items + runs
+
+
+def _task_of(item: Live) -> TaskId | None:
+    return item.task_id if isinstance(item, Record) else item.reply.task_id

@@ -1,0 +1,107 @@
+"""The parts that messages and frames share on the wire: calls, results, questions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.call import ToolCall, tools_on
+from penstock.core.clock import to_iso
+from penstock.core.events import CallSettled, StoredFile
+from penstock.core.ids import BlobId
+from penstock.core.question import Question, QuestionRecord, QuestionStatus
+
+LinkTo = Callable[[BlobId], str]
+"""Makes a link to stored bytes that works for a while."""
+
+
+def call_part(call: ToolCall) -> dict[str, Any]:
+    """Return a call as an item of `toolCalls`."""
+    return {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+
+
+def result_part(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:
+    """Return the outcome of a call: a `tool_result` frame, and an item of `toolResults`."""
+    part: dict[str, Any] = {
+        "type": "tool_result",
+        "toolCallId": settled.call_id,
+        "name": settled.tool_id,
+        "success": settled.envelope.ok,
+    }
+    error = settled.envelope.error
+    if error is None:
+        return part | _output(settled, link_to)
+    part["error"] = error.message
+    part["code"] = error.code
+    if error.suggestion is not None:
+        part["suggestion"] = error.suggestion
+    if settled.detector:
+        part["detector"] = settled.detector
+    return part
+
+
+def question_part(question: Question) -> dict[str, Any]:
+    """Return what a person is asked."""
+    part: dict[str, Any] = {
+        "id": question.question_id,
+        "kind": question.kind.value,
+        "text": question.text,
+    }
+    options = [{"label": each.label, "value": each.value} for each in question.options]
+    optional = {
+        "toolCallId": question.call_id,
+        "toolName": question.tool_id,
+        "arguments": None if question.input is None else dict(question.input),
+        "path": tools_on(question.path) or None,
+        "context": question.context,
+        "options": options or None,
+        "schema": None if question.schema is None else dict(question.schema),
+    }
+    return part | {key: value for key, value in optional.items() if value is not None}
+
+
+def question_record(record: QuestionRecord) -> dict[str, Any]:
+    """Return a question and what became of it, as lists and answers show it."""
+    part = question_part(record.question) | {
+        "status": record.status.value,
+        "taskId": record.task_id,
+        "conversationId": record.log_id,
+        "agentId": record.agent,
+        "createdAt": to_iso(record.asked_at),
+    }
+    if record.answered_at is not None:
+        part["answeredAt"] = to_iso(record.answered_at)
+    if record.answered_by is not None:
+        part["answeredBy"] = record.answered_by
+    if record.status is QuestionStatus.ANSWERED and record.answer is not None:
+        part["answer"] = dict(record.answer)
+    return part
+
+
+def _output(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:
+    is_clipped = settled.artifact_id is not None
+    part: dict[str, Any] = {
+        "result": settled.context if is_clipped else settled.envelope.output,
+        "resultPreview": settled.preview or "",
+    }
+    if is_clipped:
+        part["truncated"] = True
+        part["totalCharacters"] = settled.total_characters
+        part["artifactId"] = settled.artifact_id
+    images = [_image(each, link_to) for each in settled.files if each.is_image]
+    files = [_file(each, link_to) for each in settled.files if not each.is_image]
+    if images:
+        part["imageUrl"] = images[0]["url"]
+        part["images"] = images
+    if files:
+        part["files"] = files
+    return part
+
+
+def _image(stored: StoredFile, link_to: LinkTo) -> dict[str, Any]:
+    part = _file(stored, link_to)
+    if stored.width is not None and stored.height is not None:
+        part |= {"width": stored.width, "height": stored.height}
+    return part
+
+
+def _file(stored: StoredFile, link_to: LinkTo) -> dict[str, Any]:
+    return {"url": link_to(stored.blob_id), "mimeType": stored.mime_type, "bytes": stored.size}

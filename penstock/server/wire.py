@@ -1,0 +1,294 @@
+"""Events of a conversation as frames of the chat stream."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from penstock.chat.parts import LinkTo, call_part, question_part, result_part
+from penstock.core.errors import BadLastEventId
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CancelRequested,
+    MessageReceived,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import CallId, MessageId, SessionId, TaskId
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.core.text import cut
+from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
+
+ARGUMENTS_CHARACTERS = 2000
+_WHOLE = -1
+_ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?")
+
+
+class Position(NamedTuple):
+    """A place in the stream: event `seq`, or some units into the reply that follows it."""
+
+    seq: int
+    units: int = _WHOLE
+
+    def __str__(self) -> str:
+        """Return the place as the id of a frame."""
+        return str(self.seq) if self.units == _WHOLE else f"{self.seq}.{self.units}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Position":
+        """Read the id of a frame. Raises BadLastEventId."""
+        match = _ID.fullmatch(text)
+        if match is None:
+            raise BadLastEventId(f'an event id is like "17" or "17.412", found {cut(text, 60)!r}')
+        seq, units = match.groups()
+        return cls(int(seq), _WHOLE if units is None else int(units))
+
+
+Frame = tuple[Position, dict[str, Any]]
+
+
+class View(NamedTuple):
+    """What a stream shows of a conversation, and what frames say that events do not."""
+
+    session_id: SessionId
+    link_to: LinkTo
+    max_iterations: int
+    only: TaskId | None = None
+    """The one task to show; None shows all, one after the other."""
+
+
+class ChatFrames:
+    """Folds what happens in a conversation into frames.
+
+    It is fed from the beginning of a task, and gives the frames after `last`: so the same fold
+    serves who is there from the start and who comes back with the id of the last frame.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_frames",
+        "_is_over",
+        "_last",
+        "_queue",
+        "_results",
+        "_said",
+        "_silent",
+        "_task",
+        "_view",
+    )
+
+    def __init__(self, view: View, last: Position) -> None:
+        self._view = view
+        self._last = last
+        self._frames: list[Frame] = []
+        self._queue: dict[TaskId, MessageId | None] = {}
+        self._silent: set[TaskId] = set()
+        self._task: TaskId | None = None
+        self._calls: list[dict[str, Any]] = []
+        self._results: dict[CallId, CallSettled] = {}
+        self._said = False
+        self._is_over = False
+
+    def expect(self, task_id: TaskId, message_id: MessageId) -> None:
+        """Take in the message of a task without its event."""
+        self._queue[task_id] = message_id
+
+    def feed(self, items: Iterable[Live]) -> list[Frame]:
+        """Take in what happened; returns the frames that follow from it, perhaps none."""
+        only = self._view.only
+        for item in items:
+            if type(item) is Delta:
+                if only is None or item.reply.task_id == only:
+                    self._piece(item.reply, item.kind, item.text, item.units)
+            elif type(item) is Record:
+                if item.task_id is not None and (only is None or item.task_id == only):
+                    self._record(item, item.task_id)
+            elif type(item) is ReplyBegun and (only is None or item.reply.task_id == only):
+                self._open(item.reply.base, item.reply.iteration, closing=item.reply.closing)
+        frames, self._frames = self._frames, []
+        return frames
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes by itself: the last task has ended, or waits for a person."""
+        return self._is_over
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a task is running or queued, as far as was fed."""
+        return bool(self._queue) or (self._task is not None and not self._is_over)
+
+    def _emit(self, position: Position, frame: dict[str, Any]) -> None:
+        if position > self._last:
+            self._last = position
+            self._frames.append((position, frame))
+
+    def _record(self, record: Record, task_id: TaskId) -> None:
+        event = record.event
+        match event:
+            case MessageReceived(message_id=message_id):
+                self._queue[task_id] = message_id
+                self._is_over = False
+            case CallRequested():
+                self._silent.add(task_id)
+            case _ if task_id in self._silent:
+                self._silent -= {task_id} if type(event) is TaskEnded else set()
+            case TaskStarted():
+                self._start(record.seq, task_id, event)
+            case ReplyReceived():
+                self._reply(record.seq, event)
+            case CallSettled(call_id=call_id) if call_id is not None:
+                self._results[call_id] = event
+                self._emit(Position(record.seq), result_part(event, self._view.link_to))
+            case _:
+                self._rare(record.seq, task_id, event)
+
+    def _rare(self, seq: int, task_id: TaskId, event: object) -> None:
+        match event:
+            case ReplyRestarted(iteration=iteration, closing=closing):
+                of = {"closing": True} if closing else {"iteration": iteration}
+                self._emit(Position(seq), {"type": "content_reset"} | of)
+            case QuestionAsked(question=question):
+                self._emit(Position(seq), {"type": "question"} | question_part(question))
+            case QuestionAnswered():
+                self._answered(seq, event)
+            case TaskSuspended(questions=questions):
+                self._is_over = True
+                frame = {"type": "suspended", "taskId": task_id, "questions": list(questions)}
+                self._emit(Position(seq), frame)
+            case TaskEnded():
+                self._end(seq, task_id, event)
+            case TaskResumed() | CancelRequested() if task_id == self._task:
+                self._is_over = False
+            case _:
+                pass
+
+    def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
+        self._task = task_id
+        self._calls, self._results = [], {}
+        self._said = self._is_over = False
+        frame = {
+            "type": "message_start",
+            "conversationId": self._view.session_id,
+            "taskId": task_id,
+            "userMessageId": self._queue.pop(task_id, None),
+            "model": event.model,
+        }
+        self._emit(Position(seq), frame)
+
+    def _open(self, base: int, iteration: int, *, closing: bool) -> None:
+        if not closing:
+            most = self._view.max_iterations
+            frame = {"type": "thinking", "iteration": iteration, "maxIterations": most}
+            self._emit(Position(base, 0), frame)
+
+    def _piece(
+        self, reply: LiveReply | ReplyReceived, kind: DeltaKind, text: str, end: int
+    ) -> None:
+        """Show what the reader has not seen of a piece that ends with the unit `end`."""
+        seq, shown = self._last
+        base = reply.base
+        if base < seq or not text:
+            return
+        unseen = end - shown if base == seq else end
+        if unseen <= 0:
+            return
+        delta = text[-unseen:] if unseen < len(text) else text
+        frame: dict[str, Any]
+        if kind is DeltaKind.REASONING:
+            frame = {"type": "thinking", "iteration": reply.iteration, "delta": delta}
+        elif reply.closing:
+            frame = {"type": "content_delta", "closing": True, "delta": delta}
+        else:
+            frame = {"type": "content_delta", "iteration": reply.iteration, "delta": delta}
+        self._emit(Position(base, end), frame)
+
+    def _reply(self, seq: int, reply: ReplyReceived) -> None:
+        self._open(reply.base, reply.iteration, closing=reply.closing)
+        self._said = bool(reply.text)
+        units = len(reply.reasoning) + len(reply.text)
+        if self._last < (reply.base, units):
+            self._pieces(reply)
+        for number, call in enumerate(reply.calls, 1):
+            part = call_part(call)
+            self._calls.append(part)
+            frame = {"type": "tool_call"} | part | {"iteration": reply.iteration}
+            if call.arguments_text is not None:
+                frame["argumentsText"] = cut(call.arguments_text, ARGUMENTS_CHARACTERS)
+            is_last = number == len(reply.calls)
+            self._emit(Position(seq) if is_last else Position(reply.base, units + number), frame)
+
+    def _pieces(self, reply: ReplyReceived) -> None:
+        """Show what a whole reply says, run by run: reasoning and text take turns."""
+        whole = {DeltaKind.REASONING: reply.reasoning, DeltaKind.TEXT: reply.text}
+        taken = dict.fromkeys(whole, 0)
+        kind, end = DeltaKind.REASONING, 0
+        for length in reply.order or (len(reply.reasoning), len(reply.text)):
+            start = taken[kind]
+            taken[kind] = start + length
+            end += length
+            self._piece(reply, kind, whole[kind][start : start + length], end)
+            kind = DeltaKind.TEXT if kind is DeltaKind.REASONING else DeltaKind.REASONING
+
+    def _answered(self, seq: int, event: QuestionAnswered) -> None:
+        self._is_over = False
+        frame: dict[str, Any] = {
+            "type": "question_answered",
+            "id": event.question_id,
+            "status": event.status.value,
+        }
+        if event.status is QuestionStatus.ANSWERED:
+            frame["answer"] = dict(event.answer)
+        self._emit(Position(seq), frame)
+
+    def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
+        if self._queue.pop(task_id, None) is None and task_id != self._task:
+            return
+        self._task = None
+        if event.status is TaskStatus.SUCCEEDED:
+            self._notice(seq, event)
+            self._emit(Position(seq), self._complete(task_id, event))
+        else:
+            self._emit(Position(seq), _error(task_id, event))
+        self._is_over = self._view.only is not None or not self._queue
+
+    def _notice(self, seq: int, event: TaskEnded) -> None:
+        """Show an answer that no model wrote as what it is, a closing text."""
+        if not self._said and event.content:
+            frame = {"type": "content_delta", "closing": True, "delta": event.content}
+            self._emit(Position(seq - 1, len(event.content)), frame)
+
+    def _complete(self, task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
+        link_to, results = self._view.link_to, self._results
+        settled = [results[call["id"]] for call in self._calls if call["id"] in results]
+        return {
+            "type": "message_complete",
+            "assistantMessageId": event.message_id,
+            "conversationId": self._view.session_id,
+            "taskId": task_id,
+            "content": event.content,
+            "toolCalls": self._calls,
+            "toolResults": [result_part(each, link_to) for each in settled],
+            "finishReason": event.finish_reason,
+            "iterations": event.iterations,
+            "usage": event.usage.to_wire(),
+        }
+
+
+def _error(task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
+    error = event.error
+    return {
+        "type": "error",
+        "message": error.message if error else f"the task ended as {event.status.value}",
+        "code": error.code if error else "INTERNAL_ERROR",
+        "retryable": error.retryable if error else False,
+        "taskId": task_id,
+    }

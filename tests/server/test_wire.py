@@ -1,0 +1,461 @@
+"""Frames of the chat stream: whole transcripts, their order, and coming back at any place."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.core.call import ToolCall
+from penstock.core.canonical import compact
+from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.errors import BadLastEventId
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CancelRequested,
+    Erased,
+    MessageReceived,
+    QuestionAnswered,
+    ReplyReceived,
+    ReplyRestarted,
+    StoredFile,
+    TaskEnded,
+    TaskStarted,
+)
+from penstock.core.ids import (
+    ArtifactId,
+    BlobId,
+    CallId,
+    MessageId,
+    ProfileId,
+    QuestionId,
+    SessionId,
+    TaskId,
+)
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.engine.bus import DeltaKind, Live, ReplyBegun
+from penstock.server.wire import ChatFrames, Frame, Position, View
+from tests.server.stories import (
+    Story,
+    a_failing_tool,
+    approval,
+    joined,
+    loop_detected,
+    no_tools,
+    spent,
+    tool_call,
+    two_parallel_tools,
+)
+
+ASSETS = Path(__file__).parents[1] / "assets" / "stream"
+START = Position(0)
+TELL = [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
+
+
+def frames_of(story: Story, items: list[Live] | None = None, last: Position = START) -> list[Frame]:
+    """Return the frames of what happened, or of these items of it."""
+    view = View(SessionId(story.log_id), lambda blob: f"/api/blobs/{blob}", max_iterations=8)
+    return ChatFrames(view, last).feed(story.items if items is None else items)
+
+
+def kinds(frames: list[Frame]) -> list[str]:
+    """Return the id and type of each frame."""
+    return [f"{position} {frame['type']}" for position, frame in frames]
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_transcript(tell: Callable[[], Story]) -> None:
+    """A conversation is told byte by byte as its transcript has it."""
+    told = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
+    assert told == (ASSETS / f"{tell.__name__}.txt").read_text()
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_who_comes_later_reads_the_same(tell: Callable[[], Story]) -> None:
+    story = tell()
+    live, later = frames_of(story), frames_of(story, [*story.stored])
+    assert joined(frame for _, frame in live) == joined(frame for _, frame in later)
+    assert {position for position, _ in later} <= {position for position, _ in live}
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_coming_back_after_any_frame(tell: Callable[[], Story]) -> None:
+    """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
+    story = tell()
+    whole = frames_of(story)
+    for number, (position, _) in enumerate(whole, 1):
+        rest = frames_of(story, [*story.stored], position)
+        both = joined(frame for _, frame in whole[:number] + rest)
+        assert both == joined(frame for _, frame in whole), position
+        assert all(after > position for after, _ in rest)
+
+
+def test_coming_back_in_the_middle_of_a_word() -> None:
+    story = no_tools()
+    frames = frames_of(story, [*story.stored], Position(3, 9))
+    assert frames[0] == (
+        Position(3, 17),
+        {"type": "content_delta", "iteration": 1, "delta": "am here."},
+    )
+
+
+def test_coming_back_while_the_reply_is_on_its_way() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.say("Hello", ", I")
+    frames = frames_of(story, last=Position(3, 7))
+    assert frames == [(Position(3, 8), {"type": "content_delta", "iteration": 1, "delta": "I"})]
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_ids_rise_strictly(tell: Callable[[], Story]) -> None:
+    """Order rule 9: by `seq`, then `n`."""
+    positions = [position for position, _ in frames_of(tell())]
+    assert positions == sorted(set(positions))
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_one_start_and_one_end(tell: Callable[[], Story]) -> None:
+    """Order rules 1 and 6: a task has one `message_start`, first, and one last frame."""
+    types = [frame["type"] for _, frame in frames_of(tell())]
+    assert types.count("message_start") == 1
+    assert types[0] == "message_start"
+    assert [types.index(kind) for kind in types if kind in {"message_complete", "error"}] == [
+        len(types) - 1
+    ]
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_iterations_are_opened_one_by_one(tell: Callable[[], Story]) -> None:
+    """Order rule 2: iterations are 1, 2, 3 …, each opened by exactly one bare `thinking`."""
+    frames = [frame for _, frame in frames_of(tell())]
+    opened = [each["iteration"] for each in frames if "maxIterations" in each]
+    assert opened == list(range(1, frames[-1]["iterations"] + 1))
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_inside_an_iteration(tell: Callable[[], Story]) -> None:
+    """Order rules 3 and 4: deltas, then calls, then one result each, before the next iteration."""
+    order = {"thinking": 0, "content_delta": 1, "tool_call": 2, "tool_result": 4}
+    order |= {"question": 3, "suspended": 3, "question_answered": 3}
+    waiting: set[str] = set()
+    before = 0
+    for _, frame in frames_of(tell())[1:-1]:
+        if "maxIterations" in frame or frame.get("closing"):
+            assert not waiting
+            before = 0
+        assert order[frame["type"]] >= before
+        before = order[frame["type"]]
+        if frame["type"] == "tool_call":
+            waiting.add(frame["id"])
+        if frame["type"] == "tool_result":
+            waiting.remove(frame["toolCallId"])
+
+
+def test_a_question_stands_between_its_call_and_its_result() -> None:
+    """Order rules 5 and 7."""
+    assert kinds(frames_of(approval()))[2:7] == [
+        "4 tool_call",
+        "5 question",
+        "6 suspended",
+        "7 question_answered",
+        "9 tool_result",
+    ]
+
+
+def test_closing_pieces_come_last_and_without_thinking() -> None:
+    """Order rule 8."""
+    assert kinds(frames_of(loop_detected()))[-3:] == [
+        "11 tool_result",
+        "11.22 content_delta",
+        "13 message_complete",
+    ]
+
+
+@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
+def test_the_pieces_of_the_last_reply_are_the_content(tell: Callable[[], Story]) -> None:
+    """Order rule 10."""
+    frames = [frame for _, frame in frames_of(tell())]
+    pieces = [each["delta"] for each in frames if each["type"] == "content_delta"]
+    assert "".join(pieces) == frames[-1]["content"]
+
+
+def test_reasoning_and_text_take_turns() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    reply = ReplyReceived(
+        iteration=1,
+        base=3,
+        text="ABcd",
+        reasoning="xyz",
+        order=(1, 2, 2, 2),
+        message_id=MessageId("msg_02"),
+    )
+    story.add(reply)
+    assert [(str(position), frame["type"], frame["delta"]) for position, frame in
+            frames_of(story)[2:]] == [
+        ("3.1", "thinking", "x"),
+        ("3.3", "content_delta", "AB"),
+        ("3.5", "thinking", "yz"),
+        ("3.7", "content_delta", "cd"),
+    ]  # fmt: skip
+
+
+def test_a_restarted_reply_is_taken_back() -> None:
+    """If the reply was restarted, `content_reset` comes first and `n` no longer counts."""
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.say("Hello, wor")
+    story.add(ReplyRestarted(iteration=1))
+    story.begin(1)
+    story.say("Good day")
+    story.whole()
+    again = frames_of(story, [*story.stored], Position(3, 10))
+    assert kinds(again) == ["4 content_reset", "4.0 thinking", "4.8 content_delta"]
+    assert frames_of(story)[3:] == again
+    assert again[0][1] == {"type": "content_reset", "iteration": 1}
+
+
+def test_a_restarted_closing_reply_is_taken_back_as_such() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.add(ReplyRestarted(iteration=8, closing=True))
+    assert frames_of(story)[-1][1] == {"type": "content_reset", "closing": True}
+
+
+def test_a_silent_retry_shows_one_thinking() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.begin(1)
+    assert kinds(frames_of(story)) == ["3 message_start", "3.0 thinking"]
+
+
+def test_an_answer_that_no_model_wrote_is_a_closing_text() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.end("I could not produce an answer.", 0, spent(0, 0, 0, 0), "stop")
+    assert frames_of(story)[1] == (
+        Position(3, 30),
+        {"type": "content_delta", "closing": True, "delta": "I could not produce an answer."},
+    )
+
+
+def test_arguments_that_are_no_object_are_shown_as_text() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.ask(1, ToolCall(CallId("tc_1"), "add", {}, "x" * 3000))
+    frame = frames_of(story)[-1][1]
+    assert frame["arguments"] == {}
+    assert len(frame["argumentsText"]) == 2000
+
+
+def test_a_clipped_result_is_its_text() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    settled = CallSettled(
+        tool_id="add",
+        envelope=Envelope.success({"big": "…"}),
+        call_id=CallId("tc_1"),
+        context='{"big"\n[truncated]',
+        preview="1 field: big",
+        artifact_id=ArtifactId("art_1"),
+        total_characters=10_001,
+    )
+    story.add(settled)
+    assert frames_of(story)[-1][1] == {
+        "type": "tool_result",
+        "toolCallId": "tc_1",
+        "name": "add",
+        "success": True,
+        "result": '{"big"\n[truncated]',
+        "resultPreview": "1 field: big",
+        "truncated": True,
+        "totalCharacters": 10_001,
+        "artifactId": "art_1",
+    }
+
+
+def test_images_and_files_are_links() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    image = StoredFile(
+        blob_id=BlobId("a"), mime_type="image/png", size=9, is_image=True, width=2, height=3
+    )
+    file = StoredFile(blob_id=BlobId("b"), mime_type="application/pdf", size=7, is_image=False)
+    settled = CallSettled(
+        tool_id="shot",
+        envelope=Envelope.success({}),
+        call_id=CallId("tc_1"),
+        files=(image, file),
+    )
+    story.add(settled)
+    frame = frames_of(story)[-1][1]
+    assert frame["imageUrl"] == "/api/blobs/a"
+    assert frame["images"] == [
+        {"url": "/api/blobs/a", "mimeType": "image/png", "bytes": 9, "width": 2, "height": 3}
+    ]
+    assert frame["files"] == [{"url": "/api/blobs/b", "mimeType": "application/pdf", "bytes": 7}]
+
+
+def test_nested_calls_have_no_frames() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.add(CallSettled(tool_id="add", envelope=Envelope.success(3)))
+    assert kinds(frames_of(story)) == ["3 message_start"]
+
+
+def test_a_task_that_failed_ends_in_an_error() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    error = ErrorDetail(code="MODEL_UNAVAILABLE", message="no answer", retryable=True)
+    story.add(TaskEnded(status=TaskStatus.FAILED, error=error))
+    assert frames_of(story)[-1][1] == {
+        "type": "error",
+        "message": "no answer",
+        "code": "MODEL_UNAVAILABLE",
+        "retryable": True,
+        "taskId": "task_01",
+    }
+
+
+def test_a_question_that_nobody_answers_any_more() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    event = QuestionAnswered(
+        question_id=QuestionId("q_1"), status=QuestionStatus.CANCELLED, answer={"expired": True}
+    )
+    story.add(event)
+    assert frames_of(story)[-1][1] == {
+        "type": "question_answered",
+        "id": "q_1",
+        "status": "cancelled",
+    }
+
+
+def two_tasks() -> Story:
+    """Two messages, the second of them sent while the first was answered."""
+    story = no_tools()
+    first = story.task_id
+    end = story.items.pop()
+    story.seq -= 1
+    story.task_id = TaskId("task_02")
+    story.add(MessageReceived(message_id=MessageId("msg_03"), content="?"))
+    story.task_id = first
+    assert hasattr(end, "event")
+    story.add(end.event)
+    story.task_id = TaskId("task_02")
+    story.add(TaskStarted(model="offline"))
+    return story
+
+
+def chat_frames(only: str | None = None) -> ChatFrames:
+    """Return a fold of one task, or of all."""
+    task_id = None if only is None else TaskId(only)
+    return ChatFrames(View(SessionId("conv_01"), str, 8, task_id), START)
+
+
+def test_a_stream_goes_on_while_a_task_is_queued() -> None:
+    story, frames = two_tasks(), chat_frames()
+    frames.feed(story.items[:-1])
+    assert (frames.is_over, frames.is_at_work) == (False, True)
+    assert kinds(frames.feed(story.items[-1:])) == ["7 message_start"]
+    assert (frames.is_over, frames.is_at_work) == (False, True)
+
+
+def test_a_stream_of_one_task_ends_with_it() -> None:
+    story, frames = two_tasks(), chat_frames("task_01")
+    assert kinds(frames.feed(story.items))[-1] == "6 message_complete"
+    assert frames.is_over
+
+
+def test_a_stream_of_a_queued_task_shows_nothing_of_those_before() -> None:
+    story, frames = two_tasks(), chat_frames("task_02")
+    assert kinds(frames.feed(story.items)) == ["7 message_start"]
+    assert frames.is_at_work
+
+
+def test_a_parked_task_is_over_until_its_question_is_answered() -> None:
+    story, frames = approval(), chat_frames()
+    suspended = next(n for n, each in enumerate(story.items) if getattr(each, "seq", 0) == 6)
+    frames.feed(story.items[: suspended + 1])
+    assert (frames.is_over, frames.is_at_work) == (True, False)
+    frames.feed(story.items[suspended + 1 : suspended + 2])
+    assert (frames.is_over, frames.is_at_work) == (False, True)
+
+
+def test_a_cancelled_task_has_frames_to_come() -> None:
+    story, frames = approval(), chat_frames()
+    del story.items[-9:]
+    frames.feed(story.items)
+    story.add(CancelRequested())
+    frames.feed(story.items[-1:])
+    assert frames.is_at_work
+
+
+def test_a_task_cancelled_in_the_queue() -> None:
+    story, frames = two_tasks(), chat_frames()
+    frames.feed(story.items[:-1])
+    story.items.pop()
+    error = ErrorDetail(code="CANCELLED", message="the task was cancelled")
+    story.add(TaskEnded(status=TaskStatus.CANCELLED, error=error))
+    assert kinds(frames.feed(story.items[-1:])) == ["8 error"]
+    assert frames.is_over
+
+
+def test_direct_calls_of_a_conversation_have_no_frames() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    del story.items[1:]
+    story.seq = 1
+    story.add(CallRequested(tool_id="add", input={}, profile_id=ProfileId("local")))
+    story.add(TaskStarted())
+    story.add(TaskEnded(status=TaskStatus.SUCCEEDED, envelope=Envelope.success(3)))
+    frames = chat_frames()
+    assert frames.feed(story.items) == []
+    assert not frames.is_at_work
+
+
+def test_a_message_that_was_erased_has_no_id() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    del story.items[1:]
+    story.seq = 1
+    story.add(Erased())
+    story.add(TaskStarted(model="offline"))
+    assert frames_of(story)[0][1]["userMessageId"] is None
+
+
+def test_a_thought_is_a_thinking_with_a_delta() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.say("hm", kind=DeltaKind.REASONING)
+    assert frames_of(story)[-1][1] == {"type": "thinking", "iteration": 1, "delta": "hm"}
+    assert isinstance(story.items[3], ReplyBegun)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [("6", Position(6)), ("6.0", Position(6, 0)), ("3.17", Position(3, 17))],
+)
+def test_ids_are_read_back(text: str, position: Position) -> None:
+    assert Position.parse(text) == position
+    assert str(position) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "-1", "1.", ".5", "1.2.3", "01", "1.02", " 1", "1\n", "\u0661", "9" * 19, "1.-1"],
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(BadLastEventId):
+        Position.parse(text)
+
+
+def test_the_order_of_ids() -> None:
+    """`3.5` comes before `3.17`, and `6` before `6.0`."""
+    texts = ["3", "3.0", "3.5", "3.17", "6", "6.0"]
+    assert [str(each) for each in sorted(map(Position.parse, reversed(texts)))] == texts
+
+
+def test_calls_count_as_units() -> None:
+    """A unit per character and per `tool_call`; the last one has the reply's own number."""
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.say("Let me", kind=DeltaKind.REASONING)
+    story.say(" see.")
+    story.whole(tool_call(1, "a"), tool_call(2, "b"), tool_call(3, "c"))
+    assert kinds(frames_of(story))[4:] == ["3.12 tool_call", "3.13 tool_call", "4 tool_call"]
+    assert kinds(frames_of(story, [*story.stored], Position(3, 12))) == [
+        "3.13 tool_call",
+        "4 tool_call",
+    ]
