@@ -122,7 +122,7 @@ def _has(values: Any, path: PathInSettings) -> bool:
 
 
 def _line(text: str, path: PathInSettings) -> int:
-    """Return the line of a key; of its section, where the key is not found (tomllib knows no lines)."""
+    """Return the line of a key, or of its section: tomllib knows no lines."""
     best, most = 1, 0
     section: list[str] = []
     counts: Counter[str] = Counter()

@@ -28,10 +28,10 @@ class Diagnostic:
     suggestion: str | None = None
 
     def __str__(self) -> str:
-        """Return the finding as one line, `file:line:column: severity: message (code)`."""
-        hint = f" {self.suggestion}" if self.suggestion else ""
+        """Return one line, `file:line:column: severity code: message; suggestion`."""
+        hint = f"; {self.suggestion}" if self.suggestion else ""
         place = f"{self.file}:{self.line}:{self.column}: " if self.file else ""
-        return f"{place}{self.severity}: {self.message}{hint} ({self.code})"
+        return f"{place}{self.severity} {self.code}: {self.message}{hint}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

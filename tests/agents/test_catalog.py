@@ -28,9 +28,9 @@ def test_a_local_agent_hides_a_package_one_and_this_a_builtin_one(
 
 
 def test_an_unknown_agent_is_answered_with_the_nearest() -> None:
-    with pytest.raises(NotFound, match="There is no agent 'asistant'. Did you mean 'assistant'?"):
+    with pytest.raises(NotFound, match=r"There is no agent 'asistant'. Did you mean 'assistant'?"):
         Catalog().get("asistant")
-    with pytest.raises(NotFound, match="There is no agent 'x'. There are assistant, writer."):
+    with pytest.raises(NotFound, match=r"There is no agent 'x'. There are assistant, writer."):
         Catalog([Agent("writer")]).get("x")
     assert Catalog().find("x") is None
 

@@ -110,7 +110,7 @@ def test_a_key_that_is_not_set_is_none(tmp_path: Path) -> None:
 def test_settings_never_change(tmp_path: Path) -> None:
     settings = load(tmp_path)
     with pytest.raises(ValueError, match="frozen"):
-        settings.data_dir = Path("elsewhere")  # type: ignore[misc]
+        settings.data_dir = Path("elsewhere")
 
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:
