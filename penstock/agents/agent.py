@@ -1,7 +1,6 @@
 """Instructions, a model and tools under one name."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.models.model import Model
@@ -14,7 +13,7 @@ class Agent:
     """Instructions, a model and tools under one name."""
 
     __slots__ = (
-        "cache",
+        "__weakref__",
         "description",
         "instructions",
         "model",
@@ -45,5 +44,3 @@ class Agent:
         self.settings = settings
         self.source = source
         """`file` or `api`."""
-        self.cache: Any = None
-        """What a runtime made of the agent, kept for the next task."""

@@ -28,14 +28,15 @@ class Verdict:
 class LoopGuard:
     """Sees every call that a model asks for in one task, in order, before the door.
 
-    A verdict depends only on what stands in the log before the call, so a call that is entered again
-    gets the same one.
+    A verdict depends only on what stands in the log before the call, so a call that is entered
+    again gets the same one.
     """
 
     __slots__ = (
         "_admitted",
         "_blocked_round",
         "_counts",
+        "_keys",
         "_known",
         "_settings",
         "_stale",
@@ -56,19 +57,23 @@ class LoopGuard:
         self._stale = 0
         """Rounds in a row that brought nothing new."""
         self._blocked_round = False
+        self._keys: list[str] = []
+        """Of the calls of this round, in order."""
         self.blocked = 0
         """Calls of this task that were not run."""
 
     def begin_round(self) -> None:
         """Begin with the calls of a new reply."""
+        self._keys = []
         limit = self._settings.loop_no_progress
         self._blocked_round = bool(limit) and self._stale >= limit
         if self._blocked_round:
             self._stale = 0
 
-    def judge(self, call: ToolCall) -> Verdict | None:
-        """Return why the call is not run, or None and count it."""
-        key = call_key(call)
+    def judge(self, call: ToolCall, arguments: str) -> Verdict | None:
+        """Return why the call is not run, or None and count it; `arguments` as `spelling` has them."""
+        key = f"{call.name}\n{arguments}"
+        self._keys.append(key)
         verdict = self._no_progress(call) or self._identical(call, key) or self._cycle(call, key)
         if verdict is not None:
             self.blocked += 1
@@ -83,7 +88,7 @@ class LoopGuard:
         if not self._settings.loop_no_progress:
             return
         fresh = seen = False
-        for call, outcome, effect in zip(calls, settled, effects, strict=True):
+        for call, key, outcome, effect in zip(calls, self._keys, settled, effects, strict=True):
             if outcome.detector is not None:
                 continue
             seen = True
@@ -91,7 +96,7 @@ class LoopGuard:
             if result not in self._known:
                 self._known.add(result)
                 fresh = True
-            if effect is Effect.WRITE and (key := call_key(call)) not in self._writes:
+            if effect is Effect.WRITE and key not in self._writes:
                 self._writes.add(key)
                 fresh = True
         if seen:
@@ -138,7 +143,7 @@ class LoopGuard:
         return None
 
 
-def call_key(call: ToolCall) -> str:
-    """Return what equal calls share: the tool, and the arguments in their one spelling."""
+def spelling(call: ToolCall) -> str:
+    """Return what calls with equal arguments share: canonical JSON, or the text that is none."""
     text = call.arguments_text
-    return f"{call.name}\n{canonical(call.arguments) if text is None else text}"
+    return canonical(call.arguments) if text is None else text

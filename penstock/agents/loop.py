@@ -1,4 +1,4 @@
-"""Turns until an answer, at most as many as given; then one closing call, so there is always one."""
+"""Turns until an answer, at most as many as given; then a closing call, so there always is one."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,8 @@ class Answer:
 async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer | ErrorDetail:
     """Go on with a task until it has an answer, or an error that ends it.
 
-    Raises Suspend when it waits for a person, ModelError when the model does not answer. It may be entered
-    anywhere: what was done before is in the state of the task.
+    Raises Suspend when it waits for a person, ModelError when the model does not answer. It may be
+    entered anywhere: what was done before is in the state of the task.
     """
     closing: str | None = None
     while closing is None:

@@ -1,8 +1,8 @@
 """Which tools a model is offered: one function for the model's call and for the list of tools."""
 
 from penstock.agents.agent import Agent
-from penstock.core.profile import Profile
 from penstock.core.call import Origin
+from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
@@ -33,6 +33,7 @@ def caller_for(agent: Agent, profile: Profile, offered_ids: tuple[str, ...]) -> 
         agent=agent.name,
         agent_tools=frozenset(offered_ids),
         permissions=agent.settings.tool_permissions,
+        question_ttl_seconds=agent.settings.question_ttl_seconds,
         clip_at=agent.settings.result_max_chars,
     )
 

@@ -47,8 +47,8 @@ class Window(Sequence[Message]):
 class Transcript:
     """A session as messages for one model, trimmed to what it can read.
 
-    Whole earlier tasks are dropped first, oldest first; then results of the current task. What is dropped
-    depends on the log alone.
+    Whole earlier tasks are dropped first, oldest first; then results of the current task. What is
+    dropped depends on the log alone.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Transcript:
 
 
 def room(window: int | None, asked: int | None, max_tokens: int) -> int:
-    """Return how many tokens a request may have: what the agent says, or what the model can read."""
+    """Return how many tokens a request may have: as the agent says, or as the model can read."""
     if asked is not None:
         return asked
     if window is None:

@@ -1,56 +1,38 @@
 """One model answer and its calls."""
 
 import asyncio
-import json
-from contextlib import aclosing
 from typing import Any
 
-from penstock.agents.guard import SUGGESTION, LoopGuard
+from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
+from penstock.agents.hearing import Hearing
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, Effect, ToolCall
-from penstock.core.clock import Clock
 from penstock.core.errors import (
     InvalidInput,
     LoopDetected,
     ModelError,
-    ModelUnavailable,
     Suspend,
 )
 from penstock.core.events import ReplyReceived, ReplyRestarted
-from penstock.core.ids import CallId, MessageId, NewId
-from penstock.core.limits import Limits
-from penstock.core.messages import Usage
 from penstock.core.text import cut
-from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.core.world import World
+from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import Round
 from penstock.models.model import (
-    CallDelta,
-    Finished,
     Model,
     ModelRequest,
-    ReasoningDelta,
-    TextDelta,
     ToolDefinition,
 )
 from penstock.models.retry import wait_seconds
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
-CLOSING_NOTE = "\n\nNo tools are left. Answer the person now, in words, from what you have; say what is missing."
-
-
-class Around:
-    """What a turn needs of the world."""
-
-    __slots__ = ("bus", "clock", "limits", "new_id")
-
-    def __init__(self, bus: Bus, clock: Clock, limits: Limits, new_id: NewId) -> None:
-        self.bus = bus
-        self.clock = clock
-        self.limits = limits
-        self.new_id = new_id
+CLOSING_NOTE = (
+    "\n\nNo tools are left. Answer the person now, in words, from what you have; "
+    "say what is missing."
+)
 
 
 class Voice:
@@ -97,16 +79,24 @@ class Hands:
 class Turns:
     """The turns of one task, one after the other."""
 
-    __slots__ = ("_around", "_hands", "_restart", "_task", "_transcript", "_voice")
+    __slots__ = ("_bus", "_hands", "_restart", "_task", "_transcript", "_voice", "_world")
 
     def __init__(
-        self, voice: Voice, hands: Hands, transcript: Transcript, around: Around, *, restart: bool
+        self,
+        voice: Voice,
+        hands: Hands,
+        transcript: Transcript,
+        *,
+        world: World,
+        bus: Bus,
+        restart: bool,
     ) -> None:
         self._voice = voice
         self._hands = hands
         self._task = hands.ledger.task
         self._transcript = transcript
-        self._around = around
+        self._world = world
+        self._bus = bus
         self._restart = restart
         """A crash may have cut a reply that somebody has seen a part of."""
         self._replay()
@@ -114,7 +104,7 @@ class Turns:
     async def think(self, *, closing: str | None = None) -> ReplyReceived | None:
         """Ask the model once; None when the budget does not allow it.
 
-        `closing` is the reason of a call without tools. Raises ModelError when the tries are used up.
+        `closing` is the reason of a call without tools. Raises ModelError when no try is left.
         """
         voice, ledger = self._voice, self._hands.ledger
         tokens = self._transcript.tokens + voice.settings.llm_max_tokens
@@ -155,7 +145,7 @@ class Turns:
             if round_.is_settled:
                 guard.begin_round()
                 for call in round_.reply.calls:
-                    guard.judge(call)
+                    guard.judge(call, spelling(call))
                 outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
                 guard.end_round(
                     round_.reply.calls, outcomes, [self._effect(c) for c in round_.reply.calls]
@@ -163,7 +153,7 @@ class Turns:
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is whole: a failure that may pass is tried again."""
-        around, ledger = self._around, self._hands.ledger
+        bus, world, ledger = self._bus, self._world, self._hands.ledger
         iteration = self._task.iteration + (closing is None)
         attempt = 1
         while True:
@@ -175,17 +165,19 @@ class Turns:
             live = LiveReply(
                 ledger.held.state.log_id, task.task_id, base, iteration, closing is not None
             )
-            around.bus.begin(live)
+            bus.begin(live)
             try:
-                return await _Hearing(around, live).listen(self._voice.model, request, closing)
+                return await Hearing(bus, world.new_id, live).listen(
+                    self._voice.model, request, closing
+                )
             except ModelError as error:
-                wait = wait_seconds(attempt, error, around.limits)
+                wait = wait_seconds(attempt, error, world.limits)
                 if wait is None:
                     raise
                 self._restart = bool(live.units)
             finally:
-                around.bus.end(live)
-            await around.clock.sleep(wait)
+                bus.end(live)
+            await world.clock.sleep(wait)
             attempt += 1
 
     def _admitted(self, round_: Round) -> list[Call]:
@@ -195,16 +187,16 @@ class Turns:
         hands.guard.begin_round()
         admitted = []
         for asked in reply.calls:
-            text = asked.arguments_text
-            path = seen.path(asked.name, asked.arguments if text is None else text)
-            verdict = hands.guard.judge(asked)
+            text = spelling(asked)
+            path = seen.path(asked.name, text)
+            verdict = hands.guard.judge(asked, text)
             if asked.call_id in round_.settled:
                 continue
             call = Call(path, asked.name, asked.arguments, 0, asked.call_id)
             if verdict is not None:
                 error = LoopDetected(verdict.message, suggestion=SUGGESTION)
                 hands.invoker.refuse(call, hands.ledger, error, verdict.detector)
-            elif text is not None:
+            elif asked.arguments_text is not None:
                 hands.invoker.refuse(call, hands.ledger, _malformed(asked), "")
             else:
                 admitted.append(call)
@@ -228,18 +220,22 @@ class Turns:
 
     def _tasks(self, calls: list[Call]) -> list["asyncio.Task[Any]"]:
         hands, most = self._hands, self._voice.settings.max_parallel_tools
-        if len(calls) <= most and not any(self._key(call) for call in calls):
+        keys = [self._key(call) for call in calls]
+        if len(calls) <= most and not any(keys):
             start = asyncio.create_task
             return [start(hands.invoker.call(c, hands.caller, hands.ledger)) for c in calls]
         slots = asyncio.Semaphore(most)
         locks: dict[str, asyncio.Lock] = {}
 
-        async def one(call: Call) -> None:
-            lock = locks.setdefault(self._key(call) or call.path, asyncio.Lock())
-            async with lock, slots:
+        async def one(call: Call, key: str | None) -> None:
+            if key is None:
+                async with slots:
+                    await hands.invoker.call(call, hands.caller, hands.ledger)
+                return
+            async with locks.setdefault(key, asyncio.Lock()), slots:
                 await hands.invoker.call(call, hands.caller, hands.ledger)
 
-        return [asyncio.create_task(one(call)) for call in calls]
+        return [asyncio.create_task(one(*each)) for each in zip(calls, keys, strict=True)]
 
     def _batches(self, calls: list[Call]) -> list[list[Call]]:
         """Part the calls where one wants to run alone."""
@@ -262,95 +258,6 @@ class Turns:
     def _effect(self, call: ToolCall) -> Effect:
         tool = self._hands.invoker.registry.find(call.name)
         return Effect.NONE if tool is None else tool.spec.effect
-
-
-class _Hearing:
-    """A reply as it comes in."""
-
-    __slots__ = ("_around", "_calls", "_live", "_reasoning", "_text")
-
-    def __init__(self, around: Around, live: LiveReply) -> None:
-        self._around = around
-        self._live = live
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._calls: dict[int, tuple[list[str], list[str]]] = {}
-
-    async def listen(
-        self, model: Model, request: ModelRequest, closing: str | None
-    ) -> ReplyReceived:
-        """Take the reply in, and pass its pieces on."""
-        bus, live = self._around.bus, self._live
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    self._text.append(event.text)
-                    bus.say(live, DeltaKind.TEXT, event.text)
-                elif isinstance(event, CallDelta):
-                    name, arguments = self._calls.setdefault(event.index, ([], []))
-                    name.append(event.name)
-                    arguments.append(event.arguments)
-                elif isinstance(event, ReasoningDelta):
-                    self._reasoning.append(event.text)
-                    bus.say(live, DeltaKind.REASONING, event.text)
-                else:
-                    return self._whole(event, closing)
-        raise ModelUnavailable("the model's reply ended in the middle")
-
-    def _whole(self, finished: Finished, closing: str | None) -> ReplyReceived:
-        live, new_id = self._live, self._around.new_id
-        usage = finished.usage
-        calls = () if closing or not self._calls else self._assembled(finished.reason == "length")
-        return ReplyReceived(
-            iteration=live.iteration,
-            base=live.base,
-            text="".join(self._text),
-            message_id=MessageId(new_id("msg")),
-            reasoning="".join(self._reasoning),
-            order=_order(live.pieces) if self._reasoning and self._text else (),
-            calls=calls,
-            usage=Usage(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cost_usd=usage.cost_usd,
-            ),
-            finish=closing or ("stop" if finished.reason == "tool_calls" else finished.reason),
-            closing=closing is not None,
-        )
-
-    def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001
-        new_id = self._around.new_id
-        calls = []
-        last = max(self._calls)
-        for index in sorted(self._calls):
-            names, pieces = self._calls[index]
-            text = "".join(pieces)
-            arguments, raw = _parse(text)
-            at_end = is_cut and index == last and raw is not None
-            calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
-        return tuple(calls)
-
-
-def _parse(text: str) -> tuple[dict[str, Any], str | None]:
-    if not text.strip():
-        return {}, None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}, text
-    return (value, None) if type(value) is dict else ({}, text)
-
-
-def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:
-    """Return the lengths of the runs, reasoning first; nothing when there is one of each in turn."""
-    runs: list[int] = []
-    turn = DeltaKind.REASONING
-    for kind, text in pieces:
-        if kind is not turn or not runs:
-            runs += [0] if kind is turn or runs else [0, 0]
-            turn = kind
-        runs[-1] += len(text)
-    return tuple(runs) if len(runs) > 2 else ()  # noqa: PLR2004
 
 
 def _malformed(call: ToolCall) -> InvalidInput:

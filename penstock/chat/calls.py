@@ -2,6 +2,7 @@
 
 from penstock.agents.settings import DEFAULTS
 from penstock.core.call import Call, Origin
+from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
 from penstock.core.errors import Suspend
 from penstock.core.events import CallRequested, TaskEnded, TaskStarted, TaskSuspended
@@ -29,7 +30,7 @@ class CallWork:
         if task.started is None:
             held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
         ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
-        path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, brief.input)
+        path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, canonical(brief.input))
         caller = Caller(origin=Origin.DIRECT, profile=profile_of(brief))
         call = Call(path, brief.tool_id, dict(brief.input))
         try:

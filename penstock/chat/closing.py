@@ -1,10 +1,11 @@
 """Ends a task that somebody cancelled: whatever is open gets its outcome."""
 
+from penstock.agents.guard import spelling
+from penstock.core.call import CallPath
+from penstock.core.canonical import compact
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import CallError, Cancelled, Interrupted
 from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskStarted
-from penstock.core.call import CallPath
-from penstock.core.canonical import compact
 from penstock.core.ids import CallId
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
@@ -23,7 +24,8 @@ class Closing:
     async def cancel(self, held: HeldLog, task: TaskState) -> None:
         """Close open questions and calls, and end the task.
 
-        A write that had begun may or may not have happened: it settles INTERRUPTED, all else CANCELLED.
+        A write that had begun may or may not have happened: it settles INTERRUPTED, all else
+        CANCELLED.
         """
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
@@ -49,8 +51,7 @@ class Closing:
             reply = rounds[-1].reply
             seen = Occurrences(f"{task.task_id}/{reply.iteration}", self._key)
             for call in reply.calls:
-                text = call.arguments_text
-                path = seen.path(call.name, call.arguments if text is None else text)
+                path = seen.path(call.name, spelling(call))
                 names[path] = (call.name, call.call_id)
         for path in task.begun:
             names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.chat.message import NewMessage, Reply, Sent
-from penstock.core.clock import Clock
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,
@@ -24,12 +23,12 @@ from penstock.core.events import (
     TaskEnded,
     TaskSuspended,
 )
-from penstock.core.ids import LogId, MessageId, NewId, QuestionId, SessionId, TaskId
-from penstock.core.limits import Limits
+from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import ADMIN, APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
+from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
@@ -43,15 +42,15 @@ class Desk:
     """Takes in what people and programs want, and tells them how it ended."""
 
     def __init__(
-        self, log: Log, projections: Projections, launcher: Launcher, *, around: "Around"
+        self, log: Log, projections: Projections, launcher: Launcher, *, bus: Bus, world: World
     ) -> None:
         self._log = log
         self._projections = projections
         self._launcher = launcher
-        self._bus = around.bus
-        self._clock = around.clock
-        self._limits = around.limits
-        self._new_id = around.new_id
+        self._bus = bus
+        self._clock = world.clock
+        self._limits = world.limits
+        self._new_id = world.new_id
 
     async def send(
         self,
@@ -295,18 +294,6 @@ class Desk:
             status=TaskStatus.SUSPENDED,
             questions=tuple(each for each in asked if each.task_id == task_id),
         )
-
-
-class Around:
-    """What the desk needs of the world."""
-
-    __slots__ = ("bus", "clock", "limits", "new_id")
-
-    def __init__(self, bus: Bus, clock: Clock, limits: Limits, new_id: NewId) -> None:
-        self.bus = bus
-        self.clock = clock
-        self.limits = limits
-        self.new_id = new_id
 
 
 def _permissions(profile: Profile) -> tuple[str, ...] | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.ids import MessageId, SessionId, TaskId
-from penstock.core.messages import Usage
+from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 
@@ -50,7 +50,7 @@ class Reply:
     message_id: MessageId | None = None
     finish_reason: str | None = None
     iterations: int = 0
-    usage: Usage = Usage()
+    usage: Usage = NOTHING_SPENT
     error: ErrorDetail | None = None
     envelope: Envelope | None = None
     """The outcome of a direct call."""

@@ -8,15 +8,17 @@ from penstock.agents.loop import Answer, loop
 from penstock.agents.offer import caller_for, definition, offered
 from penstock.agents.prompt import system_prompt
 from penstock.agents.transcript import Transcript, room
-from penstock.agents.turn import Around, Hands, Turns, Voice
+from penstock.agents.turn import Hands, Turns, Voice
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import ConfigError, ModelError, NotFound, PenstockError, Suspend
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted, TaskSuspended
 from penstock.core.ids import LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.task import TaskStatus
+from penstock.core.world import World
 from penstock.engine.activation import usage_of
 from penstock.engine.budget import Budget
+from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
@@ -44,9 +46,10 @@ class Cast:
 class ChatWork:
     """Answers the messages of conversations."""
 
-    def __init__(self, cast: Cast, around: Around, key: bytes) -> None:
+    def __init__(self, cast: Cast, world: World, bus: Bus, *, key: bytes) -> None:
         self._cast = cast
-        self._around = around
+        self._world = world
+        self._bus = bus
         self._key = key
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
@@ -69,7 +72,7 @@ class ChatWork:
         return self._cast.agent(state.log_id, opened.agent if opened else "assistant")
 
     def _turns(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Turns:
-        around, agent = self._around, self._agent(held.state)
+        agent = self._agent(held.state)
         settings = agent.settings
         invoker = self._cast.invoker(agent)
         profile = profile_of(held.state, message)
@@ -89,11 +92,11 @@ class ChatWork:
             model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens
         )
         caller = caller_for(agent, profile, tuple(tool.spec.tool_id for tool in tools))
-        budget = Budget(settings.allowance(), task, around.clock)
+        budget = Budget(settings.allowance(), task, self._world.clock)
         hands = Hands(invoker, caller, Ledger(held, task, budget, self._key), LoopGuard(settings))
         voice = Voice(model, system, tuple(definition(tool) for tool in tools), settings)
         transcript = Transcript(held.state, task, system=system, limit=limit)
-        return Turns(voice, hands, transcript, around, restart=restart)
+        return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
 
     def _ended(self, task: TaskState, outcome: Answer | ErrorDetail) -> TaskEnded:
         if isinstance(outcome, ErrorDetail):
@@ -106,7 +109,7 @@ class ChatWork:
         reply = outcome.reply
         return TaskEnded(
             status=TaskStatus.SUCCEEDED,
-            message_id=reply.message_id if reply else MessageId(self._around.new_id("msg")),
+            message_id=reply.message_id if reply else MessageId(self._world.new_id("msg")),
             content=outcome.text,
             finish_reason=outcome.finish,
             iterations=task.iteration,

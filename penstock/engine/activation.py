@@ -6,15 +6,15 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.core.clock import Clock, Moment
+from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import LeaseLost, StoreError
 from penstock.core.events import QuestionAnswered, TaskEnded, TaskResumed
 from penstock.core.ids import LogId, TaskId
-from penstock.core.limits import Limits
 from penstock.core.messages import Usage
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
+from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.state import SessionState, TaskState, fold
 from penstock.store.log import Lease, Log
@@ -38,12 +38,12 @@ class Body:
 class Activations:
     """The logs that this process works on."""
 
-    def __init__(self, log: Log, body: Body, clock: Clock, owner: str, limits: Limits) -> None:
+    def __init__(self, log: Log, body: Body, world: World, *, owner: str) -> None:
         self._log = log
         self._body = body
-        self._clock = clock
+        self._clock = world.clock
         self._owner = owner
-        self._limits = limits
+        self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._folded: OrderedDict[LogId, SessionState] = OrderedDict()
 

@@ -56,7 +56,7 @@ Live = Record | ReplyBegun | Delta
 class Subscription:
     """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
 
-    __slots__ = ("_items", "_limit", "_waiter", "is_cut", "is_closed")
+    __slots__ = ("_items", "_limit", "_waiter", "is_closed", "is_cut")
 
     def __init__(self, limit: int) -> None:
         self._items: deque[Live] = deque()

@@ -14,8 +14,8 @@ class HeldLog:
     """A log whose lease this process holds.
 
     `add` takes an event into the state at once and `submit` sends what was added on its way; only
-    `commit` waits for the disk. The order never changes, so whatever is on disk follows from what is
-    on disk before it, and a crash merely forgets an end that nobody was told of.
+    `commit` waits for the disk. The order never changes, so whatever is on disk follows from what
+    is on disk before it, and a crash merely forgets an end that nobody was told of.
     """
 
     __slots__ = ("_added", "_clock", "_log", "_on_cancel", "_sent", "lease", "state")

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections import OrderedDict
 
-from penstock.core.clock import Clock, Moment
+from penstock.core.clock import Moment
 from penstock.core.errors import StoreClosed, StoreError
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
+from penstock.core.world import World
 from penstock.engine.activation import Activations
 from penstock.store.log import Log
 
@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 class InlineLauncher:
     """Runs activations as tasks of this event loop.
 
-    Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work here
-    is told to look at what came. What no `wake` told of (a crash, a timer, another process) is found
-    by a sweep of the logs that need a run.
+    Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work
+    here is told to look at what came. What no `wake` told of (a crash, a timer, another process) is
+    found by a sweep of the logs that need a run.
     """
 
-    def __init__(self, log: Log, activations: Activations, clock: Clock, limits: Limits) -> None:
+    def __init__(self, log: Log, activations: Activations, world: World) -> None:
         self._log = log
         self._activations = activations
-        self._clock = clock
-        self._limits = limits
+        self._clock = world.clock
+        self._limits = world.limits
         self._waiting: OrderedDict[LogId, None] = OrderedDict()
         self._running: dict[LogId, asyncio.Task[None]] = {}
         self._looking: set[asyncio.Task[None]] = set()

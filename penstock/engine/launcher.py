@@ -9,8 +9,8 @@ from penstock.core.ids import LogId
 class Launcher(Protocol):
     """Makes activations happen.
 
-    Contract: a log that needs a run gets one, also after a crash and without being told; never two at
-    once; `wake` may be called at any time and any number of times.
+    Contract: a log that needs a run gets one, also after a crash and without being told; never two
+    at once; `wake` may be called at any time and any number of times.
     """
 
     def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:

@@ -1,10 +1,9 @@
 """The calls of one task: each is settled once, at any depth, over any number of restarts."""
 
 from hashlib import blake2b
-from typing import Any
 
 from penstock.core.call import Call, CallPath, Effect, is_below
-from penstock.core.canonical import canonical, fingerprint
+from penstock.core.canonical import fingerprint
 from penstock.core.clock import Moment
 from penstock.core.errors import Interrupted
 from penstock.core.events import (
@@ -33,9 +32,9 @@ class Occurrences:
         self._key = key
         self._seen: dict[str, int] = {}
 
-    def path(self, tool_id: str, input: Any) -> CallPath:
-        """Return the identity of the next call of this tool with this input."""
-        name = f"{tool_id}#{fingerprint(self._key, tool_id, canonical(input))}"
+    def path(self, tool_id: str, input: str) -> CallPath:
+        """Return the identity of the next call of this tool with this input, as canonical JSON."""
+        name = f"{tool_id}#{fingerprint(self._key, tool_id, input)}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
         ending = "" if occurrence == 1 else f".{occurrence}"
         return CallPath(f"{self._parent}/{name}{ending}")
@@ -71,8 +70,8 @@ class Ledger:
     async def start(self, call: Call, *, again: bool) -> None:
         """Note on disk that a write is about to run.
 
-        Raises Interrupted when it began once before and a crash cut it, unless it may run `again`. A
-        call that waited for something inside itself is a frame: it is entered again from its top.
+        Raises Interrupted when it began once before and a crash cut it, unless it may run `again`.
+        A call that waited for something inside itself is a frame: it is entered again from its top.
         """
         path = call.path
         began = self.task.begun.get(path)

@@ -1,0 +1,127 @@
+"""What an embedding program holds: one runtime over one project."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.agents.agent import ASSISTANT, Agent
+from penstock.agents.catalog import Catalog
+from penstock.chat.desk import Desk
+from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.core.clock import Clock
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.ids import QuestionId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.core.question import QuestionRecord
+from penstock.core.task import TaskRecord
+from penstock.engine.bus import Bus
+from penstock.engine.launcher import Launcher
+from penstock.models.resolve import Models
+from penstock.store.blobs import Blobs
+from penstock.store.log import Log
+from penstock.store.projections import Projections
+from penstock.tools.invoker import Invoker
+
+SUSPENDED = "SUSPENDED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a runtime is made of, for the doors that are built on it."""
+
+    limits: Limits
+    clock: Clock
+    log: Log
+    projections: Projections
+    blobs: Blobs
+    bus: Bus
+    launcher: Launcher
+    agents: Catalog
+    models: Models
+    invoker: Invoker
+    """The door of the project's tools, `invoker.registry`."""
+    key: bytes
+    """Of this installation: signs links and names calls."""
+
+
+class Runtime:
+    """Chats with agents, calls tools, takes answers; what was begun goes on by itself."""
+
+    def __init__(self, parts: Parts, desk: Desk) -> None:
+        self.parts = parts
+        self._desk = desk
+
+    async def chat(
+        self,
+        content: str,
+        *,
+        agent: str | Agent = ASSISTANT,
+        session_id: SessionId | None = None,
+        profile: Profile = LOCAL_PROFILE,
+    ) -> Reply:
+        """Say something to an agent, and wait for its answer or its question.
+
+        Raises what `send` raises. A task that failed is a Reply too: see `status` and `error`.
+        """
+        name = agent if isinstance(agent, str) else self.parts.agents.add(agent).name
+        if isinstance(agent, str):
+            self.parts.agents.get(name)
+        message = NewMessage(content=content, agent=name, session_id=session_id)
+        return await self._desk.chat(message, profile)
+
+    async def send(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Sent:
+        """Hand a message in without waiting for its answer; it is on disk when this returns.
+
+        Raises NotFound (agent, conversation), InvalidRequest, ConfigError (model), QuestionOpen,
+        SessionBusy, IdempotencyConflict.
+        """
+        self.parts.agents.get(message.agent)
+        if message.model is not None:
+            self.parts.models.get(message.model)
+        return await self._desk.send(message, profile)
+
+    async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
+        """Wait until a task has ended or waits for a person; None when the time was up first."""
+        return await self._desk.wait(task_id, seconds=seconds)
+
+    async def call(
+        self, tool_id: str, input: dict[str, Any], *, profile: Profile = LOCAL_PROFILE
+    ) -> Envelope:
+        """Call a tool that allows direct calls; `suspended` says which questions are open."""
+        reply = await self._desk.call(tool_id, input, profile)
+        if reply.envelope is not None:
+            return reply.envelope
+        if reply.error is not None:
+            return Envelope(Status.FAILED, None, reply.error)
+        waiting = [each.question.question_id for each in reply.questions]
+        error = ErrorDetail(
+            code=SUSPENDED,
+            message=f"waits for a person to answer {', '.join(waiting)}",
+            retryable=True,
+            details={"question_ids": waiting, "task_id": reply.task_id},
+        )
+        return Envelope(Status.SUSPENDED, None, error)
+
+    async def answer(
+        self,
+        question_id: QuestionId,
+        body: Mapping[str, Any],
+        *,
+        profile: Profile = LOCAL_PROFILE,
+    ) -> QuestionRecord:
+        """Answer a question, once; its task goes on by itself.
+
+        Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
+        """
+        return await self._desk.answer(question_id, body, profile)
+
+    async def cancel(self, task_id: TaskId, *, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+        """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
+        return await self._desk.cancel(task_id, profile)
+
+    async def close(self) -> None:
+        """Take no new work, park what runs, end every stream; the store stays open."""
+        await self.parts.launcher.close()
+        self.parts.bus.close()
+        await self.parts.models.close()

@@ -1,0 +1,127 @@
+"""The one place where concrete things meet. It decides nothing."""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.app.runtime import Parts, Runtime
+from penstock.chat.calls import CallWork
+from penstock.chat.closing import Closing
+from penstock.chat.desk import Desk
+from penstock.chat.session import Cast, ChatWork
+from penstock.core.events import CallRequested
+from penstock.core.world import World
+from penstock.engine.activation import Activations, Body
+from penstock.engine.bus import Bus
+from penstock.engine.held import HeldLog
+from penstock.engine.inline import InlineLauncher
+from penstock.engine.state import TaskState
+from penstock.models.model import Model
+from penstock.models.resolve import Models
+from penstock.store.blobs import Blobs
+from penstock.store.log import Log
+from penstock.store.projections import Projections
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.invoker import Invoker
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """Where things are kept, and as whom this process keeps them."""
+
+    log: Log
+    projections: Projections
+    blobs: Blobs
+    key: bytes
+    """Of this installation."""
+    owner: str
+    """The name of this process, as holder of leases."""
+
+
+class Doors:
+    """The invoker of each agent: the project's, or one over the agent's own tools."""
+
+    def __init__(self, shared: Invoker, artifacts: Artifacts, world: World) -> None:
+        self._shared = shared
+        self._artifacts = artifacts
+        self._world = world
+        self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
+
+    def of(self, agent: Agent) -> Invoker:
+        """Return the door that an agent's model calls tools through."""
+        if agent.tools is None:
+            return self._shared
+        own = self._own.get(agent)
+        if own is None:
+            registry = Registry(agent.tools)
+            own = Invoker(registry, self._shared.rules, self._artifacts, world=self._world)
+            self._own[agent] = own
+        return own
+
+
+class Work:
+    """Which body a task has, by what asked for it."""
+
+    def __init__(self, chat: ChatWork, calls: CallWork) -> None:
+        self._chat = chat
+        self._calls = calls
+
+    async def work(self, held: HeldLog, task: TaskState) -> None:
+        """Go on with the task."""
+        if isinstance(task.brief, CallRequested):
+            await self._calls.work(held, task, task.brief)
+        else:
+            await self._chat.work(held, task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """What a project brings: tools and rules, agents, models."""
+
+    registry: Registry
+    rules: Rules
+    agents: Catalog
+    models: Models
+
+
+def assemble(world: World, base: Foundation, company: Company) -> Runtime:
+    """Return a runtime over a project; it works once its launcher is open."""
+    bus = Bus()
+    base.log.listen(bus.publish)
+    artifacts = Artifacts(base.blobs, world.limits, world.new_id)
+    invoker = Invoker(company.registry, company.rules, artifacts, world=world)
+    doors = Doors(invoker, artifacts, world)
+    cast = Cast(
+        lambda _, name: company.agents.get(name),
+        doors.of,
+        lambda agent, wanted: _model(company.models, agent, wanted),
+    )
+    chat = ChatWork(cast, world, bus, key=base.key)
+    work = Work(chat, CallWork(invoker, world.clock, base.key))
+    body = Body(work=work.work, cancel=Closing(base.key).cancel)
+    activations = Activations(base.log, body, world, owner=base.owner)
+    launcher = InlineLauncher(base.log, activations, world)
+    parts = Parts(
+        limits=world.limits,
+        clock=world.clock,
+        log=base.log,
+        projections=base.projections,
+        blobs=base.blobs,
+        bus=bus,
+        launcher=launcher,
+        agents=company.agents,
+        models=company.models,
+        invoker=invoker,
+        key=base.key,
+    )
+    return Runtime(parts, Desk(base.log, base.projections, launcher, bus=bus, world=world))
+
+
+def _model(models: Models, agent: Agent, wanted: str | None) -> Model:
+    own = agent.model
+    if own is None or isinstance(own, str):
+        return models.get(wanted or agent.settings.llm_model or own)
+    return own if wanted in {None, own.card.model_id} else models.get(wanted)
