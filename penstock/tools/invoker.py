@@ -1,0 +1,269 @@
+"""The one door every tool call goes through."""
+
+import asyncio
+import logging
+from typing import Any
+
+from penstock.core.call import Call, Effect, Origin
+from penstock.core.clock import Clock, Moment
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import (
+    BudgetExceeded,
+    CallError,
+    InvalidInput,
+    NotPermitted,
+    Rejected,
+    Signal,
+    ToolFailed,
+    ToolNotFound,
+    ToolTimeout,
+)
+from penstock.core.events import CallRetried, CallSettled
+from penstock.core.ids import QuestionId
+from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.schema import Problem, json_problems
+from penstock.core.text import cut
+from penstock.core.world import World
+from penstock.engine.ledger import Ledger
+from penstock.engine.suspend import ask
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.invocation import Inside, Invocation, Nest
+from penstock.tools.policy import Caller, grants, permit
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Action, Rules
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
+
+log = logging.getLogger(__name__)
+
+
+class Invoker:
+    """Calls tools for a model, a script, a slash command, an HTTP client or a flow.
+
+    Every caller gets an Envelope. Only Signals and cancellation pass through.
+    """
+
+    def __init__(
+        self, registry: Registry, rules: Rules, artifacts: Artifacts, *, world: World
+    ) -> None:
+        self.registry = registry
+        self.rules = rules
+        self._artifacts = artifacts
+        self._clock = world.clock
+        self._limits = world.limits
+        self._new_id = world.new_id
+
+    async def call(
+        self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
+    ) -> Envelope:
+        """Replay, resolve, permit, validate, ask, reserve, run, settle."""
+        if settled := ledger.find(call.path):
+            return settled.envelope
+        run = _Run(call, caller, ledger)
+        try:
+            tool = run.tool = self._resolve(call, caller)
+            self._validate(tool, call.input)
+            agreed = await self._ask(tool, run)
+            self._reserve(run, nest)
+            envelope = Envelope(Status.SUCCESS, await self._run(tool, agreed, run))
+        except CallError as error:
+            envelope = error.envelope()
+        finally:
+            run.give_back()
+        return await self._settle(run, envelope)
+
+    def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
+        """Settle a call that does not even come to the door."""
+        envelope = error.envelope()
+        settled = CallSettled(
+            tool_id=call.tool_id,
+            envelope=envelope,
+            call_id=call.call_id,
+            context=self._artifacts.error_text(envelope),
+            ran=False,
+            detector=detector or None,
+        )
+        ledger.settle(call.path, settled)
+        return settled
+
+    def _resolve(self, call: Call, caller: Caller) -> Tool:
+        tool = self.registry.find(call.tool_id)
+        if tool is not None and (caller.origin is Origin.SCRIPT or _sees(tool, caller)):
+            permit(tool.spec, caller)
+            if self.rules.hides(tool.spec, caller):
+                raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
+            return tool
+        visible = [each.spec.tool_id for each in self.registry if _sees(each, caller)]
+        hint = did_you_mean(call.tool_id, visible)
+        raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
+
+    def _validate(self, tool: Tool, input: dict[str, Any]) -> None:
+        problems = self.registry.schema(tool).problems(input)
+        problems += json_problems(input, self._limits.json_depth)
+        if problems:
+            raise invalid(tool.spec.tool_id, problems)
+
+    async def _ask(self, tool: Tool, run: "_Run") -> dict[str, Any]:
+        call, caller = run.call, run.caller
+        action = self.rules.decide(tool.spec, caller, call.input)
+        if action is Action.ALLOW:
+            return call.input
+        if action is Action.DENY:
+            raise NotPermitted(f'a rule of this project forbids this call of "{call.tool_id}"')
+        answered = await ask(run.ledger, self._approval(tool, run))
+        answer = answered.answer
+        if answered.status is QuestionStatus.CANCELLED:
+            raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
+        if answer.get("decision") != "approve":
+            note = f": {answer['note']}" if answer.get("note") else ""
+            raise Rejected(f'a person rejected this call of "{call.tool_id}"{note}')
+        edited = answer.get("input")
+        return call.input if edited is None else edited
+
+    def _approval(self, tool: Tool, run: "_Run") -> Question:
+        call, spec = run.call, tool.spec
+        ttl = run.caller.question_ttl_seconds
+        return Question(
+            question_id=QuestionId(self._new_id("q")),
+            kind=QuestionKind.APPROVAL,
+            text=f'Run "{spec.tool_id}"? {cut(spec.description, self._limits.preview_chars)}',
+            path=call.path,
+            call_id=call.call_id,
+            tool_id=spec.tool_id,
+            input=call.input,
+            input_schema=spec.input_schema,
+            expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
+        )
+
+    def _reserve(self, run: "_Run", nest: Nest | None) -> None:
+        if nest is None:
+            nest = Nest(run.root)
+        else:
+            nest.calls += 1
+            if nest.calls > self._limits.nested_calls:
+                at_most = self._limits.nested_calls
+                raise BudgetExceeded(f"one call made more than {at_most} calls inside")
+        run.ledger.budget.reserve_call()
+        run.nest = nest
+
+    async def _run(self, tool: Tool, input: dict[str, Any], run: "_Run") -> Any:
+        """Run under the timeout, and again as the tool's retry policy says."""
+        spec, ledger, call, nest = tool.spec, run.ledger, run.call, run.nest
+        if spec.effect is Effect.WRITE:
+            await ledger.start(call, again=spec.idempotent or spec.is_frame)
+        run.began = self._clock.monotonic()
+        inside = Inside(self.call, nest or Nest(None), self._limits, self._new_id)
+        invocation = Invocation(call, spec, run.caller, ledger=ledger, inside=inside)
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt(tool, input, invocation, attempt)
+            except CallError as error:
+                if not error.retryable or attempt >= spec.retry.max_attempts:
+                    raise
+                detail = error.envelope().error
+                assert detail is not None  # noqa: S101  a CallError always has one
+                event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
+                ledger.retry(call.path, event)
+                await ledger.held.commit()
+                await self._clock.sleep(spec.retry.backoff_ms(attempt) / 1000)
+                attempt += 1
+
+    async def _attempt(
+        self, tool: Tool, input: dict[str, Any], invocation: Invocation, attempt: int
+    ) -> Any:
+        seconds = tool.spec.timeout_ms / 1000
+        left = invocation.ledger.budget.seconds_left()
+        invocation.begin(attempt, self._clock.monotonic() + min(seconds, left))
+        limit = asyncio.timeout(min(seconds, max(left, 0)))
+        try:
+            async with limit:
+                return await tool.run(input, invocation)
+        except CallError:
+            raise
+        except Exception as error:
+            if limit.expired():
+                raise _out_of_time(tool, seconds, left) from None
+            log.exception("tool %s failed", tool.spec.tool_id)
+            text = cut(f"{type(error).__name__}: {error}", self._limits.error_chars)
+            raise ToolFailed(text) from error
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise ToolFailed(f"the tool tried to end the process ({error!r})") from error
+
+    async def _settle(self, run: "_Run", envelope: Envelope) -> Envelope:
+        call = run.call
+        shown = await self._artifacts.show(run.tool, call, envelope, clip_at=run.caller.clip_at)
+        settled = CallSettled(
+            tool_id=call.tool_id,
+            envelope=shown.envelope,
+            call_id=call.call_id,
+            context=shown.context,
+            preview=shown.preview,
+            ran=run.nest is not None,
+            duration_ms=run.duration_ms(self._clock),
+            artifact_id=shown.artifact_id,
+            artifact_blob=shown.artifact_blob,
+            total_characters=shown.total_characters,
+            files=shown.files,
+        )
+        run.ledger.settle(call.path, settled)
+        return shown.envelope
+
+
+class _Run:
+    """One call on its way through the door."""
+
+    __slots__ = ("began", "call", "caller", "ledger", "nest", "tool")
+
+    def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
+        self.call = call
+        self.caller = caller
+        self.ledger = ledger
+        self.tool: Tool | None = None
+        self.nest: Nest | None = None
+        """Set once the call is reserved."""
+        self.began: float | None = None
+
+    @property
+    def root(self) -> ToolSpec | None:
+        """The tool, when it is a direct call at the root."""
+        if self.tool is None or self.caller.origin is not Origin.DIRECT:
+            return None
+        return self.tool.spec
+
+    def give_back(self) -> None:
+        """Return the reservation: the log has the call now, or it waits."""
+        if self.nest is not None:
+            self.ledger.budget.settle_call()
+
+    def duration_ms(self, clock: Clock) -> int:
+        """Return how long the tool ran in this entry."""
+        return 0 if self.began is None else round(1000 * (clock.monotonic() - self.began))
+
+
+def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
+    """Return the error that names every problem of an input."""
+    said = "; ".join(str(problem) for problem in problems)
+    found = [{"path": problem.path, "message": problem.message} for problem in problems]
+    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details={"problems": found})
+
+
+def _sees(tool: Tool, caller: Caller) -> bool:
+    return any(holds for _, holds in grants(tool.spec, caller))
+
+
+def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
+    if left < seconds:
+        return BudgetExceeded("the seconds of this task's budget were used up during the call")
+    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the Signal that calls made together ended with; anything else is the tool's fault."""
+    inner = group.exceptions[0]
+    if isinstance(inner, BaseExceptionGroup):
+        return _first(inner)
+    return inner if isinstance(inner, Signal) else ToolFailed(f"{type(inner).__name__}: {inner}")

@@ -1,0 +1,93 @@
+"""Who may call what. The whole visibility table of the runtime is in this file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.core.call import Origin
+from penstock.core.errors import NotPermitted, ToolNotFound
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.tools.spec import ToolSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the skills selected for a task grant, merged."""
+
+    skills: tuple[str, ...] = ()
+    tools: frozenset[str] = frozenset()
+    inline: frozenset[str] = frozenset()
+    script_tools: frozenset[str] = frozenset()
+
+
+NOTHING = Selection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is calling: from which door, for whom, with which skills."""
+
+    origin: Origin
+    profile: Profile = LOCAL_PROFILE
+    agent: str = "assistant"
+    agent_tools: frozenset[str] = frozenset()
+    """What the settings of the agent offer to its model."""
+    selection: Selection = NOTHING
+    root: ToolSpec | None = None
+    """The direct call at the root, for what is called inside it."""
+    inside: str = ""
+    """The tool whose code is calling."""
+    permissions: dict[str, str] = field(default_factory=dict)
+    """The agent's `tool_permissions`: tool to allow, ask or deny."""
+    question_ttl_seconds: float | None = None
+    """How long an approval waits for a person; None is for ever."""
+    clip_at: int | None = None
+    """Characters of a result that this caller gets to read; None is all."""
+
+
+def permit(spec: ToolSpec, caller: Caller) -> str:
+    """Return the first grant that covers the call.
+
+    Raises ToolNotFound when a model or an outside caller cannot see the tool, NotPermitted when a
+    script has no grant, or when the profile lacks a permission.
+    """
+    grant = next((name for name, holds in grants(spec, caller) if holds), None)
+    if grant is None:
+        raise _refusal(spec, caller)
+    missing = sorted(each for each in spec.requires_permissions if not caller.profile.holds(each))
+    if missing:
+        raise NotPermitted(
+            f'"{spec.tool_id}" needs the permission {", ".join(missing)}',
+            details={"missing_permissions": missing},
+        )
+    return grant
+
+
+def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
+    """Yield every reason this origin could be allowed, and whether it holds."""
+    tool_id, selection, root = spec.tool_id, caller.selection, caller.root
+    if caller.origin is Origin.DIRECT:
+        yield "direct_call", spec.direct_call
+        return
+    yield "global", spec.is_global
+    yield "tools", tool_id in selection.tools
+    yield "inline", tool_id in selection.inline
+    if caller.origin is not Origin.SCRIPT:
+        yield "agent", tool_id in caller.agent_tools
+        return
+    yield "script_tools", tool_id in selection.script_tools
+    yield "self", root is not None and root.direct_call and tool_id == root.tool_id
+    yield "direct_call", spec.direct_call
+    yield "own_script_tools", root is not None and tool_id in root.script_tools
+
+
+def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
+    if caller.origin is not Origin.SCRIPT:
+        return ToolNotFound(f"There is no tool {spec.tool_id!r}.")
+    skills = ", ".join(caller.selection.skills) or "none"
+    own = f', not in the script_tools of "{caller.root.tool_id}"' if caller.root else ""
+    return NotPermitted(
+        f'script of "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
+        f'not in "tools", "script_tools" or "tool_definitions" of the selected skills ({skills}), '
+        f"not direct_call{own}",
+        details={"missing": [name for name, _ in grants(spec, caller)]},
+    )

@@ -1,0 +1,50 @@
+"""Tools by id."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import NameTaken, ToolNotFound
+from penstock.core.schema import Schema
+from penstock.tools.tool import Tool
+
+
+class Registry:
+    """Every tool that one runtime, or one agent, knows; the schemas compiled once."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._schemas: dict[str, Schema] = {}
+        for tool in tools:
+            if self._tools.setdefault(tool.spec.tool_id, tool) is not tool:
+                raise NameTaken(f"there are two tools {tool.spec.tool_id!r}; rename one of them")
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Yield the tools in the order they came."""
+        return iter(self._tools.values())
+
+    def __contains__(self, tool_id: object) -> bool:
+        """Whether there is such a tool."""
+        return tool_id in self._tools
+
+    def find(self, tool_id: str) -> Tool | None:
+        """Return the tool, or None."""
+        return self._tools.get(tool_id)
+
+    def get(self, tool_id: str) -> Tool:
+        """Return the tool, or raise ToolNotFound with the nearest name."""
+        if tool := self._tools.get(tool_id):
+            return tool
+        hint = did_you_mean(tool_id, self._tools)
+        raise ToolNotFound(f"There is no tool {tool_id!r}.{hint}")
+
+    def schema(self, tool: Tool) -> Schema:
+        """Return the compiled input schema of a tool."""
+        tool_id = tool.spec.tool_id
+        schema = self._schemas.get(tool_id)
+        if schema is None:
+            schema = self._schemas[tool_id] = Schema(tool.spec.input_schema)
+        return schema
+
+    def plus(self, tools: Mapping[str, Tool]) -> "Registry":
+        """Return a registry that also has these; they win over others of their name."""
+        return Registry({**self._tools, **tools}.values())

@@ -1,0 +1,89 @@
+"""Allow, ask and deny: what a project's rules and an agent's permissions say about a call."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from penstock.core.envelope import Json
+from penstock.core.schema import Schema
+from penstock.tools.policy import Caller
+from penstock.tools.spec import ToolSpec
+
+
+class Action(StrEnum):
+    """What a rule decides; the later in this list wins over the earlier."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+STRENGTH = (Action.ALLOW, Action.ASK, Action.DENY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One `[[rules]]` entry: which calls it is about, and what it says of them."""
+
+    tool: str
+    """A glob over tool ids."""
+    action: Action
+    agent: str = "*"
+    labels: frozenset[str] = frozenset()
+    """The tool has one of these."""
+    when: Schema | None = None
+    """The input matches."""
+
+    def is_about(self, spec: ToolSpec, caller: Caller) -> bool:
+        """Whether the rule speaks of this tool and this agent, whatever the input."""
+        if self.labels and not self.labels.intersection(spec.labels):
+            return False
+        return fnmatchcase(spec.tool_id, self.tool) and fnmatchcase(caller.agent, self.agent)
+
+
+class Rules:
+    """All rules of a project."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = tuple(rules)
+        self._whens: dict[str, Schema] = {}
+
+    def decide(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
+        """Return what happens to a call: of all that fits, deny beats ask beats allow.
+
+        Only where neither a rule nor a permission says anything does the tool's own default count.
+        """
+        said = [rule.action for rule in self._about(spec, caller) if _fits(rule.when, input)]
+        if own := caller.permissions.get(spec.tool_id):
+            said.append(Action(own))
+        if said:
+            return max(said, key=STRENGTH.index)
+        return self._default(spec, input)
+
+    def hides(self, spec: ToolSpec, caller: Caller) -> bool:
+        """Whether the tool is not even offered: denied whatever the input."""
+        if not self._rules and not caller.permissions:
+            return False
+        if caller.permissions.get(spec.tool_id) == Action.DENY:
+            return True
+        about = self._about(spec, caller)
+        return any(rule.action is Action.DENY and rule.when is None for rule in about)
+
+    def _about(self, spec: ToolSpec, caller: Caller) -> list[Rule]:
+        return [rule for rule in self._rules if rule.is_about(spec, caller)]
+
+    def _default(self, spec: ToolSpec, input: Json) -> Action:
+        wants = spec.requires_approval
+        if wants is False:
+            return Action.ALLOW
+        if wants is True:
+            return Action.ASK
+        when = self._whens.get(spec.tool_id)
+        if when is None:
+            when = self._whens[spec.tool_id] = Schema(wants["when"])
+        return Action.ASK if _fits(when, input) else Action.ALLOW
+
+
+def _fits(when: Schema | None, input: Json) -> bool:
+    return when is None or not when.problems(input)

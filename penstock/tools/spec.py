@@ -1,0 +1,45 @@
+"""What callers may know about a tool."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.retry import ONCE, RetryPolicy
+
+Exclusive = bool | str | Callable[[Json], str]
+"""True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
+
+ANY_INPUT: Json = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """The public face of a tool, without how it runs."""
+
+    tool_id: str
+    description: str
+    input_schema: Json
+    output_schema: Json | None = None
+    timeout_ms: int = 60_000
+    """Of one attempt, nested calls included; time spent waiting for people is free."""
+    effect: Effect = Effect.WRITE
+    """After a crash a write is not run again; anything else is."""
+    idempotent: bool = False
+    """A write that may run again after a crash, with the same idempotency key."""
+    is_frame: bool = False
+    """Acts through calls of its own alone, so a crash enters it again and they decide."""
+    is_global: bool = False
+    """Every model may call it, whatever an agent's settings and skills say."""
+    direct_call: bool = False
+    """Callable by `/call`, by programs, and by any script."""
+    script_tools: frozenset[str] = frozenset()
+    """Tools that its own script may call when it is the direct call."""
+    requires_permissions: frozenset[str] = frozenset()
+    requires_approval: bool | Json = False
+    """A person must say yes; a schema: only if the input matches it."""
+    retry: RetryPolicy = ONCE
+    exclusive: Exclusive = False
+    labels: tuple[str, ...] = ()
+    kind: str = "builtin"
+    """`builtin`, `python`; where the tool comes from, for lists."""
