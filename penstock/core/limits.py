@@ -76,6 +76,14 @@ class Limits:
     """How long a signed link works."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
+    reply_bytes: int = 16 * MIB
+    """A model's reply, as its server sends it."""
+    model_connect_seconds: float = 10
+    """How long a model's server may take to accept a connection."""
+    model_silence_seconds: float = 180
+    """How long a model's server may say nothing before it is given up."""
+    model_end_seconds: float = 1
+    """How long a connection is waited for after the last word of a reply, to be used again."""
     model_tries: int = 3
     """Attempts of one model call."""
     retry_after_seconds: float = 30

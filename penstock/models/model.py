@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.core.envelope import Json
 from penstock.core.messages import Message, Usage
@@ -85,6 +85,7 @@ class ModelCard:
     """It can call tools."""
 
 
+@runtime_checkable
 class Model(Protocol):
     """Answers messages, in pieces.
 

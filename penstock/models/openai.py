@@ -1,0 +1,243 @@
+"""The OpenAI chat wire on httpx2, without an SDK: OpenAI, vLLM, Ollama, llama.cpp and others."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import httpx2
+
+from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.limits import KIB, Limits
+from penstock.core.text import cut, one_line
+from penstock.models.config import ModelConfig
+from penstock.models.model import Finished, ModelEvent, ModelRequest
+from penstock.models.openai_request import to_wire
+from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text
+from penstock.models.retry import failure
+from penstock.models.usage import estimate, spent
+
+MOST_IDLE = 32
+"""Connections kept open for the next request."""
+ERROR_BYTES = 64 * KIB
+"""What is read of the body of an error."""
+
+_PATH = "/chat/completions"
+_CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+_KEY = re.compile(r"[!-~]+")
+_TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_ADVICE = {
+    HTTPStatus.UNAUTHORIZED: "check the key that api_key_env names",
+    HTTPStatus.FORBIDDEN: "check the rights of the key that api_key_env names",
+    HTTPStatus.NOT_FOUND: "check base_url and model",
+}
+
+
+class OpenAIModel:
+    """A model of an OpenAI-compatible server."""
+
+    def __init__(self, config: ModelConfig, limits: Limits) -> None:
+        self.card = config.card
+        self._config = config
+        self._limits = limits
+        self._url = _chat_url(config)
+        self._headers = _headers(config)
+        self._client: httpx2.AsyncClient | None = None
+        self._answered = False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply as it comes."""
+        chat = ChatStream(self._limits.reply_bytes)
+        try:
+            async with self._asked(to_wire(request, self._config)) as response:
+                async with aclosing(_blocks(response, self._limits.reply_bytes)) as blocks:
+                    async for block in blocks:
+                        for event in chat.feed(block):
+                            yield event
+                        if chat.done:
+                            break
+                    await self._drain(blocks)
+                for event in chat.end():
+                    yield event
+        except httpx2.RequestError as error:
+            raise ModelUnavailable(self._unreachable(error)) from error
+        except ModelError as error:
+            raise self._named(error) from error.__cause__
+        if (tokens := chat.tokens) is None:
+            usage = estimate(self.card, request, chat.chars)
+        else:
+            usage = spent(self.card, *tokens)
+        yield Finished(chat.finish_reason, usage)
+
+    async def close(self) -> None:
+        """Give connections back."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _asked(self, body: bytes) -> AsyncIterator[httpx2.Response]:
+        response = await self._send(body)
+        try:
+            if response.status_code != HTTPStatus.OK:
+                raise await self._refusal(response)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _send(self, body: bytes) -> httpx2.Response:
+        """Send the request; once more if a kept connection turns out to be closed."""
+        client = self._client = self._client or self._opened()
+        request = client.build_request("POST", self._url, content=body)
+        try:
+            response = await client.send(request, stream=True)
+        except _CUT_OFF:
+            if not self._answered:
+                raise
+            self._answered = False
+            request = client.build_request("POST", self._url, content=body)
+            response = await client.send(request, stream=True)
+        self._answered = True
+        return response
+
+    def _opened(self) -> httpx2.AsyncClient:
+        limits = self._limits
+        return httpx2.AsyncClient(
+            headers=self._headers,
+            verify=self._url.scheme == "https",
+            trust_env=False,
+            timeout=httpx2.Timeout(
+                limits.model_silence_seconds, connect=limits.model_connect_seconds, pool=None
+            ),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
+        )
+
+    async def _drain(self, blocks: AsyncGenerator[bytes, None]) -> None:
+        """Read to the end of the answer, so that its connection can be used again."""
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(self._limits.model_end_seconds):
+                async for _ in blocks:
+                    pass
+
+    async def _refusal(self, response: httpx2.Response) -> ModelError:
+        body = await self._error_body(response)
+        status = response.status_code
+        said = cut(_words(body), self._limits.error_chars) or response.reason_phrase
+        advice = f"; {_ADVICE[HTTPStatus(status)]}" if status in _ADVICE else ""
+        return failure(status, f"answered {status}: {said}{advice}", _retry_after(response))
+
+    async def _error_body(self, response: httpx2.Response) -> str:
+        body = b""
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(self._limits.model_connect_seconds):
+                async with aclosing(response.aiter_bytes()) as blocks:
+                    async for block in blocks:
+                        body += block
+                        if len(body) > ERROR_BYTES:
+                            break
+        return body[:ERROR_BYTES].decode("utf-8", "replace")
+
+    def _unreachable(self, error: httpx2.RequestError) -> str:
+        """Return what went wrong below HTTP, for people."""
+        what = self._clean(str(error)) or type(error).__name__
+        return f"the model {self.card.model_id!r} at {_place(self._url)} broke off: {what}"
+
+    def _named(self, error: ModelError) -> ModelError:
+        """Return the error with the model's name, and surely without the key."""
+        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {self._clean(str(error))}"
+        if isinstance(error, ModelUnavailable):
+            return ModelUnavailable(text, retry_after=error.retry_after)
+        return type(error)(text)
+
+    def _clean(self, text: str) -> str:
+        key = self._config.api_key
+        return text.replace(key, "[key]") if key else text
+
+
+async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
+    """Yield the stream's bytes; a reply that comes whole becomes a stream of one event."""
+    kind = response.headers.get("content-type", "").lower()
+    encoded = "content-encoding" in response.headers
+    async with aclosing(response.aiter_bytes() if encoded else response.aiter_raw()) as blocks:
+        if "json" not in kind and "html" not in kind:
+            async for block in blocks:
+                yield block
+            return
+        body = bytearray()
+        async for block in blocks:
+            body += block
+            if len(body) > most:
+                break
+    if "json" in kind and _is_reply(body):
+        yield b"data:" + body.replace(b"\n", b" ") + b"\n"
+        return
+    shown = cut(_words(body[:ERROR_BYTES].decode("utf-8", "replace")), SHOWN_CHARS)
+    raise ModelRefused(f"wanted an event stream, found {kind}: {shown!r}; check base_url")
+
+
+def _is_reply(body: bytearray) -> bool:
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(reply, dict) and ("choices" in reply or "error" in reply)
+
+
+def _words(body: str) -> str:
+    """Return what an error page or an error in JSON says."""
+    try:
+        return error_text(json.loads(body))
+    except (ValueError, RecursionError):
+        return one_line(_TAGS.sub(" ", body))
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Return the seconds of a Retry-After header, be it a number or a date."""
+    headers = response.headers
+    asked, now = headers.get("retry-after", ""), headers.get("date", "")
+    try:
+        if "retry-after-ms" in headers:
+            return float(headers["retry-after-ms"]) / 1000
+        if asked.replace(".", "", 1).isdigit():
+            return float(asked)
+        return (parsedate_to_datetime(asked) - parsedate_to_datetime(now)).total_seconds()
+    except (TypeError, ValueError):
+        return None
+
+
+def _chat_url(config: ModelConfig) -> httpx2.URL:
+    try:
+        url = httpx2.URL(config.base_url or "")
+    except httpx2.InvalidURL as error:
+        raise ConfigError(f"base_url of the model {config.name!r} is no URL: {error}") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ConfigError(
+            f"base_url of the model {config.name!r} must be an http or https URL such as "
+            f"http://127.0.0.1:8080/v1, found {config.base_url!r}"
+        )
+    path = url.path.rstrip("/")
+    return url if path.endswith(_PATH) else url.copy_with(path=path + _PATH)
+
+
+def _headers(config: ModelConfig) -> dict[str, str]:
+    headers = {
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+        "user-agent": "penstock",
+    }
+    if key := config.api_key:
+        if not _KEY.fullmatch(key):
+            raise ConfigError(
+                f"the key of the model {config.name!r} holds characters that no header can carry "
+                "(a line break or a blank, perhaps): check the variable that api_key_env names"
+            )
+        headers["authorization"] = f"Bearer {key}"
+    return headers
+
+
+def _place(url: httpx2.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}"

@@ -1,0 +1,81 @@
+"""A request as the OpenAI chat wire wants it."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.models.config import ModelConfig
+from penstock.models.model import ModelRequest
+
+_OWN_HOST = "api.openai.com"
+_REASONS = re.compile(r"o\d|gpt-5")
+"""Models that take no temperature."""
+
+
+def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
+    """Return the body of the request."""
+    at_home = _OWN_HOST in (config.base_url or "")
+    body: dict[str, Any] = {
+        "model": config.model,
+        "messages": list(_messages(request)),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens" if at_home else "max_tokens": request.max_tokens,
+    }
+    if not (at_home and _REASONS.match(config.model)):
+        body["temperature"] = request.temperature
+    if request.tools and not (request.closing and not _has_calls(request)):
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in request.tools
+        ]
+        if request.closing:
+            body["tool_choice"] = "none"
+    body.update(config.extra)
+    if request.closing and body.get("tool_choice", "none") != "none":
+        del body["tool_choice"]
+    wire = {name: value for name, value in body.items() if value is not None}
+    return json.dumps(wire, separators=(",", ":")).encode()
+
+
+def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
+    if request.system:
+        yield {"role": "system", "content": request.system}
+    for message in request.messages:
+        if (wire := _message(message)) is not None:
+            yield wire
+
+
+def _message(message: Message) -> dict[str, Any] | None:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": message.content}
+        case ToolMessage():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+        case AssistantMessage(calls=()):
+            return {"role": "assistant", "content": message.content} if message.content else None
+        case AssistantMessage():
+            calls = [
+                {
+                    "id": call.call_id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                }
+                for call in message.calls
+            ]
+            return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+
+
+def _has_calls(request: ModelRequest) -> bool:
+    return any(
+        isinstance(message, AssistantMessage) and message.calls for message in request.messages
+    )

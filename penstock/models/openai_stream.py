@@ -1,0 +1,210 @@
+"""The stream of an OpenAI-compatible server, read as it comes, whatever shape it has."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.text import cut
+from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
+from penstock.models.retry import failure
+
+SHOWN_CHARS = 200
+_REASONS = {
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+_REFUSALS = ("invalid", "auth", "permission", "not_found", "unsupported", "context")
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One call that is being streamed."""
+
+    index: int
+    call_id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ChatStream:
+    """Turns bytes into events. It knows the reply is whole by `finished`."""
+
+    def __init__(self, reply_bytes: int) -> None:
+        self.reason = ""
+        """Why the reply ended; empty while it has not."""
+        self.done = False
+        """The server said that nothing more follows."""
+        self.chars = 0
+        """Characters of the reply so far, for an estimate of its tokens."""
+        self.tokens: tuple[int, int] | None = None
+        """Tokens read and written, as the server counts them."""
+        self._left = reply_bytes
+        self._line: list[bytes] = []
+        self._slots: dict[int, _Slot] = {}
+        self._calls: list[_Slot] = []
+
+    def feed(self, block: bytes) -> list[ModelEvent]:
+        """Return the events that these bytes complete."""
+        self._left -= len(block)
+        if self._left < 0:
+            raise ModelRefused("the model's reply is longer than Limits.reply_bytes allows")
+        if b"\n" not in block:
+            self._line.append(block)
+            return []
+        lines = b"".join([*self._line, block]).split(b"\n")
+        self._line = [lines.pop()]
+        events: list[ModelEvent] = []
+        for line in lines:
+            self._read(line, events)
+        return events
+
+    def end(self) -> list[ModelEvent]:
+        """Return what an unfinished last line holds. Raises if the reply is not whole."""
+        events: list[ModelEvent] = []
+        self._read(b"".join(self._line), events)
+        self._line = []
+        if not self.done and not self.reason:
+            raise ModelUnavailable("the model's reply was cut off before its end")
+        return events
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the reply ended, in our words."""
+        return _REASONS.get(self.reason) or ("tool_calls" if self._calls else "stop")
+
+    def read_chunk(self, chunk: Any, events: list[ModelEvent]) -> None:
+        """Add the events of one parsed chunk, or of a whole reply."""
+        if not isinstance(chunk, dict):
+            return
+        if chunk.get("error"):
+            raise stream_error(chunk["error"])
+        if (usage := chunk.get("usage")) and isinstance(usage, dict):
+            self.tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+        choices = chunk.get("choices")
+        if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
+            return
+        choice = choices[0]
+        if reason := choice.get("finish_reason"):
+            self.reason = str(reason)
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._read_delta(delta, events)
+
+    def _read(self, line: bytes, events: list[ModelEvent]) -> None:
+        if line.startswith(b"data:"):
+            text = line[5:].decode("utf-8", "replace").strip()
+        elif line.startswith(b"error:"):
+            text = '{"error":' + line[6:].decode("utf-8", "replace") + "}"
+        else:
+            return
+        if text == "[DONE]":
+            self.done = True
+        elif text:
+            self.read_chunk(_parsed(text), events)
+
+    def _read_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if thought and isinstance(thought, str):
+            self.chars += len(thought)
+            events.append(ReasoningDelta(thought))
+        content = delta.get("content") or delta.get("refusal")
+        if content and (text := content if isinstance(content, str) else _joined(content)):
+            self.chars += len(text)
+            events.append(TextDelta(text))
+        if calls := delta.get("tool_calls"):
+            for call in calls if isinstance(calls, list) else [calls]:
+                if isinstance(call, dict):
+                    self._read_call(call, call.get("function"), events)
+        elif call := delta.get("function_call"):
+            self._read_call({"index": 0}, call, events)
+
+    def _read_call(self, call: dict[str, Any], function: Any, events: list[ModelEvent]) -> None:
+        said = function if isinstance(function, dict) else {}
+        name, arguments = _text(said.get("name")), said.get("arguments")
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        slot = self._slot(call.get("index"), _text(call.get("id")), name)
+        if name and not slot.name:
+            slot.name = name
+            self.chars += len(name)
+            events.append(CallDelta(slot.index, name, arguments or ""))
+        elif arguments:
+            events.append(CallDelta(slot.index, "", arguments))
+        if arguments:
+            self.chars += len(arguments)
+            slot.arguments.append(arguments)
+
+    def _slot(self, index: Any, call_id: str, name: str) -> _Slot:
+        """Return the call that a delta belongs to: by index, by id, or else the last one."""
+        if isinstance(index, int):
+            slot = self._slots.get(index)
+        else:
+            known = (slot for slot in self._calls if call_id and slot.call_id == call_id)
+            slot = next(known, self._calls[-1] if self._calls else None)
+        if slot is None or (name and slot.name and _begins_anew(slot, call_id)):
+            slot = _Slot(len(self._calls), call_id)
+            self._calls.append(slot)
+            if isinstance(index, int):
+                self._slots[index] = slot
+        slot.call_id = slot.call_id or call_id
+        return slot
+
+
+def stream_error(error: Any) -> ModelError:
+    """Return what an error inside a stream means."""
+    match error:
+        case {"code": int(status)} | {"status": int(status)}:
+            return failure(status, error_text(error))
+        case {"type": str(kind)} | {"code": str(kind)} if any(w in kind for w in _REFUSALS):
+            return ModelRefused(error_text(error))
+        case _:
+            return ModelUnavailable(error_text(error))
+
+
+def error_text(error: Any) -> str:
+    """Return the provider's words for an error."""
+    match error:
+        case {"message": str(text)} | {"error": str(text)} | {"detail": str(text)} | str(text):
+            return text
+        case {"error": inner}:
+            return error_text(inner)
+        case _:
+            return json.dumps(error)
+
+
+def _begins_anew(slot: _Slot, call_id: str) -> bool:
+    """Whether a delta that names a tool once more opens another call in the same place."""
+    if not slot.arguments:
+        return bool(call_id and slot.call_id and call_id != slot.call_id)
+    try:
+        json.loads("".join(slot.arguments))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        shown = cut(text, SHOWN_CHARS)
+        raise ModelUnavailable(f"the model sent a piece that is not JSON: {shown!r}") from None
+
+
+def _joined(content: Any) -> str:
+    """Return the text of a content that comes as a list of parts."""
+    parts = content if isinstance(content, list) else [content]
+    return "".join([_text(part.get("text")) for part in parts if isinstance(part, dict)])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(usage: dict[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,205 @@
+"""A model by its name: one of penstock.toml, or `provider:model`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Protocol
+
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import ConfigError
+from penstock.core.late import late
+from penstock.core.limits import Limits
+from penstock.models.config import ModelConfig
+from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
+from penstock.models.offline import OfflineModel
+from penstock.models.openai import OpenAIModel
+
+MOST_MODELS = 1000
+"""Models in use at once; a name that is no entry makes a model of its own."""
+OFFLINE = "offline"
+OPENAI = "openai"
+COMPATIBLE: Mapping[str, str | None] = {
+    OPENAI: "https://api.openai.com/v1",
+    "openai-compatible": None,
+    "llama.cpp": "http://127.0.0.1:8080/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+}
+"""Providers that speak the OpenAI chat wire, and where they answer unless told otherwise."""
+ADAPTED: Mapping[str, tuple[str, str]] = {
+    "anthropic": ("anthropic", "anthropic"),
+    "bedrock": ("boto3", "pydantic-ai-slim[bedrock]"),
+    "cohere": ("cohere", "pydantic-ai-slim[cohere]"),
+    "deepseek": ("openai", "openai"),
+    "fireworks": ("openai", "openai"),
+    "google": ("google.genai", "google"),
+    "google-cloud": ("google.genai", "google"),
+    "groq": ("groq", "pydantic-ai-slim[groq]"),
+    "huggingface": ("huggingface_hub", "pydantic-ai-slim[huggingface]"),
+    "mistral": ("mistralai", "pydantic-ai-slim[mistral]"),
+    "openai-responses": ("openai", "openai"),
+    "openrouter": ("openai", "openai"),
+    "together": ("openai", "openai"),
+    "xai": ("xai_sdk", "pydantic-ai-slim[xai]"),
+}
+"""Providers that Pydantic AI speaks to: the package it needs, and the extra that brings it."""
+
+
+class MakeModel(Protocol):
+    """Makes a model from what the operator says about it."""
+
+    def __call__(self, config: ModelConfig, limits: Limits) -> Model:
+        """Make the model; nothing is contacted yet."""
+        ...
+
+
+class Models:
+    """The models of a project: made when first asked for, each once."""
+
+    def __init__(
+        self,
+        configs: Sequence[ModelConfig] = (),
+        *,
+        default: str = OFFLINE,
+        limits: Limits | None = None,
+    ) -> None:
+        self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
+        self._configs |= {config.name: config for config in configs}
+        self._limits = limits or Limits()
+        self._made: dict[str, Model] = {}
+        self.default = default
+        """The name of the model that is used when none is asked for."""
+
+    def get(self, name: str | None = None) -> Model:
+        """Return the model of this name; None is the default. Raises ConfigError."""
+        wanted = name or self.default
+        if (made := self._made.get(wanted)) is None:
+            if len(self._made) >= MOST_MODELS:
+                raise ConfigError(
+                    f"{MOST_MODELS} models are in use: write the model {wanted!r} to penstock.toml"
+                )
+            made = self._made[wanted] = self._make(wanted)
+        return made
+
+    def find(self, name: str) -> Model | None:
+        """Return the model of this name, or None if there is none that works here."""
+        try:
+            return self.get(name)
+        except ConfigError:
+            return None
+
+    def add(self, model: Model) -> None:
+        """Offer a model that the program made itself, under the `model_id` of its card."""
+        self._made[model.card.model_id] = model
+
+    def cards(self) -> list[ModelCard]:
+        """Return what is known about each named model, the default first, then by name."""
+        cards = {name: config.card for name, config in self._configs.items()}
+        cards |= {name: model.card for name, model in self._made.items()}
+        return sorted(
+            cards.values(), key=lambda card: (card.model_id != self.default, card.model_id)
+        )
+
+    async def close(self) -> None:
+        """Give back the connections of every model that was used."""
+        made, self._made = self._made, {}
+        for model in made.values():
+            await model.close()
+
+    def _make(self, name: str) -> Model:
+        config = self._configs.get(name) or self._named_by_provider(name)
+        if config.provider == OFFLINE:
+            return OfflineModel(card=config.card)
+        if config.provider in COMPATIBLE:
+            return OpenAIModel(_placed(config), self._limits)
+        return _adapted(config, self._limits)
+
+    def _named_by_provider(self, name: str) -> ModelConfig:
+        """Return what `provider:model` means: an entry of that provider gives key and address."""
+        provider, colon, model = name.partition(":")
+        if not colon or not model:
+            raise ConfigError(
+                f"there is no model {name!r}.{did_you_mean(name, self._configs)} "
+                f"There are {', '.join(self._configs)}; or write provider:model"
+            )
+        for config in self._configs.values():
+            if config.provider == provider:
+                known = ModelConfig(name=name, provider=provider, model=model)
+                return replace(known, base_url=config.base_url, api_key=config.api_key)
+        return ModelConfig(name=name, provider=provider, model=model)
+
+
+class LateModel:
+    """A model whose libraries are loaded in a thread when it is first asked."""
+
+    def __init__(self, config: ModelConfig, limits: Limits) -> None:
+        self.card = config.card
+        self._config = config
+        self._limits = limits
+        self._loading = asyncio.Lock()
+        self._model: Model | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply as it comes."""
+        async with self._loading:
+            if self._model is None:
+                make = await asyncio.to_thread(_load_adapter)
+                self._model = make(self._config, self._limits)
+        async with aclosing(self._model.stream(request)) as events:
+            async for event in events:
+                yield event
+
+    async def close(self) -> None:
+        """Give connections back."""
+        if self._model is not None:
+            await self._model.close()
+
+
+def _placed(config: ModelConfig) -> ModelConfig:
+    usual = COMPATIBLE[config.provider]
+    if (base_url := config.base_url or usual) is None:
+        raise ConfigError(
+            f"the model {config.name!r} of provider {config.provider!r} needs a base_url, "
+            "such as http://127.0.0.1:8080/v1"
+        )
+    if base_url == COMPATIBLE[OPENAI] and not config.api_key:
+        raise ConfigError(
+            f"the model {config.name!r} needs a key: set the environment variable that "
+            "api_key_env of its entry in penstock.toml names"
+        )
+    return replace(config, base_url=base_url)
+
+
+def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
+    if config.provider not in ADAPTED:
+        known = sorted({OFFLINE, *COMPATIBLE, *ADAPTED})
+        raise ConfigError(
+            f"the model {config.name!r} has the unknown provider {config.provider!r}."
+            f"{did_you_mean(config.provider, known)} There are {', '.join(known)}"
+        )
+    if not config.model:
+        raise ConfigError(
+            f"the model {config.name!r} needs `model`, the name that {config.provider} has for it"
+        )
+    package, extra = ADAPTED[config.provider]
+    if not (_is_installed("pydantic_ai") and _is_installed(package)):
+        wanted = extra if "[" in extra else f"penstock[{extra}]"
+        raise ConfigError(
+            f"the model {config.name!r} of provider {config.provider!r} needs a package that is "
+            f"not installed: pip install '{wanted}'"
+        )
+    return LateModel(config, limits)
+
+
+def _load_adapter() -> MakeModel:
+    make: MakeModel = late("penstock.models.pydantic_ai:PydanticAIModel", extra="anthropic")
+    return make
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

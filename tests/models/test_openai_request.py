@@ -1,0 +1,112 @@
+"""What an OpenAI-compatible server is asked."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.core.call import ToolCall
+from penstock.core.ids import CallId
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.models.config import ModelConfig
+from penstock.models.model import ModelRequest, ToolDefinition
+from penstock.models.openai_request import to_wire
+
+ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
+CALL = ToolCall(CallId("tc_1"), "add", {"a": 1})
+HISTORY: list[Message] = [
+    UserMessage("1?"),
+    AssistantMessage("", (CALL,)),
+    ToolMessage(CallId("tc_1"), "add", "1"),
+]
+
+
+def wire(
+    *messages: Message, base_url: str = "http://h/v1", model: str = "m", **more: Any
+) -> dict[str, Any]:
+    extra = more.pop("extra", {})
+    config = ModelConfig(name="n", provider="p", model=model, base_url=base_url, extra=extra)
+    request = ModelRequest(**{"system": "", "messages": messages, "tools": (ADD,), **more})
+    parsed: dict[str, Any] = json.loads(to_wire(request, config))
+    return parsed
+
+
+def test_the_whole_body() -> None:
+    assert wire(*HISTORY, system="Be brief.", temperature=0.1, max_tokens=9) == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "1?"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "tc_1",
+                        "type": "function",
+                        "function": {"name": "add", "arguments": '{"a": 1}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "tc_1", "content": "1"},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 9,
+        "temperature": 0.1,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "add",
+                    "description": "Add",
+                    "parameters": {"type": "object"},
+                },
+            }
+        ],
+    }
+
+
+def test_closing_with_calls_in_the_history_sends_the_tools_and_forbids_them() -> None:
+    """Some providers demand the tool list whenever the history holds tool calls."""
+    body = wire(*HISTORY, closing=True, extra={"tool_choice": "required"})
+    assert len(body["tools"]) == 1
+    assert body.get("tool_choice", "none") == "none"
+    assert wire(*HISTORY, closing=True)["tool_choice"] == "none"
+
+
+def test_closing_without_calls_sends_no_tools() -> None:
+    body = wire(UserMessage("hi"), closing=True)
+    assert {"tools", "tool_choice"}.isdisjoint(body)
+
+
+def test_a_reply_of_nothing_is_left_out() -> None:
+    assert len(wire(UserMessage("a"), AssistantMessage(""), UserMessage("b"))["messages"]) == 2
+
+
+def test_arguments_that_were_no_json_go_back_as_an_empty_object() -> None:
+    call = ToolCall(CallId("tc_1"), "add", {}, "{oops")
+    sent = wire(AssistantMessage("", (call,)))["messages"][0]["tool_calls"][0]
+    assert sent["function"]["arguments"] == "{}"
+
+
+def test_half_a_character_is_survived() -> None:
+    assert wire(UserMessage("\ud83d"))["messages"][0]["content"] == "\ud83d"
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("gpt-4.1", {"max_completion_tokens", "temperature"}),
+        ("gpt-5.2", {"max_completion_tokens"}),
+        ("o3", {"max_completion_tokens"}),
+    ],
+)
+def test_openai_itself_has_its_own_names(model: str, names: set[str]) -> None:
+    body = wire(base_url="https://api.openai.com/v1", model=model)
+    assert body.keys() & {"max_tokens", "max_completion_tokens", "temperature"} == names
+
+
+def test_extra_members_are_added_and_null_takes_away() -> None:
+    body = wire(extra={"seed": 1, "stream_options": None, "temperature": 0})
+    assert (body["seed"], body["temperature"], "stream_options" in body) == (1, 0, False)

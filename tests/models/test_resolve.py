@@ -1,0 +1,100 @@
+"""Models by name."""
+
+import sys
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.models.config import ModelConfig
+from penstock.models.offline import OfflineModel
+from penstock.models.openai import OpenAIModel
+from penstock.models.resolve import ADAPTED, COMPATIBLE, LateModel, Models
+from penstock.models.scripted import ScriptedModel, say
+
+LOCAL = ModelConfig(
+    name="local", provider="openai-compatible", model="tiny", base_url="http://127.0.0.1:1/v1"
+)
+
+
+def test_without_settings_there_is_the_offline_model() -> None:
+    models = Models()
+    assert isinstance(models.get(), OfflineModel)
+    assert [card.model_id for card in models.cards()] == ["offline"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("local", OpenAIModel),
+        ("ollama:llama3:8b", OpenAIModel),
+        ("llama.cpp:any", OpenAIModel),
+        ("openai-compatible:other", OpenAIModel),
+        ("anthropic:claude-sonnet-4-5", LateModel),
+        ("offline:any", OfflineModel),
+    ],
+)
+def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> None:
+    models = Models([LOCAL])
+    found = models.get(name)
+    assert type(found) is kind
+    assert found.card.model_id == name
+    assert models.get(name) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("locl", "there is no model 'locl'. Did you mean 'local'? There are offline, local"),
+        ("anthropics:claude", "unknown provider 'anthropics'. Did you mean 'anthropic'?"),
+        ("openai:gpt", "the model 'openai:gpt' needs a key: set the environment variable"),
+        ("openai:", "there is no model 'openai:'"),
+        ("", "there is no model 'nothing'"),
+        ("bare", "needs a base_url, such as http://127.0.0.1:8080/v1"),
+        ("nameless", "needs `model`, the name that anthropic has for it"),
+        ("cohere:command", "not installed: pip install 'pydantic-ai-slim[cohere]'"),
+        ("google:gemini", "not installed: pip install 'penstock[google]'"),
+    ],
+)
+def test_a_model_that_cannot_be_says_why(name: str, message: str) -> None:
+    """Unknown: ConfigError naming the nearest. Missing extra: ConfigError that names it."""
+    bare = ModelConfig(name="bare", provider="openai-compatible")
+    nameless = ModelConfig(name="nameless", provider="anthropic")
+    models = Models([LOCAL, bare, nameless], default="nothing")
+    with pytest.raises(ConfigError) as caught:
+        models.get(name)
+    assert message in str(caught.value)
+    assert models.find(name or "nothing") is None
+
+
+def test_cards_come_with_the_default_first() -> None:
+    models = Models([LOCAL, ModelConfig(name="big", provider="anthropic")], default="local")
+    assert [card.model_id for card in models.cards()] == ["local", "big", "offline"]
+
+
+async def test_a_program_may_add_its_own_model() -> None:
+    models = Models(default="scripted")
+    scripted = ScriptedModel([say("hi")])
+    models.add(scripted)
+    assert models.get() is scripted
+    await models.close()
+
+
+async def test_names_without_an_entry_are_bounded() -> None:
+    models = Models([LOCAL])
+    for number in range(1000):
+        models.get(f"offline:{number}")
+    with pytest.raises(ConfigError, match="1000 models are in use"):
+        models.get("offline:one-more")
+    await models.close()
+    assert models.get("offline:one-more").card.name == "one-more"
+
+
+def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
+    """No SDK is imported before the first request."""
+    loaded = {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys()
+    Models().get("anthropic:claude")
+    assert {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys() == loaded
+
+
+def test_every_provider_is_spoken_to_one_way() -> None:
+    assert not ADAPTED.keys() & COMPATIBLE.keys()
