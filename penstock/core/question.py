@@ -62,6 +62,8 @@ class Question:
     options: tuple[Option, ...] = ()
     schema: Json | None = None
     """What `value` of an answer must match."""
+    form: Json | None = None
+    """`type`, `multiSelect`, `allowCustom`, `defaultValue` of a question that has a type."""
     expires_at: Moment | None = None
 
 

@@ -1,0 +1,198 @@
+"""Whether an answer fits its question, and the one spelling in which the log keeps it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.schema import Schema
+
+OTHER = "Other (describe)"
+"""The last option of a question that also takes words of one's own."""
+ANSWER_CHARACTERS = 10_000
+
+Normal = dict[str, Any]
+Problems = list[dict[str, str]]
+Outcome = tuple[Normal, Problems]
+
+_YES_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+_SAID = ("value", "text", "answer")
+
+
+def check_answer(question: Question, body: Mapping[str, Any]) -> Outcome:
+    """Return the answer as the log keeps it, and what is wrong with it; one of them is empty."""
+    if question.kind is QuestionKind.APPROVAL:
+        return _approval(question, body)
+    if question.kind is QuestionKind.USER_MESSAGE:
+        return _message(question, body)
+    return _reply(question, body)
+
+
+def find_option(options: tuple[Option, ...], text: str) -> Option | None:
+    """Return the option that a person means by its number, value, label or an alias."""
+    said = _plain(text)
+    if said.isdecimal() and 1 <= int(said) <= len(options):
+        return options[int(said) - 1]
+    for option in options:
+        if said in map(_plain, (option.value, option.label, *option.aliases)):
+            return option
+    return None
+
+
+def _approval(question: Question, body: Mapping[str, Any]) -> Outcome:
+    problems = _unknown(body, ("decision", "input", "note"))
+    decision, edited, note = body.get("decision"), body.get("input"), body.get("note")
+    if decision not in {"approve", "reject"}:
+        problems.append(_problem("/decision", "must be approve or reject"))
+    if note is not None and not _is_text(note):
+        problems.append(_problem("/note", f"must be text of at most {ANSWER_CHARACTERS} letters"))
+    if edited is not None:
+        problems += _input_problems(question, edited, decision)
+    normal = {"decision": decision, "input": edited, "note": note or None}
+    return _outcome({key: each for key, each in normal.items() if each is not None}, problems)
+
+
+def _input_problems(question: Question, edited: Any, decision: Any) -> Problems:
+    if decision != "approve":
+        return [_problem("/input", "goes with the decision approve alone")]
+    if not isinstance(edited, dict):
+        return [_problem("/input", "must be an object")]
+    found = Schema(question.input_schema or {}).problems(edited)
+    return [_problem(f"/input{each.path}", each.message) for each in found]
+
+
+def _message(question: Question, body: Mapping[str, Any]) -> Outcome:
+    problems = _unknown(body, ("text", "resume_payload"))
+    text = body.get("text")
+    if not isinstance(text, str) or not text.strip():
+        problems.append(_problem("/text", "must be text, and not blank"))
+    if question.schema is not None and "resume_payload" in body:
+        found = Schema(question.schema).problems(body["resume_payload"])
+        problems += [_problem(f"/resume_payload{each.path}", each.message) for each in found]
+    return _outcome(dict(body), problems)
+
+
+def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
+    problems = _unknown(body, (*_SAID, "notes", "cancel"))
+    notes = body.get("notes")
+    if notes is not None and not _is_text(notes):
+        problems.append(_problem("/notes", f"must be text of at most {ANSWER_CHARACTERS} letters"))
+    if problems:
+        return {}, problems
+    if body.get("cancel") is True:
+        return {"cancel": True}, []
+    given = [name for name in _SAID if name in body]
+    if len(given) > 1 or (not given and question.form is None):
+        return {}, [_problem("", "must hold exactly one of value, text, answer")]
+    field = given[0] if given else "value"
+    normal, issue = _said(question, body.get(field), field)
+    if issue:
+        return {}, [_problem(f"/{field}", issue)]
+    return normal | ({"notes": notes} if notes else {}), []
+
+
+def _said(question: Question, said: Any, field: str) -> tuple[Normal, str]:
+    """Return what the person said, or why it does not do."""
+    if question.form is not None:
+        value, issue = _typed(question, question.form, said)
+        return {"value": value}, issue
+    if question.schema is not None:
+        return _shaped(Schema(question.schema), said, is_text=field != "value")
+    if question.options:
+        return _chosen(question.options, said, is_text=field != "value")
+    if not isinstance(said, str) or not said.strip():
+        return {}, "answer must be text"
+    return {"text": said}, ""
+
+
+def _shaped(schema: Schema, said: Any, *, is_text: bool) -> tuple[Normal, str]:
+    found = schema.problems(said)
+    if found and is_text and isinstance(said, str):
+        try:
+            value = json.loads(said)
+        except (ValueError, RecursionError):
+            value = said
+        if not schema.problems(value):
+            return {"value": value}, ""
+    return {"value": said}, "; ".join(map(str, found))
+
+
+def _chosen(options: tuple[Option, ...], said: Any, *, is_text: bool) -> tuple[Normal, str]:
+    """Return the option; words that name none are no mistake but another answer."""
+    if is_text:
+        if not isinstance(said, str) or not said.strip():
+            return {}, "answer must be text"
+        option = find_option(options, said)
+        return ({"value": option.value} if option else {"text": said}), ""
+    if any(said == option.value for option in options):
+        return {"value": said}, ""
+    return {}, f"must be one of: {', '.join(option.value for option in options)}"
+
+
+def _typed(question: Question, form: Mapping[str, Any], said: Any) -> tuple[Any, str]:
+    if form["type"] == "confirm":
+        value = _YES_NO.get(_plain(said)) if isinstance(said, str) else said
+        return value, "" if isinstance(value, bool) else "answer must be true or false"
+    if form["type"] == "input":
+        if said is None and form.get("defaultValue") is not None:
+            return form["defaultValue"], ""
+        return said, "" if _is_text(said) else "answer must be text"
+    options = tuple(each for each in question.options if each.value != OTHER)
+    is_open = bool(form.get("allowCustom"))
+    if form.get("multiSelect"):
+        return _several(options, said, is_open=is_open)
+    value, issue = _one(options, said, is_open=is_open)
+    return value, issue or ("" if value is not None else _wanted("one of", options))
+
+
+def _one(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[str | None, str]:
+    if not isinstance(said, str):
+        return None, ""
+    if option := find_option(options, said):
+        return option.value, ""
+    if not is_open:
+        return None, ""
+    if not said.strip() or _plain(said) == _plain(OTHER) or len(said) > ANSWER_CHARACTERS:
+        return None, "describe your answer"
+    return said, ""
+
+
+def _several(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[Any, str]:
+    wanted = _wanted("a list of", options)
+    if isinstance(said, str):
+        said = [each.strip() for each in said.split(",") if each.strip()]
+    if not isinstance(said, list):
+        return None, wanted
+    chosen: list[str] = []
+    for each in said:
+        value, issue = _one(options, each, is_open=is_open)
+        if value is None or value in chosen:
+            return None, issue or wanted
+        chosen.append(value)
+    own = [each for each in chosen if all(each != option.value for option in options)]
+    return chosen, wanted if len(own) > 1 else ""
+
+
+def _wanted(form: str, options: tuple[Option, ...]) -> str:
+    return f"answer must be {form}: {', '.join(option.value for option in options)}"
+
+
+def _is_text(said: Any) -> bool:
+    return isinstance(said, str) and len(said) <= ANSWER_CHARACTERS
+
+
+def _plain(text: str) -> str:
+    return text.strip().casefold()
+
+
+def _unknown(body: Mapping[str, Any], known: tuple[str, ...]) -> Problems:
+    wanted = f"is not known here; an answer holds {', '.join(known)}"
+    return [_problem(f"/{name}", wanted) for name in body if name not in known]
+
+
+def _problem(field: str, issue: str) -> dict[str, str]:
+    return {"field": field, "issue": issue}
+
+
+def _outcome(normal: Normal, problems: Problems) -> Outcome:
+    return ({}, problems) if problems else (normal, [])
