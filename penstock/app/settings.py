@@ -24,6 +24,7 @@ from penstock.app.sources import PathInSettings, Sources, refused
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.core.schema import Schema
+from penstock.models.config import ModelConfig
 from penstock.tools.rules import Action, Rule
 
 FILE = "penstock.toml"
@@ -71,6 +72,8 @@ class ModelEntry(BaseModel):
     """USD per million tokens read."""
     output_price: float | None = Field(default=None, ge=0)
     """USD per million tokens written."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Members added to the body of every request; `null` leaves one out of it."""
 
 
 class ModelSection(BaseModel):
@@ -232,6 +235,17 @@ class Settings(BaseModel):
     def key(self, name: str) -> SecretStr | None:
         """Return the key of a model, if the variable that `api_key_env` names is set."""
         return self._keys.get(name)
+
+    def model_configs(self) -> list[ModelConfig]:
+        """Return what is said about each model, with its key."""
+        return [
+            ModelConfig(
+                name=name,
+                api_key=key.get_secret_value() if (key := self.key(name)) else None,
+                **entry.model_dump(exclude={"api_key_env"}),
+            )
+            for name, entry in self.models.entries.items()
+        ]
 
 
 def load(root: Path, **overrides: Any) -> Settings:

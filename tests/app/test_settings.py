@@ -103,6 +103,16 @@ def test_a_key_is_read_from_the_variable_that_the_file_names(
     assert "sesame" not in f"{settings!r}{settings}{settings.model_dump_json()}"
 
 
+def test_a_model_is_what_the_file_says_and_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sesame")
+    text = f'{MODEL}api_key_env = "MY_KEY"\ncontext_tokens = 9\nextra = {{ seed = 1 }}\n'
+    (config,) = written(tmp_path, text).model_configs()
+    assert (config.name, config.provider, config.model) == ("fast", "openai", "m")
+    assert (config.api_key, config.context_tokens, config.extra) == ("sesame", 9, {"seed": 1})
+
+
 def test_a_key_that_is_not_set_is_none(tmp_path: Path) -> None:
     assert written(tmp_path, f'{MODEL}api_key_env = "NOT_SET_ANYWHERE"\n').key("fast") is None
 

@@ -1,0 +1,74 @@
+"""A new project that works."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.core.errors import NameTaken
+
+Folder = Annotated[Path, typer.Argument(help="Where to make it.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
+
+FILES = {
+    "penstock.toml": """\
+# Settings of this project; every key is in docs/settings.md.
+# Variables win over this file: PENSTOCK_SERVER__PORT=8080.
+
+[models]
+default = "offline"  # a stand-in that calls tools by simple rules, without a key
+
+# [models.fast]
+# provider = "openai"              # or any server that speaks its wire, with base_url
+# model = "gpt-5-mini"
+# api_key_env = "OPENAI_API_KEY"   # the variable that holds the key
+""",
+    "agents/assistant.md": """\
+---
+name: assistant
+description: Answers questions, and uses the project's tools.
+---
+
+You are a helpful assistant. Use the tools you have when they help.
+""",
+    "tools/hello.py": '''\
+"""Tools of this project. They run in penstock's own process, with all its rights."""
+
+from penstock import tool
+
+
+@tool(effect="none", direct_call=True)
+def hello(name: str) -> dict[str, str]:
+    """Greet somebody by name.
+
+    Args:
+        name: Who is greeted.
+    """
+    return {"greeting": f"Hello, {name}!"}
+''',
+    ".gitignore": ".penstock/\n__pycache__/\n",
+}
+
+NEXT = """\
+  penstock call hello name=Ann
+  penstock chat "Say hello to Ann"
+  penstock serve"""
+
+
+def init(folder: Folder = Path(), *, force: Force = False) -> None:
+    """Make a new project that works: an agent, a tool, settings."""
+    there = [name for name in FILES if (folder / name).exists()]
+    if there and not force:
+        raise NameTaken(
+            f"{', '.join(there)} would be written over: nothing was written. "
+            "Choose another folder, or add --force."
+        )
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"  {path}")
+    print("\nTry:")
+    if folder != Path():
+        print(f"  cd {folder}")
+    print(NEXT)

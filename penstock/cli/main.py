@@ -1,0 +1,92 @@
+"""The table of commands: a name, a sentence, a file that is loaded when the command is chosen."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from penstock.core.errors import PenstockError
+from penstock.core.late import late
+
+NAME = "penstock"
+FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the table."""
+
+    name: str
+    sentence: str
+    load: Callable[[], Any]
+    """Returns the function that does it; or several, by the name of the sub-command."""
+
+
+COMMANDS = (
+    Command("init", "Make a new project that works.", lambda: late("penstock.cli.init:init")),
+    Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; return the exit code.
+
+    0 is fine, 1 failed, 2 wrong usage, 3 an input that is not valid, 4 waiting for a person.
+    """
+    try:
+        root()(args=arguments, prog_name=NAME)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else FAILED
+    except PenstockError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def root() -> TyperGroup:
+    """Return the command line as one command, its parts not loaded yet."""
+    app = typer.Typer(
+        cls=Late,
+        help="Agents whose every call is durable.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_nothing)
+    group: Any = get_command(app)
+    for row in COMMANDS:
+        group.add_command(TyperCommand(row.name, help=row.sentence))
+    return cast("TyperGroup", group)
+
+
+class Late(TyperGroup):
+    """Knows names and sentences of its commands, and loads the one that is chosen."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the chosen command, loaded."""
+        name, _, rest = super().resolve_command(ctx, args)
+        row = next((each for each in COMMANDS if each.name == name), None)
+        return name, row and _loaded(row), rest
+
+
+def _loaded(row: Command) -> Any:
+    part = row.load()
+    app = typer.Typer(
+        help=row.sentence,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    if isinstance(part, Mapping):
+        app.callback()(_nothing)
+    for name, function in (part if isinstance(part, Mapping) else {row.name: part}).items():
+        app.command(name)(function)
+    return get_command(app)
+
+
+def _nothing() -> None:
+    """Take no options of its own."""

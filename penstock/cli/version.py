@@ -1,0 +1,16 @@
+"""What is installed."""
+
+import platform
+from importlib.metadata import version as installed
+
+from penstock.cli.options import AsJson
+from penstock.cli.output import print_json
+
+
+def version(*, as_json: AsJson = False) -> None:
+    """Print the version of penstock, and of the Python that runs it."""
+    versions = {"penstock": installed("penstock"), "python": platform.python_version()}
+    if as_json:
+        print_json(versions)
+    else:
+        print(f"penstock {versions['penstock']} (Python {versions['python']})")

@@ -1,0 +1,36 @@
+"""A new project that works."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.app.project import find_root, load_project
+from penstock.app.settings import load
+from penstock.cli.init import FILES, init
+from penstock.core.errors import NameTaken
+
+
+def test_a_new_project_has_no_findings(tmp_path: Path) -> None:
+    init(tmp_path / "new" / "one")
+    root = find_root(tmp_path / "new" / "one" / "tools")
+    project = load_project(root)
+    assert [agent.name for agent in project.agents] == ["assistant"]
+    assert project.diagnostics == ()
+    assert load(root).models.default == "offline"
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    mine = tmp_path / "tools" / "hello.py"
+    mine.parent.mkdir()
+    mine.write_text("# mine")
+    with pytest.raises(NameTaken, match=r"^tools/hello.py would be written over: nothing was"):
+        init(tmp_path)
+    assert mine.read_text() == "# mine"
+    assert not (tmp_path / "penstock.toml").exists()
+
+
+def test_force_writes_over(tmp_path: Path) -> None:
+    init(tmp_path)
+    (tmp_path / "penstock.toml").write_text("broken")
+    init(tmp_path, force=True)
+    assert {name: (tmp_path / name).read_text() for name in FILES} == FILES

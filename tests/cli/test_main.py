@@ -1,0 +1,63 @@
+"""The table of commands."""
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli.main import COMMANDS, main
+
+COSTLY = ("alembic", "fastapi", "httpx2", "pydantic", "rich", "sqlalchemy", "starlette", "uvicorn")
+WHAT_IS_LOADED = f"""
+import sys
+from penstock.cli.main import main
+main(["--help"])
+loaded = {{name.partition(".")[0] for name in sys.modules}}
+print(*sorted(loaded & set({COSTLY})), file=sys.stderr)
+"""
+
+
+def test_help_loads_no_database_no_server_and_no_provider() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WHAT_IS_LOADED], capture_output=True, text=True, check=True
+    )
+    assert "init" in ran.stdout
+    assert ran.stderr.split() == []
+
+
+def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(row.sentence.endswith(".") for row in COMMANDS)
+    assert all(f"  {row.name} " in said for row in COMMANDS)
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_every_command_has_help_of_its_own(row: object, capsys: pytest.CaptureFixture[str]) -> None:
+    name = getattr(row, "name", "")
+    assert main([name, "--help"]) == 0
+    assert f"Usage: penstock {name}" in capsys.readouterr().out
+
+
+WRONG_USAGE = [
+    (["vesion"], "No such command 'vesion'. Did you mean 'version'?"),
+    (["init", "--forc"], "No such option: --forc"),
+    (["init", "a", "b"], "Got unexpected extra argument"),
+    ([], "Usage: penstock"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG_USAGE)
+def test_wrong_usage_ends_with_two(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_and_ends_with_one(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path)]) == 0
+    assert main(["init", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("Error: penstock.toml, agents/assistant.md, ")

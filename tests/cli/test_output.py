@@ -1,0 +1,13 @@
+"""What goes to stdout and what to stderr."""
+
+import pytest
+
+from penstock.cli.output import note, print_json
+
+
+def test_json_is_one_line_on_stdout_and_notes_go_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_json({"said": "grüß\ngott"})
+    note("beside")
+    assert capsys.readouterr() == ('{"said": "grüß\\ngott"}\n', "beside\n")
