@@ -1,0 +1,208 @@
+"""A log in memory, for tests and for runs that nobody wants to keep."""
+
+from collections.abc import Awaitable, Generator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import LeaseLost, NameTaken, NotFound
+from penstock.core.events import CallRequested, Entry, Record, SessionOpened
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.store.log import Lease, Listener, Pending
+from penstock.store.owner import is_dead
+from penstock.testing.projections import MemoryProjections
+from penstock.testing.rows import Owned
+
+_AT_ONCE = Moment(0)
+
+
+class MemoryLog(MemoryProjections):
+    """Every event of every log, as it was given, and what follows from them."""
+
+    def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        super().__init__(limits)
+        self._clock = clock
+        self._lease_ms = int(1000 * limits.lease_seconds)
+        self._logs: dict[LogId, _Kept] = {}
+        self._in_need: dict[LogId, _Kept] = {}
+        """Those that need a run, now or later."""
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Tell the listener about everything that is written."""
+        self._listeners.append(listener)
+
+    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+        """Append outside events, and mark the log as needing a run."""
+        log = self._logs.get(log_id)
+        if log is not None and type(entries[0].event) is SessionOpened:
+            raise NameTaken(f"there is a log {log_id!r} already; take a new id")
+        log = log or _Kept(_owned(log_id, entries))
+        self.admit(log.owned, entries)
+        self._logs[log_id] = self._in_need[log_id] = log
+        log.wake_at = _AT_ONCE
+        records = self._write(log, entries)
+        log.outside += records
+        return records
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        log, now = self._logs.get(log_id), self._clock.now()
+        if log is None:
+            return None
+        holder, head = log.owner, len(log.records)
+        if holder is None:
+            log.recoveries = 0
+        elif log.lease_until > now and not is_dead(holder):
+            return None
+        else:
+            log.recoveries = log.recoveries + 1 if head == log.held_from else 1
+        log.owner, log.lease_until = owner, now + self._lease_ms
+        log.epoch += 1
+        log.held_from = log.told = head
+        return Lease(
+            log_id=log_id,
+            epoch=log.epoch,
+            head=head,
+            crashed=holder is not None,
+            recoveries=log.recoveries,
+        )
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        """Append as the holder; it is done when this returns, and awaiting it waits for nothing."""
+        log = self._logs[lease.log_id]
+        if log.epoch != lease.epoch or log.owner is None:
+            return _Lost(lease.log_id)
+        told = log.told
+        slipped = log.records[told:] if told < len(log.records) else None
+        records = self._write(log, entries)
+        log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
+        log.told = len(log.records)
+        return _Done(records if slipped is None else slipped + records)
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        """Keep the lease; returns the events after `after` that came from outside."""
+        log = self._held(lease)
+        log.lease_until = self._clock.now() + self._lease_ms
+        return [record for record in log.outside if record.seq > after]
+
+    async def release(
+        self, lease: Lease, *, head: int, wake_at: Moment | None = None
+    ) -> Sequence[Record]:
+        """Give the lease back; returns nothing when done."""
+        log = self._held(lease)
+        if len(log.records) > head:
+            return log.records[head:]
+        log.owner, log.recoveries = None, 0
+        if wake_at is None:
+            self._in_need.pop(lease.log_id, None)
+        else:
+            log.wake_at = wake_at
+            self._in_need[lease.log_id] = log
+        return ()
+
+    async def surrender(self, lease: Lease) -> None:
+        """Give the lease back with work left to do."""
+        log = self._logs[lease.log_id]
+        if log.epoch == lease.epoch:
+            log.owner, log.recoveries = None, 0
+            log.wake_at = _AT_ONCE
+            self._in_need[lease.log_id] = log
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        log = self._logs.get(log_id)
+        return log.records[after : None if limit is None else after + limit] if log else []
+
+    async def head(self, log_id: LogId) -> int:
+        """Return the number of the newest event, 0 for an unknown log."""
+        log = self._logs.get(log_id)
+        return len(log.records) if log else 0
+
+    async def pending(self, *, limit: int) -> Sequence[Pending]:
+        """Return logs that need a run and whose lease is free or out, soonest first."""
+        now = self._clock.now()
+        found = [
+            Pending(log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at)
+            for log in self._in_need.values()
+            if log.owner is None or log.lease_until <= now
+        ]
+        return sorted(found, key=lambda each: each.wake_at)[:limit]
+
+    def _held(self, lease: Lease) -> "_Kept":
+        log = self._logs[lease.log_id]
+        if log.epoch != lease.epoch or log.owner is None:
+            raise _lost(lease.log_id)
+        return log
+
+    def _write(self, log: "_Kept", entries: Sequence[Entry]) -> list[Record]:
+        records, owned, at = log.records, log.owned, self._clock.now()
+        log_id, first = owned.log_id, len(records)
+        for seq, entry in enumerate(entries, first + 1):
+            record = Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
+            records.append(record)
+            self.follow(owned, record)
+        written = records[first:]
+        for listener in self._listeners:
+            listener(written)
+        return written
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One log: its events, and who holds it."""
+
+    owned: Owned
+    records: list[Record] = field(default_factory=list)
+    outside: list[Record] = field(default_factory=list)
+    owner: str | None = None
+    epoch: int = 0
+    lease_until: int = 0
+    held_from: int = 0
+    recoveries: int = 0
+    told: int = 0
+    """How many events the holder knows of."""
+    wake_at: Moment = _AT_ONCE
+
+
+def _owned(log_id: LogId, entries: Sequence[Entry]) -> Owned:
+    match entries[0].event:
+        case SessionOpened(profile_id=profile_id, agent=agent):
+            return Owned(log_id, profile_id, agent)
+        case CallRequested(profile_id=profile_id):
+            return Owned(log_id, profile_id, "")
+        case _:
+            raise NotFound(f"there is no log {log_id!r}")
+
+
+def _lost(log_id: LogId) -> LeaseLost:
+    return LeaseLost(f"another process has log {log_id!r}")
+
+
+class _Done:
+    """An append that is done."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+
+    def __await__(self) -> Generator[None, None, Sequence[Record]]:
+        yield from ()
+        return self._records
+
+
+class _Lost:
+    """An append that was refused; who awaits it learns so."""
+
+    __slots__ = ("_log_id",)
+
+    def __init__(self, log_id: LogId) -> None:
+        self._log_id = log_id
+
+    def __await__(self) -> Generator[None, None, Sequence[Record]]:
+        yield from ()
+        raise _lost(self._log_id)

@@ -1,0 +1,230 @@
+"""What follows from the logs, in memory."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.core import events
+from penstock.core.errors import (
+    AlreadyAnswered,
+    NameTaken,
+    NotFound,
+    QuestionClosed,
+    SessionBusy,
+    TaskEnded,
+)
+from penstock.core.events import Entry, Record
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.question import QuestionRecord, QuestionStatus
+from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.store.projections import Page
+from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
+
+
+class MemoryProjections:
+    """Tasks, sessions and questions of logs in memory."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._queued_tasks = limits.queued_tasks
+        self._tasks: dict[TaskId, TaskRow] = {}
+        self._sessions: dict[LogId, SessionRow] = {}
+        self._questions: dict[QuestionId, AskedRow] = {}
+        self._follows: dict[type[Any], Callable[[Owned, Record, Any], None]] = {
+            events.SessionOpened: self._session_opened,
+            events.MessageReceived: self._message_received,
+            events.CallRequested: self._call_requested,
+            events.TaskStarted: self._task_started,
+            events.TaskResumed: self._task_resumed,
+            events.TaskSuspended: self._task_suspended,
+            events.TaskEnded: self._task_ended,
+            events.QuestionAsked: self._question_asked,
+            events.QuestionAnswered: self._question_answered,
+        }
+
+    async def find_task(self, task_id: TaskId) -> TaskRecord | None:
+        """Return the task."""
+        task = self._tasks.get(task_id)
+        return task.record() if task else None
+
+    async def tasks(
+        self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
+    ) -> tuple[Sequence[TaskRecord], int]:
+        """Return tasks, newest first."""
+        found = [
+            task
+            for task in reversed(self._tasks.values())
+            if log_id in {None, task.log.log_id} and profile_id in {None, task.profile_id}
+        ]
+        return [task.record() for task in found[_on(page)]], len(found)
+
+    async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
+        """Return the newest task that had started when this event was written."""
+        begun = [
+            (task.started.seq, task)
+            for task in self._tasks.values()
+            if task.log.log_id == log_id and task.started and task.started.seq <= seq
+        ]
+        return max(begun, key=lambda each: each[0])[1].record() if begun else None
+
+    async def find_session(self, session_id: SessionId) -> SessionRecord | None:
+        """Return the session."""
+        session = self._sessions.get(LogId(session_id))
+        return session.record() if session else None
+
+    async def sessions(
+        self, *, profile_id: ProfileId, agent: str | None = None, search: str = "", page: Page
+    ) -> tuple[Sequence[SessionRecord], int]:
+        """Return the sessions of a profile, newest first."""
+        found = [
+            session
+            for session in reversed(self._sessions.values())
+            if session.log.profile_id == profile_id
+            and agent in {None, session.log.agent}
+            and search.lower() in session.title.lower()
+        ]
+        found.sort(key=lambda session: session.updated_at, reverse=True)
+        return [session.record() for session in found[_on(page)]], len(found)
+
+    async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
+        """Return the question."""
+        asked = self._questions.get(question_id)
+        return asked.record() if asked else None
+
+    async def questions(
+        self,
+        *,
+        profile_id: ProfileId | None = None,
+        log_id: LogId | None = None,
+        agent: str | None = None,
+        status: QuestionStatus | None = None,
+        page: Page,
+    ) -> tuple[Sequence[QuestionRecord], int]:
+        """Return questions, oldest first."""
+        found = [
+            asked
+            for asked in self._questions.values()
+            if profile_id in {None, asked.log.profile_id}
+            and log_id in {None, asked.log.log_id}
+            and agent in {None, asked.log.agent}
+            and status in {None, asked.status}
+        ]
+        return [asked.record() for asked in found[_on(page)]], len(found)
+
+    def admit(self, log: Owned, entries: Sequence[Entry]) -> None:
+        """Refuse outside events that the log has no room or no use for."""
+        queued, new, answered = log.queued, set[TaskId | None](), dict[QuestionId, Any]()
+        for entry in entries:
+            match entry.event:
+                case events.MessageReceived() | events.CallRequested():
+                    if entry.task_id in self._tasks or entry.task_id in new:
+                        raise NameTaken(f"there is a task {entry.task_id!r} already; take a new id")
+                    if queued >= self._queued_tasks:
+                        raise SessionBusy(
+                            f"{queued} tasks wait in {log.log_id!r}, more may not; "
+                            "try again when one is done"
+                        )
+                    queued += 1
+                    new.add(entry.task_id)
+                case events.CancelRequested() if entry.task_id not in new:
+                    if self._task_in(log, entry.task_id).ended:
+                        raise TaskEnded(f"the task {entry.task_id!r} has ended")
+                case events.MessagesErased(of_task=task_id) if task_id not in new:
+                    self._task_in(log, task_id)
+                case events.QuestionAnswered(question_id=question_id, answer=answer):
+                    self._admit_answer(log, question_id)
+                    if question_id in answered:
+                        raise AlreadyAnswered(details={"answer": answered[question_id]})
+                    answered[question_id] = answer
+                case _:
+                    pass
+
+    def follow(self, log: Owned, record: Record) -> None:
+        """Take in what follows from an event, if something does."""
+        follow = self._follows.get(type(record.event))
+        if follow is not None:
+            follow(log, record, record.event)
+
+    def _task_in(self, log: Owned, task_id: TaskId | None) -> TaskRow:
+        task = self._tasks.get(task_id) if task_id else None
+        if task is None or task.log is not log:
+            raise NotFound(f"there is no task {task_id!r} in {log.log_id!r}")
+        return task
+
+    def _admit_answer(self, log: Owned, question_id: QuestionId) -> None:
+        asked = self._questions.get(question_id)
+        if asked is None or asked.log is not log:
+            raise NotFound(f"there is no question {question_id!r} in {log.log_id!r}")
+        if asked.status is QuestionStatus.ANSWERED and asked.answered:
+            raise AlreadyAnswered(details={"answer": asked.answered.answer})
+        if asked.status is not QuestionStatus.OPEN:
+            raise QuestionClosed
+
+    def _session_opened(self, log: Owned, record: Record, event: events.SessionOpened) -> None:
+        self._sessions[log.log_id] = SessionRow(log, event.title, record.at, record.at)
+
+    def _message_received(self, log: Owned, record: Record, event: events.MessageReceived) -> None:
+        superseded = self._tasks.get(event.supersedes) if event.supersedes else None
+        if superseded is not None and superseded.log is log:
+            for task in log.tasks[log.tasks.index(superseded) :]:
+                task.messages = 0
+        self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
+
+    def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
+        self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
+
+    def _queue(self, log: Owned, record: Record, task: TaskRow) -> None:
+        self._tasks[task.task_id] = task
+        log.tasks.append(task)
+        log.queued += 1
+        self._touch(log, record)
+
+    def _task_started(self, log: Owned, record: Record, event: events.TaskStarted) -> None:
+        if task := self._move(record, TaskStatus.RUNNING):
+            task.started = record
+
+    def _task_resumed(self, log: Owned, record: Record, event: events.TaskResumed) -> None:
+        self._move(record, TaskStatus.RUNNING)
+
+    def _task_suspended(self, log: Owned, record: Record, event: events.TaskSuspended) -> None:
+        self._move(record, TaskStatus.SUSPENDED)
+
+    def _task_ended(self, log: Owned, record: Record, event: events.TaskEnded) -> None:
+        if task := self._move(record, event.status):
+            task.ended = record
+            task.messages += event.message_id is not None
+            for asked in task.asked:
+                if asked.status is QuestionStatus.OPEN:
+                    asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at
+        self._touch(log, record)
+
+    def _move(self, record: Record, status: TaskStatus) -> TaskRow | None:
+        task = self._tasks.get(_id(record))
+        if task is not None:
+            task.log.queued -= task.status is TaskStatus.QUEUED
+            task.status = status
+        return task
+
+    def _question_asked(self, log: Owned, record: Record, event: events.QuestionAsked) -> None:
+        asked = AskedRow(event.question, log, _id(record), record.at)
+        self._questions[event.question.question_id] = asked
+        if task := self._tasks.get(_id(record)):
+            task.asked.append(asked)
+
+    def _question_answered(
+        self, log: Owned, record: Record, event: events.QuestionAnswered
+    ) -> None:
+        asked = self._questions.get(event.question_id)
+        if asked is not None and asked.status is QuestionStatus.OPEN:
+            asked.status, asked.answered_at, asked.answered = event.status, record.at, event
+
+    def _touch(self, log: Owned, record: Record) -> None:
+        if session := self._sessions.get(log.log_id):
+            session.updated_at = record.at
+
+
+def _id(record: Record) -> TaskId:
+    return record.task_id or TaskId("")
+
+
+def _on(page: Page) -> slice:
+    return slice(page.offset, page.offset + page.limit)

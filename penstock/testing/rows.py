@@ -1,0 +1,113 @@
+"""Tasks, sessions and questions as they change, in memory."""
+
+from dataclasses import dataclass, field
+
+from penstock.core.clock import Moment
+from penstock.core.codec import to_wire
+from penstock.core.events import QuestionAnswered, Record
+from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
+from penstock.core.question import Question, QuestionRecord, QuestionStatus
+from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+
+
+@dataclass(slots=True)
+class Owned:
+    """Whose a log is, and what it says of tasks."""
+
+    log_id: LogId
+    profile_id: ProfileId
+    agent: str
+    tasks: "list[TaskRow]" = field(default_factory=list)
+    queued: int = 0
+
+
+@dataclass(slots=True)
+class TaskRow:
+    """A task."""
+
+    task_id: TaskId
+    log: Owned
+    kind: str
+    profile_id: ProfileId
+    asked_for: Record
+    """What asked for the task."""
+    messages: int
+    """How many messages of the conversation are the task's."""
+    status: TaskStatus = TaskStatus.QUEUED
+    started: Record | None = None
+    ended: Record | None = None
+    asked: "list[AskedRow]" = field(default_factory=list)
+
+    def record(self) -> TaskRecord:
+        """Return the task as doors see it."""
+        started, ended = self.started, self.ended
+        return TaskRecord(
+            task_id=self.task_id,
+            log_id=self.log.log_id,
+            kind=self.kind,
+            status=self.status,
+            profile_id=self.profile_id,
+            agent=self.log.agent,
+            created_at=self.asked_for.at,
+            first_seq=self.asked_for.seq,
+            started_seq=started.seq if started else None,
+            started_at=started.at if started else None,
+            ended_at=ended.at if ended else None,
+            ended_seq=ended.seq if ended else None,
+            outcome=to_wire(ended.event) if ended else None,
+        )
+
+
+@dataclass(slots=True)
+class SessionRow:
+    """A conversation."""
+
+    log: Owned
+    title: str
+    created_at: Moment
+    updated_at: Moment
+
+    def record(self) -> SessionRecord:
+        """Return the session as lists show it."""
+        tasks = self.log.tasks
+        in_hand = [task for task in tasks if not task.status.is_final]
+        newest = (in_hand or tasks)[-1:]
+        return SessionRecord(
+            session_id=SessionId(self.log.log_id),
+            profile_id=self.log.profile_id,
+            agent=self.log.agent,
+            title=self.title,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            message_count=sum(task.messages for task in tasks),
+            status=newest[0].status if newest else None,
+        )
+
+
+@dataclass(slots=True)
+class AskedRow:
+    """A question."""
+
+    question: Question
+    log: Owned
+    task_id: TaskId
+    asked_at: Moment
+    status: QuestionStatus = QuestionStatus.OPEN
+    answered_at: Moment | None = None
+    answered: QuestionAnswered | None = None
+
+    def record(self) -> QuestionRecord:
+        """Return the question as doors see it."""
+        answered = self.answered
+        return QuestionRecord(
+            question=self.question,
+            log_id=self.log.log_id,
+            task_id=self.task_id,
+            profile_id=self.log.profile_id,
+            agent=self.log.agent,
+            asked_at=self.asked_at,
+            status=self.status,
+            answered_at=self.answered_at,
+            answered_by=answered.by if answered else None,
+            answer=answered.answer if answered else None,
+        )
