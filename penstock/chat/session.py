@@ -84,7 +84,7 @@ class ChatWork:
             held.add(TaskStarted(model=model.card.model_id, offered=ids), task.task_id)
             restart = False
         else:
-            restart = held.lease.crashed
+            restart = held.recovers and task.reply is None
             found = (invoker.registry.find(tool_id) for tool_id in task.started.offered)
             tools = tuple(tool for tool in found if tool is not None)
         system = system_prompt(agent)

@@ -109,8 +109,7 @@ class Activations:
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
         if task.started is not None:
-            crashed = held.lease.crashed and task.suspended_at == 0
-            held.add(TaskResumed(crashed=crashed), task.task_id)
+            held.add(TaskResumed(crashed=held.recovers), task.task_id)
         here = asyncio.current_task()
 
         def stop(task_id: TaskId) -> None:
@@ -132,6 +131,7 @@ class Activations:
             held.add(failed(task, "INTERNAL_ERROR", "something went wrong here"), task.task_id)
         finally:
             held.when_cancelled(_nothing)
+            held.recovers = False
         if task.cancel_requested and not task.is_ended:
             await self._body.cancel(held, task)
         await held.commit()

@@ -18,7 +18,7 @@ class HeldLog:
     is on disk before it, and a crash merely forgets an end that nobody was told of.
     """
 
-    __slots__ = ("_added", "_clock", "_log", "_on_cancel", "_sent", "lease", "state")
+    __slots__ = ("_added", "_clock", "_log", "_on_cancel", "_sent", "lease", "recovers", "state")
 
     def __init__(self, log: Log, lease: Lease, state: SessionState, clock: Clock) -> None:
         self._log = log
@@ -28,6 +28,8 @@ class HeldLog:
         self._on_cancel: Callable[[TaskId], None] | None = None
         self.lease = lease
         self.state = state
+        self.recovers = lease.crashed
+        """The holder before this one was cut, and nothing was done since."""
 
     def add(self, event: Event, task_id: TaskId, path: CallPath | None = None) -> None:
         """Take the event in; it is written with the next `submit` or `commit`."""

@@ -66,7 +66,8 @@ class Log(Protocol):
         """Append as the holder; returns these records after the outside events before them.
 
         The entries are taken over when this is called, so calls that are not awaited one by one
-        keep their order. Raises LeaseLost.
+        keep their order. What is returned may be awaited by several, and by none; who stops waiting
+        stops nothing. Raises LeaseLost.
         """
         ...
 

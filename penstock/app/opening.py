@@ -1,0 +1,89 @@
+"""Opens a project: its settings, its database, its agents and tools, as one Runtime."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.app.project import Project, check_root, load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import Settings, load
+from penstock.app.wiring import Company, Foundation, assemble
+from penstock.builtins import TOOLS
+from penstock.core.clock import SystemClock
+from penstock.core.ids import new_id
+from penstock.core.world import World
+from penstock.models.model import Model
+from penstock.models.resolve import Models
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.owner import this_process
+from penstock.store.sql_log import SqlLog
+from penstock.store.sql_projections import SqlProjections
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
+from penstock.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What a program brings along, on top of what the project's files say."""
+
+    tools: tuple[Tool, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    models: tuple[Model, ...] = ()
+
+
+@asynccontextmanager
+async def open(  # noqa: A001  what a program does with a project, as with a file
+    directory: str | Path = ".",
+    *,
+    tools: Iterable[Tool] = (),
+    agents: Iterable[Agent] = (),
+    models: Iterable[Model] = (),
+    **overrides: Any,
+) -> AsyncIterator[Runtime]:
+    """Open the project in a directory, and go on with what was left undone, until the block ends.
+
+    `overrides` are settings, such as `synchronous="NORMAL"`. Raises ConfigError and StoreError.
+    """
+    settings = load(check_root(Path(directory)), **overrides)
+    added = Additions(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
+    async with open_project(settings, load_project(settings), added) as runtime:
+        yield runtime
+
+
+@asynccontextmanager
+async def open_project(
+    settings: Settings, project: Project, added: Additions = Additions()
+) -> AsyncIterator[Runtime]:
+    """Open a project whose settings and files are read already."""
+    limits = settings.all_limits
+    world = World(SystemClock(), limits, new_id)
+    registry = Registry([*TOOLS, *project.tools, *added.tools])
+    models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
+    for model in added.models:
+        models.add(model)
+    agents = Catalog([*project.agents, *added.agents])
+    rules = Rules(entry.rule() for entry in settings.rules)
+    async with AsyncExitStack() as closing:
+        database = await open_database(
+            settings.database, synchronous=settings.synchronous, limits=limits
+        )
+        closing.push_async_callback(database.close)
+        blobs = open_blobs(settings.blob_place)
+        base = Foundation(
+            log=SqlLog(database, blobs, world.clock),
+            projections=SqlProjections(database),
+            blobs=blobs,
+            key=database.secret,
+            owner=this_process(new_id("run")),
+        )
+        company = Company(registry=registry, rules=rules, agents=agents, models=models)
+        runtime = assemble(world, base, company)
+        await runtime.parts.launcher.open()
+        closing.push_async_callback(runtime.close)
+        yield runtime
