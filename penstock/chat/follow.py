@@ -31,13 +31,13 @@ class Tail:
     it is cut only when it was not asked for more in the meantime.
     """
 
-    __slots__ = ("_is_stored", "_log_id", "_reader", "_seq", "_silence", "_source", "is_quiet")
+    __slots__ = ("_log_id", "_reader", "_seq", "_silence", "_source", "is_quiet", "is_stored")
 
     def __init__(self, source: Source, log_id: LogId, *, after: int, stored: bool = True) -> None:
         self._source = source
         self._log_id = log_id
         self._seq = after
-        self._is_stored = stored
+        self.is_stored = stored
         """Whether the log may hold what was not read yet."""
         self._silence = 0.0
         self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
@@ -48,16 +48,16 @@ class Tail:
         """Wait for more; nothing means a long silence, None that the stream is over or was cut."""
         if self._reader.is_cut:
             return None
-        if self._is_stored:
-            return await self._catch_up()
         while True:
-            if not await self._reader.wait(self._patience()):
-                found = await self._look()
-                if found is not None:
+            if self.is_stored:
+                if found := await self.catch_up():
                     return found
+            elif not await self._reader.wait(self._patience()):
+                looked = await self._look()
+                if looked is not None:
+                    return looked
             elif self._reader.is_cut:
                 self._subscribe_again()
-                return await self._catch_up()
             else:
                 self._silence = 0.0
                 items = self._reader.take()
@@ -66,15 +66,19 @@ class Tail:
                 if whole := await self._without_gaps(items):
                     return whole
 
+    def stop(self) -> None:
+        """End the stream: `take` gives what is there, then None."""
+        self._reader.close()
+
     def close(self) -> None:
         """Stop to follow."""
         self._source.bus.unsubscribe(self._log_id, self._reader)
 
-    async def _catch_up(self) -> Sequence[Live]:
+    async def catch_up(self) -> Sequence[Live]:
         """Read the log's next page; with the last one comes the reply that is on its way."""
         records = await self._read()
-        self._is_stored = len(records) == PAGE
-        if self._is_stored:
+        self.is_stored = len(records) == PAGE
+        if self.is_stored:
             return records
         came = [each for each in self._reader.take() if isinstance(each, Record)]
         newer = await self._without_gaps(came)
@@ -109,6 +113,7 @@ class Tail:
 
     def _subscribe_again(self) -> None:
         self.close()
+        self.is_stored = True
         self._reader = self._source.bus.subscribe(self._log_id, self._source.limits.stream_frames)
 
     async def _without_gaps(self, items: Sequence[Live]) -> list[Live]:

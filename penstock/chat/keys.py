@@ -1,0 +1,134 @@
+"""API keys: shown once, kept as hashes."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Row, func, select
+from sqlalchemy.exc import IntegrityError
+
+from penstock.core.clock import Clock, Moment
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import NameTaken, NotFound, Unauthenticated
+from penstock.core.ids import ProfileId, new_secret
+from penstock.core.profile import APPROVE, CHAT, READ, Profile
+from penstock.store.database import Database
+from penstock.store.tables import keys
+
+PREFIX = "pk_"
+NEW_KEY = (READ, CHAT, APPROVE)
+"""What a key may do unless something else is said."""
+_USE_IS_NOTED_EVERY_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """A key, without what opens the door."""
+
+    name: str
+    profile_id: ProfileId
+    permissions: tuple[str, ...]
+    created_at: Moment
+    expires_at: Moment | None = None
+    revoked_at: Moment | None = None
+    last_used_at: Moment | None = None
+
+
+class Keys:
+    """The keys of an installation."""
+
+    def __init__(
+        self, database: Database, clock: Clock, secret: Callable[[], bytes] = new_secret
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._secret = secret
+
+    async def create(
+        self,
+        name: str,
+        *,
+        profile_id: ProfileId | None = None,
+        permissions: Sequence[str] = NEW_KEY,
+        expires_at: Moment | None = None,
+    ) -> str:
+        """Make a key, and return what is shown once; the profile is the name unless it is given.
+
+        Raises NameTaken.
+        """
+        key = PREFIX + urlsafe_b64encode(self._secret()).decode().rstrip("=")
+        row = {
+            "sha256": _hash(key),
+            "name": name,
+            "profile_id": profile_id or name,
+            "permissions": sorted(set(permissions)),
+            "created_at": self._clock.now(),
+            "expires_at": expires_at,
+        }
+        try:
+            await self._database.write(lambda connection: connection.execute(keys.insert(), row))
+        except IntegrityError:
+            raise NameTaken(f"there is a key {name!r} already; take another name") from None
+        return key
+
+    async def list(self) -> Sequence[KeyRecord]:
+        """Return every key there was, oldest first."""
+        statement = select(keys).order_by(keys.c.created_at, keys.c.name)
+        return await self._database.read(
+            lambda connection: [_record(row) for row in connection.execute(statement)]
+        )
+
+    async def revoke(self, name: str) -> None:
+        """Make a key worthless from now on. Raises NotFound, which names the nearest."""
+        now = self._clock.now()
+        same = keys.c.name == name
+        statement = (
+            keys.update().where(same).values(revoked_at=func.coalesce(keys.c.revoked_at, now))
+        )
+        found = await self._database.write(
+            lambda connection: connection.execute(statement).rowcount
+        )
+        if not found:
+            names = [each.name for each in await self.list()]
+            raise NotFound(f"there is no key {name!r}.{did_you_mean(name, names)}")
+
+    async def exist(self) -> bool:
+        """Whether a key was ever made: from then on nobody comes in without one."""
+        statement = select(keys.c.name).limit(1)
+        return await self._database.read(
+            lambda connection: connection.execute(statement).first() is not None
+        )
+
+    async def profile(self, key: str) -> Profile:
+        """Return whom a key stands for. Raises Unauthenticated, always the same."""
+        hashed, now = _hash(key), self._clock.now()
+        statement = select(keys).where(keys.c.sha256 == hashed)
+        row = await self._database.read(lambda connection: connection.execute(statement).first())
+        if row is None:
+            raise Unauthenticated
+        record = _record(row)
+        is_over = record.expires_at is not None and record.expires_at <= now
+        if is_over or record.revoked_at is not None:
+            raise Unauthenticated
+        if now - (record.last_used_at or 0) >= _USE_IS_NOTED_EVERY_MS:
+            used = keys.update().where(keys.c.sha256 == hashed).values(last_used_at=now)
+            await self._database.write(lambda connection: connection.execute(used))
+        return Profile(profile_id=record.profile_id, permissions=frozenset(record.permissions))
+
+
+def _hash(key: str) -> str:
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _record(row: Row[Any]) -> KeyRecord:
+    return KeyRecord(
+        name=row.name,
+        profile_id=ProfileId(row.profile_id),
+        permissions=tuple(row.permissions),
+        created_at=Moment(row.created_at),
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+    )

@@ -1,0 +1,163 @@
+"""Who comes in: a key, or nobody but this machine while there is none."""
+
+import ipaddress
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.app.settings import ServerSection
+from penstock.chat.keys import Keys
+from penstock.core.errors import (
+    ConfigError,
+    HostNotAllowed,
+    OriginNotAllowed,
+    PenstockError,
+    Unauthenticated,
+)
+from penstock.core.ids import new_id
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.server.problem import problem
+from penstock.server.rates import Rates, kind_of
+from penstock.server.site import PROFILE, Doorstep, Site
+
+HERE = {"localhost", "127.0.0.1", "::1"}
+OPEN = {"/", "/api/health", "/openapi.json"}
+"""What needs no key."""
+BLOBS = "/api/blobs/"
+"""What needs none when its link is signed."""
+_LOOK_AGAIN_SECONDS = 1
+
+
+async def check_bind(host: str, keys: Keys | None) -> None:
+    """Raise ConfigError for an address that others can reach, while there is no key."""
+    if is_loopback(host) or (keys is not None and await keys.exist()):
+        return
+    raise ConfigError(
+        f"the address {host!r} can be reached by others, and there is no key to keep them out: "
+        "make one with `penstock keys create NAME`, or bind 127.0.0.1"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    name = host.strip("[]").lower()
+    if name in HERE:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Gate:
+    """Lets requests in, each with an id and with whom it is made for."""
+
+    def __init__(
+        self, app: ASGIApp, doorstep: Doorstep, server: ServerSection, rates: Rates
+    ) -> None:
+        self._app = app
+        self._doorstep = doorstep
+        self._server = server
+        self._rates = rates
+        self._is_loopback = is_loopback(server.host)
+        self._has_keys = not self._is_loopback
+        self._looked_at: float | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope["penstock.request_id"] = new_id("req")
+        extra = [(b"x-request-id", request_id.encode())]
+
+        async def stamped(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        try:
+            await self._admit(scope, extra)
+        except PenstockError as error:
+            await problem(error, request_id)(scope, receive, stamped)
+            return
+        await self._app(scope, receive, stamped)
+
+    async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
+        headers, path = Headers(scope=scope), scope["path"]
+        site = self._doorstep.site
+        if await self._is_local(site):
+            self._check_host(headers)
+            self._check_origin(headers)
+            scope[PROFILE] = LOCAL_PROFILE
+            return
+        profile = await self._profile(headers, site)
+        scope[PROFILE] = profile
+        caller = profile.profile_id if profile else self._address(scope, headers)
+        kind = kind_of(scope["method"], path)
+        if spent := self._rates.count(caller, kind):
+            extra += [(name.lower().encode(), text.encode()) for name, text in
+                      spent.headers().items()]  # fmt: skip
+            self._rates.check(spent, kind)
+        is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
+        if profile is None and path not in OPEN and not is_signed:
+            raise Unauthenticated
+
+    async def _is_local(self, site: Site | None) -> bool:
+        """Whether there is no key, and nobody else can come here."""
+        if self._has_keys or site is None or site.keys is None:
+            return not self._has_keys
+        now = site.runtime.parts.clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= _LOOK_AGAIN_SECONDS:
+            self._looked_at = now
+            self._has_keys = await site.keys.exist()
+        return not self._has_keys
+
+    async def _profile(self, headers: Headers, site: Site | None) -> Profile | None:
+        said = headers.get("authorization")
+        if said is None or site is None:
+            return None
+        scheme, _, key = said.partition(" ")
+        if scheme.lower() != "bearer" or site.keys is None:
+            raise Unauthenticated
+        return await site.keys.profile(key.strip())
+
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get("host", "")
+        if _name(f"//{host}") not in HERE:
+            raise HostNotAllowed(
+                f"this server answers to localhost, 127.0.0.1 and [::1] alone, found {host!r}; "
+                "to be reached by another name it needs a key: penstock keys create"
+            )
+
+    def _check_origin(self, headers: Headers) -> None:
+        origin = headers.get("origin")
+        if origin is None or origin in self._server.cors_origins:
+            return
+        if _name(origin) not in HERE:
+            raise OriginNotAllowed(
+                f"pages of {origin!r} may not use this server; "
+                "to allow them, list the origin in [server] cors_origins"
+            )
+
+    def _address(self, scope: Scope, headers: Headers) -> str:
+        """Return where a request comes from, past the proxies that are trusted."""
+        client: Any = scope.get("client")
+        address = str(client[0]) if client else ""
+        trusted = self._server.trusted_proxies
+        if address in trusted:
+            hops = [hop.strip() for hop in headers.get("x-forwarded-for", "").split(",")]
+            return next((hop for hop in reversed(hops) if hop and hop not in trusted), address)
+        return address
+
+
+def _name(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    is_plain = parts.username is None and not parts.path.strip("/")
+    return parts.hostname if is_plain else None

@@ -1,0 +1,128 @@
+"""Bodies of requests: read within a limit, checked against a schema, every problem named."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from penstock.core.canonical import without_surrogates
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
+from penstock.core.schema import Schema
+
+JSON_TYPE = "application/json"
+
+
+class Form:
+    """What a body must look like: an object with these keys and no others."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        *,
+        required: tuple[str, ...] = (),
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self.aliases = dict(aliases or {})
+        """Other names that are accepted, and what they mean."""
+        self._properties = dict(properties)
+        self._required = required
+        self._check = Schema({"type": "object", "properties": self._properties})
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The form as a JSON Schema."""
+        named = {alias: self._properties[name] for alias, name in self.aliases.items()}
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": self._properties | named,
+            "additionalProperties": False,
+        }
+        others = {name: alias for alias, name in self.aliases.items()}
+        plain = [name for name in self._required if name not in others]
+        if plain:
+            schema["required"] = plain
+        either = [
+            {"anyOf": [{"required": [name]}, {"required": [others[name]]}]}
+            for name in self._required
+            if name in others
+        ]
+        return schema | ({"allOf": either} if either else {})
+
+    def read(self, body: Any) -> dict[str, Any]:
+        """Return the body with names of ours and without nulls. Raises InvalidRequest."""
+        if not isinstance(body, dict):
+            raise InvalidRequest([{"field": "", "issue": "must be an object"}])
+        problems: list[dict[str, str]] = []
+        plain = self._renamed(body, problems)
+        problems += [
+            {"field": each.path, "issue": each.message} for each in self._check.problems(plain)
+        ]
+        problems += [
+            {"field": f"/{name}", "issue": "is missing"}
+            for name in self._required
+            if name not in plain
+        ]
+        if problems:
+            raise InvalidRequest(problems)
+        return {name: value for name, value in plain.items() if value is not None}
+
+    def _renamed(self, body: dict[str, Any], problems: list[dict[str, str]]) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for key, value in body.items():
+            name = self.aliases.get(key, key)
+            if name not in self._properties:
+                known = [*self._properties, *self.aliases]
+                hint = did_you_mean(key, known) or f" Known are {', '.join(self._properties)}."
+                problems.append({"field": _pointer(key), "issue": f"is not known.{hint}"})
+            elif name in plain and plain[name] != value:
+                issue = f"is another name of {name!r}, and both have different values"
+                alias = next(each for each, meant in self.aliases.items() if meant == name)
+                problems.append({"field": _pointer(alias), "issue": issue})
+            else:
+                plain[name] = value
+        return plain
+
+
+async def read_json(request: Request, limit: int) -> tuple[Any, bytes]:
+    """Return the body as a value and as it came.
+
+    Raises UnsupportedType, TooLarge, BadRequest.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != JSON_TYPE:
+        found = repr(media_type) if media_type else "none"
+        raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
+    raw = await _read(request, limit)
+    try:
+        return json.loads(raw.decode(), parse_constant=_refuse), raw
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+    except ValueError as error:
+        raise BadRequest(f"the body is not JSON in UTF-8: {error}") from None
+
+
+def clean(text: str) -> str:
+    """Return a text without what no database stores: lone halves of surrogate pairs."""
+    return without_surrogates(text)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > limit:
+        raise TooLarge(f"the body has {said} bytes, at most {limit} are read")
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > limit:
+            raise TooLarge(f"the body is over {limit} bytes, which is the most that is read")
+    return bytes(raw)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _pointer(key: str) -> str:
+    return "/" + key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,157 @@
+"""Exceptions as answers: one table of statuses, one form of body."""
+
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.chat.message import Reply
+from penstock.core import errors
+from penstock.core.canonical import compact
+from penstock.core.task import TaskStatus
+
+log = logging.getLogger(__name__)
+
+STATUS: dict[type[errors.PenstockError], int] = {
+    errors.PenstockError: 500,
+    errors.StoreError: 503,
+    errors.NotReady: 503,
+    errors.ConfigError: 422,
+    errors.NotFound: 404,
+    errors.NameTaken: 409,
+    errors.ReadOnly: 409,
+    errors.SessionBusy: 409,
+    errors.QuestionOpen: 409,
+    errors.AlreadyAnswered: 409,
+    errors.QuestionClosed: 409,
+    errors.TaskEnded: 409,
+    errors.IdempotencyConflict: 409,
+    errors.BadRequest: 400,
+    errors.BadLastEventId: 400,
+    errors.InvalidRequest: 422,
+    errors.InvalidAnswer: 422,
+    errors.NotAvailable: 422,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.HostNotAllowed: 403,
+    errors.OriginNotAllowed: 403,
+    errors.LinkExpired: 403,
+    errors.TooLarge: 413,
+    errors.UnsupportedType: 415,
+    errors.RateLimited: 429,
+    errors.TooManyStreams: 429,
+    errors.ModelUnavailable: 502,
+    errors.ModelRefused: 502,
+    errors.ContextTooLarge: 413,
+}
+"""The status of an exception is that of the nearest class above it."""
+
+END_STATUS = {
+    errors.ModelUnavailable.code: 502,
+    errors.ModelRefused.code: 502,
+    errors.ContextTooLarge.code: 413,
+    errors.Cancelled.code: 409,
+    errors.PenstockError.code: 500,
+}
+"""The status of a task's error for who does not stream; any other code is 422."""
+
+RETRY_SECONDS = 1
+
+
+class Json(Response):
+    """An answer in JSON."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Write the value as compact JSON."""
+        return compact(content).encode()
+
+
+def problem(error: errors.PenstockError, request_id: str) -> Json:
+    """Return the answer that an exception amounts to."""
+    status = next(STATUS[each] for each in type(error).__mro__ if each in STATUS)
+    if status == STATUS[errors.PenstockError]:
+        return unexpected(error, request_id)
+    code, details = error.code, error.details
+    if isinstance(error, errors.InvalidRequest | errors.InvalidAnswer):
+        code, details = errors.InvalidRequest.code, error.problems  # type: ignore[assignment]
+    elif isinstance(error, errors.StoreError):
+        log.error("the store failed in request %s", request_id, exc_info=error)
+        code, details = errors.NotReady.code, None
+    return answer(status, code, str(error), details=details, headers=_headers(error, status))
+
+
+def unexpected(error: BaseException, request_id: str) -> Json:
+    """Return the answer to what should not happen: the operators' log says more."""
+    log.error("request %s failed", request_id, exc_info=error)
+    message = "something went wrong here; the log of the server has it under the request id"
+    code = errors.PenstockError.code
+    return answer(500, code, message, details={"requestId": request_id})
+
+
+def answer(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    details: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Json:
+    """Return a refusal in the one form that refusals have."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details:
+        error["details"] = details
+    return Json({"error": error}, status, headers)
+
+
+def end_problem(reply: Reply, headers: dict[str, str]) -> Json:
+    """Return the answer about a task that did not succeed, for who did not stream it."""
+    error = reply.error
+    details: dict[str, Any] = {"taskId": reply.task_id, "conversationId": reply.session_id}
+    if reply.status is TaskStatus.CANCELLED or error is None:
+        details["status"] = reply.status.value
+        message = "the task was cancelled"
+        return answer(409, errors.TaskEnded.code, message, details=details, headers=headers)
+    status = END_STATUS.get(error.code, 422)
+    if status == END_STATUS[errors.ModelUnavailable.code]:
+        details["retryable"] = error.retryable
+    details |= error.details or {}
+    return answer(status, error.code, error.message, details=details, headers=headers)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """Answer what a route raised."""
+    assert isinstance(error, errors.PenstockError)  # noqa: S101  registered for it alone
+    return problem(error, request_id_of(request.scope))
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Answer a path or a method that is not there."""
+    assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
+    path = request.url.path
+    if error.status_code == 405:  # noqa: PLR2004
+        allowed = (error.headers or {}).get("Allow", "")
+        message = f"{request.method} is not for {path}; allowed: {allowed}"
+        headers = {"Allow": allowed}
+        return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)
+    if error.status_code == STATUS[errors.NotFound]:
+        return answer(404, errors.NotFound.code, f"there is nothing at {path}")
+    return answer(error.status_code, errors.BadRequest.code, str(error.detail))
+
+
+def request_id_of(scope: Any) -> str:
+    """Return the id that the request was given."""
+    request_id: str = scope.get("penstock.request_id", "")
+    return request_id
+
+
+def _headers(error: errors.PenstockError, status: int) -> dict[str, str] | None:
+    if isinstance(error, errors.Unauthenticated):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, errors.RateLimited | errors.TooManyStreams):
+        seconds = (error.details or {}).get("retryAfter", RETRY_SECONDS)
+        return {"Retry-After": str(seconds)}
+    return {"Retry-After": str(RETRY_SECONDS)} if status == STATUS[errors.NotReady] else None

@@ -1,0 +1,69 @@
+"""How many requests a minute a caller may make, by class of request."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from penstock.app.settings import RateSection
+from penstock.core.clock import Clock
+from penstock.core.errors import RateLimited
+
+WINDOW_SECONDS = 60
+GENERAL = "general"
+CHAT = "chat"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Where a caller stands after a request."""
+
+    limit: int
+    remaining: int
+    reset: int
+    """When the window ends, in seconds since 1970."""
+
+    def headers(self) -> dict[str, str]:
+        """Return what every answer says about it."""
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.remaining),
+            "X-RateLimit-Reset": str(self.reset),
+        }
+
+
+class Rates:
+    """Fixed windows of a minute."""
+
+    def __init__(self, limits: RateSection, clock: Clock) -> None:
+        self._limits = {CHAT: limits.chat, GENERAL: limits.general}
+        self._clock = clock
+        self._window = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def count(self, caller: str, kind: str) -> Spent | None:
+        """Count a request of this caller; None when its class has no limit."""
+        limit = self._limits[kind]
+        if not limit:
+            return None
+        window = self._clock.now() // (1000 * WINDOW_SECONDS)
+        if window != self._window:
+            self._window = window
+            self._counts.clear()
+        self._counts[caller, kind] += 1
+        used = self._counts[caller, kind]
+        return Spent(limit, limit - used, (window + 1) * WINDOW_SECONDS)
+
+    def check(self, spent: Spent, kind: str) -> None:
+        """Raise RateLimited if this was one too many."""
+        if spent.remaining < 0:
+            wait = max(spent.reset - self._clock.now() // 1000, 1)
+            raise RateLimited(
+                f"{spent.limit} requests a minute of the class {kind!r} are allowed; "
+                f"try again in {wait} s",
+                details={"retryAfter": wait},
+            )
+
+
+def kind_of(method: str, path: str) -> str:
+    """Return the class that a request counts in."""
+    is_chat = method == "POST" and path.startswith("/api/agents/")
+    return CHAT if is_chat and path.endswith(("/chat", "/regenerate")) else GENERAL

@@ -1,0 +1,84 @@
+"""What the routes of one server share."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from penstock.app.runtime import Runtime
+from penstock.chat.follow import Source
+from penstock.chat.keys import Keys
+from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
+from penstock.core.ids import ProfileId
+from penstock.core.profile import ADMIN, Profile
+from penstock.server.links import Links
+from penstock.server.sse import Streams
+
+PROFILE = "penstock.profile"
+"""Where the gate leaves whom a request is made for; None without a key, on the few open paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A runtime, and what stands around it while it is served."""
+
+    runtime: Runtime
+    keys: Keys | None
+    """None where no key can exist, as in memory."""
+    streams: Streams
+    links: Links
+    source: Source
+
+    @classmethod
+    def build(cls, runtime: Runtime, keys: Keys | None) -> "Site":
+        """Return what serves this runtime."""
+        parts = runtime.parts
+        limits = parts.limits
+        return cls(
+            runtime=runtime,
+            keys=keys,
+            streams=Streams(limits),
+            links=Links(parts.key, parts.clock, limits.blob_url_seconds),
+            source=Source(log=parts.log, bus=parts.bus, limits=limits),
+        )
+
+
+class Doorstep:
+    """Where the site stands once it is open, and whether it still takes requests."""
+
+    def __init__(self) -> None:
+        self.site: Site | None = None
+        self.is_draining = False
+
+    def drain(self) -> None:
+        """Take no more requests, and end every stream with a place to come back to."""
+        self.is_draining = True
+        if self.site is not None:
+            self.site.runtime.parts.bus.close()
+
+    def get(self) -> Site:
+        """Return the site. Raises NotReady before it is open, and while it closes."""
+        if self.site is None or self.is_draining:
+            raise NotReady
+        return self.site
+
+
+def site_of(request: Request) -> Site:
+    """Return what serves this request."""
+    doorstep: Doorstep = request.app.state.doorstep
+    return doorstep.get()
+
+
+def allowed(request: Request, permission: str) -> Profile:
+    """Return for whom the request is made. Raises Forbidden, which names what is missing."""
+    profile: Profile | None = request.scope.get(PROFILE)
+    if profile is None:
+        raise Unauthenticated
+    if not profile.holds(permission):
+        raise Forbidden(f"this takes the permission {permission!r}, which the key does not have")
+    return profile
+
+
+def owned(profile: Profile, owner: ProfileId, what: str) -> None:
+    """Raise NotFound unless the thing is this profile's: what is not one's own is not there."""
+    if profile.profile_id != owner and not profile.holds(ADMIN):
+        raise NotFound(f"there is no {what}")
