@@ -5,9 +5,10 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
-from penstock.app.settings import FILE
+from penstock.app.settings import FILE, Settings
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError
+from penstock.tools.tool import Tool
 
 MARKS = (FILE, ".penstock")
 """What makes a folder a project, for who looks for one from below."""
@@ -19,6 +20,7 @@ class Project:
 
     root: Path
     agents: tuple[Agent, ...] = ()
+    tools: tuple[Tool, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -42,7 +44,11 @@ def check_root(folder: Path) -> Path:
     raise ConfigError(f"The project's folder {str(folder)!r} {wanted}: name a folder.")
 
 
-def load_project(root: Path) -> Project:
-    """Read everything that authors wrote in this folder."""
-    agents = load_agents(root)
-    return Project(root=root, agents=tuple(agents.agents), diagnostics=tuple(agents.diagnostics))
+def load_project(settings: Settings) -> Project:
+    """Read everything that authors wrote in the project's folder."""
+    agents = load_agents(settings.root)
+    return Project(
+        root=settings.root,
+        agents=tuple(agents.agents),
+        diagnostics=tuple(agents.diagnostics),
+    )

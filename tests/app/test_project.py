@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.project import check_root, find_root, load_project
+from penstock.app.settings import load
 from penstock.core.errors import ConfigError
 
 
@@ -35,7 +36,7 @@ def test_what_is_broken_takes_no_part_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "good.md").write_text("---\nname: good\n---\nBe kind.\n")
     (tmp_path / "agents" / "bad.md").write_text("---\nname: [\n---\n")
-    project = load_project(tmp_path)
+    project = load_project(load(tmp_path))
     assert [agent.name for agent in project.agents] == ["good"]
     assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
         ("agents/bad.md", 3, "yaml-syntax")

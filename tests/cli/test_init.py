@@ -13,7 +13,7 @@ from penstock.core.errors import NameTaken
 def test_a_new_project_has_no_findings(tmp_path: Path) -> None:
     init(tmp_path / "new" / "one")
     root = find_root(tmp_path / "new" / "one" / "tools")
-    project = load_project(root)
+    project = load_project(load(root))
     assert [agent.name for agent in project.agents] == ["assistant"]
     assert project.diagnostics == ()
     assert load(root).models.default == "offline"

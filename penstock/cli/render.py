@@ -1,0 +1,194 @@
+"""Frames, events, envelopes and findings as text for a terminal."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from penstock.core.clock import to_iso
+from penstock.core.codec import kind_of
+from penstock.core.envelope import Envelope
+from penstock.core.events import (
+    CallSettled,
+    Event,
+    MessageReceived,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.text import cut, one_line
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_MOST_ARGUMENTS = 160
+_MOST_PREVIEW = 300
+_MOST_EVENT = 120
+
+Frame = Mapping[str, Any]
+
+
+def clean(text: str) -> str:
+    """Return the text without what could steer a terminal."""
+    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def compact(value: Any) -> str:
+    """Return a value as short JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def pretty(value: Any) -> str:
+    """Return a value as JSON of several lines."""
+    return json.dumps(value, ensure_ascii=False, default=str, indent=2)
+
+
+class Screen:
+    """Shows a conversation as it happens: thinking, calls, results, and the answer."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._waiting: Status | None = None
+        self._is_mid_line = False
+        self._kind = ""
+        self._shows: dict[str, Callable[[Frame], None]] = {
+            "thinking": self._thinking,
+            "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
+            "content_reset": lambda _: self.line("the answer begins again", "dim"),
+            "tool_call": self._call,
+            "tool_result": self._result,
+            "question": self.question,
+            "message_complete": self._complete,
+            "error": lambda frame: self.line(f"✗ {frame['code']}: {frame['message']}", "bold red"),
+        }
+
+    def show(self, frame: Frame) -> None:
+        """Show one frame of the chat stream."""
+        self._stop_waiting()
+        if show := self._shows.get(frame["type"]):
+            show(frame)
+
+    def question(self, question: Frame) -> None:
+        """Show what a person is asked."""
+        self.line(f"? {question['text']}", "bold yellow")
+        if question.get("context"):
+            self.line(f"  {question['context']}", "dim")
+        if question["kind"] == "approval":
+            arguments = pretty(question.get("arguments", {}))
+            self.line(f"  {question.get('toolName', '')} {arguments}", "yellow")
+        for number, option in enumerate(question.get("options", ()), 1):
+            self.line(f"  {number}. {option['label']}", "yellow")
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line of its own."""
+        self.end_line()
+        self._console.print(Text(clean(text), style=style), soft_wrap=True)
+        self._kind = ""
+
+    def end_line(self) -> None:
+        """Go to the beginning of a line, and stop whatever moves."""
+        self._stop_waiting()
+        if self._is_mid_line:
+            self._console.print()
+            self._is_mid_line = False
+
+    def _thinking(self, frame: Frame) -> None:
+        if "delta" in frame:
+            self._piece("thinking", frame["delta"], "dim italic")
+        else:
+            self._wait("thinking")
+
+    def _call(self, frame: Frame) -> None:
+        said = cut(compact(frame["arguments"]), _MOST_ARGUMENTS)
+        self.line(f"→ {frame['name']} {said}", "cyan")
+        self._wait(frame["name"])
+
+    def _piece(self, kind: str, text: str, style: str) -> None:
+        if kind != self._kind:
+            self.end_line()
+            self._kind = kind
+        self._console.print(Text(clean(text), style=style), end="", soft_wrap=True)
+        self._is_mid_line = not text.endswith("\n")
+
+    def _result(self, frame: Frame) -> None:
+        if frame["success"]:
+            preview = cut(frame.get("resultPreview", ""), _MOST_PREVIEW)
+            self.line(f"✓ {frame['name']}: {preview}", "green")
+        else:
+            self.line(f"✗ {frame['name']}: {frame['code']}: {frame['error']}", "red")
+
+    def _complete(self, frame: Frame) -> None:
+        self.end_line()
+        reason, usage = frame["finishReason"], frame["usage"]
+        why = "" if reason == "stop" else f"ended by {reason}, "
+        tokens = usage["inputTokens"] + usage["outputTokens"]
+        calls = usage["toolCalls"]
+        spent = f"{calls} {'call' if calls == 1 else 'calls'}, {tokens} tokens"
+        self.line(f"{why}{spent}", "dim")
+
+    def _wait(self, what: str) -> None:
+        if self._console.is_terminal:
+            self.end_line()
+            self._waiting = self._console.status(Text(f"{clean(what)} …", style="dim"))
+            self._waiting.start()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+
+
+def event_line(record: Record) -> str:
+    """Return one event of a log as a line: its number, when, what, and where."""
+    path = f" {record.path}" if record.path else ""
+    return clean(
+        f"{record.seq:>5}  {to_iso(record.at)}  {kind_of(record.event)}{path}{_what(record.event)}"
+    )
+
+
+def envelope_text(envelope: Envelope) -> str:
+    """Return the outcome of a call for a person."""
+    error = envelope.error
+    if error is None:
+        output = envelope.output
+        return output if isinstance(output, str) else pretty(output)
+    hint = f"\n  {error.suggestion}" if error.suggestion else ""
+    return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Return rows under headings, without lines around them."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
+    return made
+
+
+def _what(event: Event) -> str:
+    match event:
+        case MessageReceived(content=content) | TaskEnded(content=content) if content:
+            said = content
+        case ReplyReceived(text=text, calls=calls):
+            said = text or ", ".join(call.name for call in calls)
+        case CallSettled(envelope=envelope, preview=preview):
+            error = envelope.error
+            said = f"{envelope.status.value} " + (error.message if error else preview or "")
+        case QuestionAsked(question=question):
+            said = f"{question.question_id} {question.text}"
+        case QuestionAnswered(question_id=question_id, status=status):
+            said = f"{question_id} {status.value}"
+        case TaskEnded(status=status, error=error):
+            said = f"{status.value} {error.message if error else ''}"
+        case NoteEmitted(event_type=event_type, message=message):
+            said = f"{event_type} {message or ''}"
+        case _:
+            return ""
+    return f"  {cut(one_line(said), _MOST_EVENT)}"
