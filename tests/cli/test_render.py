@@ -77,12 +77,7 @@ def test_an_approval_shows_exactly_what_would_run() -> None:
         "arguments": {"to": "ann"},
         "context": "The second try.",
     }
-    assert shown(question) == '? Send it?
-  The second try.
-  send {
-  "to": "ann"
-}
-'
+    assert shown(question) == '? Send it?\n  The second try.\n  send {\n  "to": "ann"\n}\n'
 
 
 def test_options_are_numbered() -> None:
