@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-from penstock.core.call import Call, CallPath, Effect, is_below
+from penstock.core.call import Call, CallPath, is_below
 from penstock.core.canonical import fingerprint
 from penstock.core.clock import Moment
 from penstock.core.errors import Interrupted
@@ -128,13 +128,6 @@ class Ledger:
     def _waited(self, path: CallPath, began: int) -> bool:
         """Whether the call was not cut, but waited for something inside itself."""
         task = self.task
-        if began < task.suspended_at:
-            return True
         asked = (each for each, tick in task.asked.items() if tick > began and is_below(each, path))
         inner = (each for each, tick in task.begun.items() if tick > began and is_below(each, path))
         return any(each not in task.settled for each in (*asked, *inner))
-
-
-def started_write(task: TaskState, path: CallPath, effect: Effect) -> bool:
-    """Whether a crash or a cancel now leaves it open if the call happened."""
-    return effect is Effect.WRITE and path in task.begun and path not in task.settled

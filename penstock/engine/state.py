@@ -60,11 +60,11 @@ class TaskState:
     begun: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, and when they were entered last (a tick of the session)."""
     asked: dict[CallPath, int] = field(default_factory=dict)
+    """Calls with a question, and when it was asked or answered (a tick of the session)."""
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
     answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
     is_suspended: bool = False
-    suspended_at: int = 0
     cancel_requested: bool = False
     is_ended: bool = False
     input_tokens: int = 0
@@ -73,8 +73,8 @@ class TaskState:
     tool_calls: int = 0
     cost_usd: float | None = 0.0
     active_ms: int = 0
-    first_message: int = 0
-    """Where the task's messages begin in `SessionState.messages`."""
+    requests: list[tuple[int, int]] = field(default_factory=list)
+    """Of each reply: the tokens that were estimated before it, and those the provider counted."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
 
@@ -122,9 +122,11 @@ class SessionState:
     def next_task(self) -> TaskState | None:
         """Return the task that has something to do now."""
         current = self.current
-        if current is not None and not current.is_ended:
-            return None if current.is_suspended else current
-        return next(iter(self.queue.values()), None)
+        if current is None or current.is_ended:
+            return next(iter(self.queue.values()), None)
+        if current.is_suspended:
+            return next((task for task in self.queue.values() if task.cancel_requested), None)
+        return current
 
     def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
         """Take in the next event."""
@@ -151,8 +153,9 @@ class SessionState:
                 self._answer(task, event)
             case StateWritten():
                 task.values[event.tool_id, event.key] = event
-            case TaskSuspended():
-                task.is_suspended, task.suspended_at = True, self.tick
+            case TaskSuspended(questions=questions):
+                waits = all(question in task.waiting for question in questions)
+                task.is_suspended = waits and not task.cancel_requested
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
@@ -169,26 +172,28 @@ class SessionState:
             case MessageReceived() | CallRequested() if task_id:
                 self.queue[task_id] = TaskState(task_id, event)
             case TaskStarted() if task_id:
-                self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
-                task.started, self.last_at = event, at
-                self._begin(task)
+                self._start(event, task_id, at)
             case CancelRequested() if task_id in self.queue:
                 self.queue[task_id].cancel_requested = True
             case TaskEnded() if task_id in self.queue:
-                del self.queue[task_id]
+                self.queue.pop(task_id).is_ended = True
             case SessionOpened():
                 self.opened = event
             case _:
                 pass
 
-    def _begin(self, task: TaskState) -> None:
+    def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
+        if self.current is not None and not self.current.is_ended and task_id in self.queue:
+            self.queue[task_id].started = event  # it was cancelled before its turn came
+            return
+        self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
+        task.started, self.last_at = event, at
         brief = task.brief
+        if isinstance(brief, MessageReceived) and brief.supersedes is not None:
+            self._forget(brief.supersedes)
+        self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
         if isinstance(brief, MessageReceived):
-            if brief.supersedes is not None:
-                self._forget(brief.supersedes)
-            self.stretches.append(Stretch(task.task_id, len(self.messages), self.tokens))
             self._say(UserMessage(brief.content), brief.content)
-        task.first_message = max(len(self.messages) - 1, 0)
 
     def _forget(self, task_id: TaskId) -> None:
         for number, stretch in enumerate(self.stretches):
@@ -201,6 +206,7 @@ class SessionState:
     def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
         task.iteration = reply.iteration
         usage = reply.usage
+        task.requests.append((self.tokens, usage.input_tokens))
         task.input_tokens += usage.input_tokens
         task.output_tokens += usage.output_tokens
         task.model_calls += 1
@@ -234,6 +240,7 @@ class SessionState:
         task.waiting.pop(event.question_id, None)
         if path := task.questions.get(event.question_id):
             task.answers[path] = event
+            task.asked[path] = self.tick
 
     def _say(self, message: Message, text: str) -> None:
         self.messages.append(message)
