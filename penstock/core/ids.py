@@ -53,3 +53,8 @@ class IdSource:
 
 new_id: NewId = IdSource()
 """The source of this process."""
+
+
+def new_secret() -> bytes:
+    """Return 32 bytes that nobody can guess."""
+    return os.urandom(32)

@@ -1,0 +1,183 @@
+"""The one door to a database: the only file that creates engines."""
+
+import asyncio
+import errno
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from penstock.core.errors import ConfigError, StoreClosed, StoreFull, StoreReadOnly
+from penstock.core.ids import new_secret
+from penstock.core.limits import Limits
+from penstock.store.failures import failure_of
+from penstock.store.schema import prepare
+from penstock.store.writer import Writer
+
+Done = TypeVar("Done")
+
+IN_MEMORY = {None, "", ":memory:"}
+_OLDEST_SQLITE = (3, 35, 0)
+_DRIVERS = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}
+
+
+class Database:
+    """An open database: one writer, a few readers."""
+
+    def __init__(self, url: URL, writer: Writer, readers: Engine | None, limits: Limits) -> None:
+        self.dialect = url.get_backend_name()
+        """`sqlite` or `postgresql`."""
+        self.place = place_of(url)
+        """What messages call it; without its password."""
+        self.limits = limits
+        self.writer = writer
+        self.secret = b""
+        """32 random bytes that this database has kept since it was made."""
+        self._readers = readers
+        self._threads = ThreadPoolExecutor(limits.readers, thread_name_prefix="penstock-reader")
+        self._closed = False
+
+    async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
+        """Do the work at once or not at all; it is on disk when this returns.
+
+        The unit is a pure function of its connection: it may run twice. `order` names the log that
+        it is about, if it is about one.
+        """
+        return await self.writer.write(unit, order=order)
+
+    async def read(self, unit: Callable[[Connection], Done]) -> Done:
+        """Look something up on a connection that cannot write."""
+        if self._closed:
+            raise StoreClosed
+        if self._readers is None:
+            return await self.write(unit)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._read, self._readers, unit)
+
+    async def close(self) -> None:
+        """Commit what was submitted, and give every connection back."""
+        self._closed = True
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._readers is not None:
+            self._readers.dispose()
+        await self.writer.close()
+
+    def _read(self, readers: Engine, unit: Callable[[Connection], Done]) -> Done:
+        try:
+            with readers.connect() as connection:
+                return unit(connection)
+        except DBAPIError as error:
+            if failure := failure_of(error, self.place):
+                raise failure from error
+            raise
+
+
+async def open_database(
+    url: str, *, synchronous: str = "FULL", limits: Limits | None = None
+) -> Database:
+    """Connect, and create or upgrade the tables.
+
+    `synchronous` is SQLite's: FULL keeps what was committed through a power cut, NORMAL only
+    through a crash of the process. Raises ConfigError, or the StoreError that says what is wrong.
+    """
+    where, limits = _parse(url), limits or Limits()
+    _make_directory(where)
+    in_memory = where.get_backend_name() == "sqlite" and where.database in IN_MEMORY
+    engine = _engine(where, limits, synchronous)
+    readers = None if in_memory else _engine(where, limits, None)
+    writer = Writer(engine.connect, place_of(where), limits)
+    database = Database(where, writer, readers, limits)
+    secret = new_secret()
+    try:
+        database.secret = await database.write(
+            lambda connection: prepare(connection, database.place, secret)
+        )
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+def place_of(url: URL) -> str:
+    """Return what messages call a database."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or ":memory:"
+    return url.render_as_string(hide_password=True)
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        driver = _DRIVERS.get(parsed.get_backend_name())
+    except (ArgumentError, NoSuchModuleError):
+        driver, parsed = None, None
+    if driver is None or parsed is None:
+        raise ConfigError(
+            f"database_url is sqlite:///FILE or postgresql://USER@HOST/NAME, found {url!r}"
+        )
+    if driver == "sqlite" and sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise ConfigError(f"SQLite 3.35 or newer is needed, found {sqlite3.sqlite_version}")
+    return parsed.set(drivername=driver)
+
+
+def _make_directory(url: URL) -> None:
+    if url.get_backend_name() != "sqlite" or url.database in IN_MEMORY or "uri" in url.query:
+        return
+    directory = Path(str(url.database)).parent
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        kind = StoreFull if error.errno == errno.ENOSPC else StoreReadOnly
+        raise kind(f"the directory {str(directory)!r} cannot be made: {error.strerror}") from error
+
+
+def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
+    """Return the writer's engine, or with None the readers'."""
+    is_reader = synchronous is None
+    options: dict[str, Any] = {"poolclass": NullPool}
+    if is_reader:
+        options = {
+            "poolclass": QueuePool,
+            "pool_size": limits.readers,
+            "max_overflow": 0,
+            "pool_reset_on_return": None,
+        }
+    if url.get_backend_name() == "postgresql":
+        return _postgres(url, options, is_reader=is_reader)
+    own = {"check_same_thread": False, "isolation_level": None, "timeout": limits.busy_seconds}
+    engine = create_engine(url, connect_args=own, **options)
+
+    def set_up(connection: sqlite3.Connection, _: object) -> None:
+        connection.create_function("lower", 1, _lower, deterministic=True)
+        connection.execute("PRAGMA foreign_keys = ON")
+        if is_reader:
+            connection.execute("PRAGMA query_only = ON")
+        elif connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {synchronous or 'NORMAL'}")
+
+    event.listen(engine, "connect", set_up)
+    return engine
+
+
+def _postgres(url: URL, options: dict[str, Any], *, is_reader: bool) -> Engine:
+    own = {"options": "-c default_transaction_read_only=on"} if is_reader else {}
+    if is_reader:
+        options["isolation_level"] = "AUTOCOMMIT"
+    try:
+        return create_engine(url, connect_args=own, **options)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{place_of(url)} needs {error.name!r}, which is not installed:"
+            " pip install 'penstock[postgres]'"
+        ) from error
+
+
+def _lower(text: str | None) -> str | None:
+    """Lower every letter: SQLite's own function knows ASCII alone."""
+    return None if text is None else str(text).lower()

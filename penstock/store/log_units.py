@@ -1,0 +1,209 @@
+"""What is done to one log in one transaction: units of work for the writer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
+
+from penstock.core.clock import Moment
+from penstock.core.errors import LeaseLost, NameTaken, NotFound
+from penstock.core.events import CallRequested, Entry, Record, SessionOpened
+from penstock.core.ids import LogId
+from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
+from penstock.store.rows import Draft, Row
+from penstock.store.statements import Statements, cursor_of, insert_all
+
+_NOBODY = ""
+
+
+@dataclass(slots=True)
+class Holding:
+    """A lease in use, as far as its holder knows the log."""
+
+    epoch: int
+    written: int
+    """Events of this holder and those before, with all that are on their way."""
+    known: int
+    """The newest event that the holder was told of."""
+    outside: int
+    """How many events from outside there were then."""
+
+    def now(self) -> "Holding":
+        """Return what stays as it is now."""
+        return Holding(self.epoch, self.written, self.known, self.outside)
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What became of an append."""
+
+    head: int
+    outside: int
+    slipped: Sequence[Row]
+    """What came after the known event, if anything of it is from outside."""
+
+
+@dataclass(slots=True)
+class Append:
+    """Write as the holder. None: the lease is lost, or an append before this one failed."""
+
+    sql: Statements
+    consequences: Consequences
+    log_id: LogId
+    entries: Sequence[Entry]
+    drafts: Sequence[Draft]
+    lease_until: int
+    holding: Holding
+
+    def __call__(self, connection: Connection) -> Advance | None:
+        """Do it."""
+        cursor, drafts = cursor_of(connection), self.drafts
+        log_id, holding, count = self.log_id, self.holding, len(drafts)
+        key = (count, self.lease_until, log_id, holding.epoch, holding.written)
+        cursor.execute(self.sql.advance, key)
+        advanced = cursor.fetchone()
+        if advanced is None:
+            return None
+        head, outside = advanced
+        first = head - count + 1
+        insert_all(cursor, self.sql.insert, placed(log_id, first, drafts))
+        for seq, entry in enumerate(self.entries, first):
+            if type(entry.event) in HAVE_CONSEQUENCES:
+                record = Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
+                self.consequences.follow(cursor, record)
+        if outside == holding.outside:
+            return Advance(head, outside, ())
+        cursor.execute(self.sql.between, (log_id, holding.known, first - 1))
+        return Advance(head, outside, cursor.fetchall())
+
+
+@dataclass(slots=True)
+class Send:
+    """Write from outside; raises what the events run into."""
+
+    sql: Statements
+    consequences: Consequences
+    log_id: LogId
+    entries: Sequence[Entry]
+    drafts: Sequence[Draft]
+
+    def __call__(self, connection: Connection) -> list[Record]:
+        """Do it."""
+        cursor = cursor_of(connection)
+        first = self._first(cursor)
+        records = [
+            Record(self.log_id, first + number, draft[0], entry.task_id, entry.path, entry.event)
+            for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
+        ]
+        for record in records:
+            self.consequences.admit(cursor, record)
+            self.consequences.follow(cursor, record)
+        insert_all(cursor, self.sql.insert, placed(self.log_id, first, self.drafts))
+        return records
+
+    def _first(self, cursor: DBAPICursor) -> int:
+        """Make room in the log, or make the log; returns the number of the first entry."""
+        count = len(self.entries)
+        cursor.execute(self.sql.intrude, (count, count, self.log_id))
+        advanced = cursor.fetchone()
+        event = self.entries[0].event
+        if advanced is not None:
+            if type(event) is SessionOpened:
+                raise NameTaken(f"there is a log {self.log_id!r} already; take a new id")
+            return int(advanced[0]) - count + 1
+        match event:
+            case SessionOpened(profile_id=profile_id, agent=agent):
+                pass
+            case CallRequested(profile_id=profile_id):
+                agent = _NOBODY
+            case _:
+                raise NotFound(f"there is no log {self.log_id!r}")
+        cursor.execute(self.sql.open_log, (self.log_id, profile_id, agent, count, count))
+        return 1
+
+
+@dataclass(slots=True)
+class Take:
+    """Take the lease; gives its row, or whoever has it, or None when there is no such log."""
+
+    sql: Statements
+    log_id: LogId
+    owner: str
+    now: Moment
+    lease_until: int
+    dead: str | None = None
+    """An owner that is known to run no more."""
+
+    def __call__(self, connection: Connection) -> tuple[int, int, int, int] | str | None:
+        """Do it."""
+        cursor = cursor_of(connection)
+        key = (self.owner, self.lease_until, self.log_id, self.now, self.dead)
+        cursor.execute(self.sql.take, key)
+        taken = cursor.fetchone()
+        if taken is not None:
+            epoch, head, outside, recoveries = taken
+            return epoch, head, outside, recoveries
+        cursor.execute(self.sql.holder, (self.log_id,))
+        holder = cursor.fetchone()
+        return None if holder is None else str(holder[0])
+
+
+@dataclass(slots=True)
+class Renew:
+    """Keep the lease; gives what came after the event."""
+
+    sql: Statements
+    log_id: LogId
+    epoch: int
+    lease_until: int
+    after: int
+
+    def __call__(self, connection: Connection) -> Sequence[Row]:
+        """Do it."""
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
+        kept = cursor.fetchone()
+        if kept is None:
+            raise lost(self.log_id)
+        if kept[0] == self.after:
+            return ()
+        cursor.execute(self.sql.between, (self.log_id, self.after, kept[0]))
+        return cursor.fetchall()
+
+
+@dataclass(slots=True)
+class Release:
+    """Give the lease back; or keep it, and give what came after the event."""
+
+    sql: Statements
+    log_id: LogId
+    epoch: int
+    head: int
+    wake_at: Moment | None
+
+    def __call__(self, connection: Connection) -> Sequence[Row]:
+        """Do it."""
+        cursor = cursor_of(connection)
+        needs_run = 0 if self.wake_at is None else 1
+        key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
+        cursor.execute(self.sql.give_back, key)
+        if cursor.rowcount:
+            return ()
+        cursor.execute(self.sql.held_head, (self.log_id, self.epoch))
+        held = cursor.fetchone()
+        if held is None:
+            raise lost(self.log_id)
+        cursor.execute(self.sql.between, (self.log_id, self.head, held[0]))
+        return cursor.fetchall()
+
+
+def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:
+    """Return the rows of `events`, numbered from `first`."""
+    return [(log_id, seq, *draft) for seq, draft in enumerate(drafts, first)]
+
+
+def lost(log_id: LogId) -> LeaseLost:
+    """Return the signal for a holder that holds no more."""
+    return LeaseLost(f"another process has log {log_id!r}, or what was written before was not")

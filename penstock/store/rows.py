@@ -1,0 +1,78 @@
+"""Events as rows of their table, and back; large bodies stand in the blob store."""
+
+from collections.abc import Sequence
+
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.codec import decode, encode, kind_of
+from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.events import Entry, Record
+from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.store.blobs import Blobs
+
+Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
+"""A row that has no place yet: at, task_id, path, kind, body, blob_id."""
+Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
+"""A row as it is read: seq, and a draft."""
+
+
+class Rows:
+    """Writes events as rows and reads them back."""
+
+    def __init__(self, blobs: Blobs, body_bytes: int) -> None:
+        self._blobs = blobs
+        self._body_bytes = body_bytes
+
+    def drafts(self, entries: Sequence[Entry], at: Moment) -> list[Draft]:
+        """Return the entries as rows, whatever their size."""
+        return [
+            (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
+            for entry in entries
+        ]
+
+    def are_small(self, drafts: Sequence[Draft]) -> bool:
+        """Whether every body may stand in the table."""
+        return all(self._is_small(draft[4]) for draft in drafts)
+
+    async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Put the large bodies into the blob store."""
+        stored: list[Draft] = []
+        for at, task_id, path, kind, body, blob_id in drafts:
+            if self._is_small(body):
+                stored.append((at, task_id, path, kind, body, blob_id))
+            else:
+                large = await self._blobs.put(body.encode())
+                stored.append((at, task_id, path, kind, "", large))
+        return stored
+
+    async def records(self, log_id: LogId, rows: Sequence[Row]) -> list[Record]:
+        """Return the rows as events. Raises StoreCorrupt for one that does not read back."""
+        return [
+            record_of(log_id, row if row[6] is None else await self._whole(log_id, row))
+            for row in rows
+        ]
+
+    async def _whole(self, log_id: LogId, row: Row) -> Row:
+        seq, at, task_id, path, kind, _, blob_id = row
+        try:
+            body = await self._blobs.get(BlobId(blob_id or ""))
+            return seq, at, task_id, path, kind, body.decode(), None
+        except (NotFound, UnicodeDecodeError) as error:
+            raise StoreCorrupt(f"the body of event {seq} of log {log_id!r}: {error}") from error
+
+    def _is_small(self, body: str) -> bool:
+        most = self._body_bytes
+        return len(body) <= most and (body.isascii() or len(body.encode()) <= most)
+
+
+def record_of(log_id: LogId, row: Row) -> Record:
+    """Return a row whose body is at hand as an event. Raises StoreCorrupt."""
+    seq, at, task_id, path, kind, body, _ = row
+    try:
+        event = decode(kind, body)
+    except ValueError as error:
+        raise StoreCorrupt(
+            f"event {seq} of log {log_id!r} does not read back: {error}."
+            " Restore the database from a copy, or delete this conversation."
+        ) from error
+    return Record(log_id, seq, at, task_id, path, event)

@@ -1,0 +1,247 @@
+"""The log in a database: SQLite or Postgres."""
+
+import asyncio
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, literal_column, or_, select
+
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import AlreadyAnswered
+from penstock.core.events import Entry, QuestionAnswered, Record, is_outside
+from penstock.core.ids import LogId
+from penstock.store.blobs import Blobs
+from penstock.store.consequences import Consequences
+from penstock.store.database import Database
+from penstock.store.log import Lease, Listener, Pending
+from penstock.store.log_units import Advance, Append, Holding, Release, Renew, Send, Take, lost
+from penstock.store.owner import is_dead
+from penstock.store.rows import Draft, Row, Rows
+from penstock.store.statements import Statements, cursor_of
+from penstock.store.tables import logs
+
+_ALL = 2**62
+
+
+class SqlLog:
+    """Every event of every log, in the tables `logs` and `events`."""
+
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+        limits = database.limits
+        self._database = database
+        self._clock = clock
+        self._sql = Statements(database.dialect)
+        self._consequences = Consequences(self._sql, limits)
+        self._rows = Rows(blobs, limits.body_bytes)
+        self._lease_ms = int(1000 * limits.lease_seconds)
+        self._listeners: list[Listener] = []
+        self._holdings: dict[LogId, Holding] = {}
+        self._slow: dict[LogId, asyncio.Task[Any]] = {}
+
+    def listen(self, listener: Listener) -> None:
+        """Tell the listener about everything that this process commits."""
+        self._listeners.append(listener)
+
+    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+        """Append outside events, and mark the log as needing a run."""
+        drafts = self._rows.drafts(entries, self._clock.now())
+        if not self._rows.are_small(drafts):
+            drafts = await self._rows.put_away(drafts)
+        unit = Send(self._sql, self._consequences, log_id, entries, drafts)
+        writer = self._database.writer
+        await writer.room()
+        try:
+            records: list[Record] = await writer.submit(unit, then=self._tell, order=log_id)
+        except AlreadyAnswered as error:
+            raise await self._with_answer(log_id, entries, error) from None
+        return records
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        """Take the lease if it is free, run out, or its owner is dead on this host."""
+        now = self._clock.now()
+        take = Take(self._sql, log_id, owner, now, now + self._lease_ms)
+        taken = await self._database.write(take, order=log_id)
+        if isinstance(taken, str) and is_dead(taken):
+            take.dead = taken
+            taken = await self._database.write(take, order=log_id)
+        if taken is None or isinstance(taken, str):
+            return None
+        epoch, head, outside, recoveries = taken
+        self._holdings[log_id] = Holding(epoch, head - outside, head, outside)
+        return Lease(
+            log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
+        )
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        """Append as the holder; what was submitted before is written before."""
+        entries = tuple(entries)
+        drafts = self._rows.drafts(entries, self._clock.now())
+        before = self._slow.get(lease.log_id)
+        if before is None and self._rows.are_small(drafts):
+            return Appended(self._rows, lease.log_id, self._append(lease, entries, drafts))
+        slow = asyncio.ensure_future(self._append_slowly(before, lease, entries, drafts))
+        self._slow[lease.log_id] = slow
+        slow.add_done_callback(lambda done: self._caught_up(lease.log_id, done))
+        return Appended(self._rows, lease.log_id, slow)
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        """Keep the lease; returns the events after `after` that came from outside."""
+        until = self._clock.now() + self._lease_ms
+        unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
+        rows = await self._database.writer.submit(unit, order=lease.log_id)
+        records = await self._rows.records(lease.log_id, rows)
+        return [record for record in records if is_outside(record.event)]
+
+    async def release(
+        self, lease: Lease, *, head: int, wake_at: Moment | None = None
+    ) -> Sequence[Record]:
+        """Give the lease back; returns nothing when done."""
+        unit = Release(self._sql, lease.log_id, lease.epoch, head, wake_at)
+        rows = await self._database.writer.submit(unit, order=lease.log_id)
+        if not rows:
+            self._forget(lease)
+        return await self._rows.records(lease.log_id, rows)
+
+    async def surrender(self, lease: Lease) -> None:
+        """Give the lease back with work left to do."""
+        key = (lease.log_id, lease.epoch)
+
+        def unit(connection: Connection) -> None:
+            cursor_of(connection).execute(self._sql.surrender, key)
+
+        await self._database.writer.submit(unit, order=lease.log_id)
+        self._forget(lease)
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        rows = await self._database.read(
+            lambda connection: connection.exec_driver_sql(
+                self._sql.page, (log_id, after, _ALL if limit is None else limit)
+            ).fetchall()
+        )
+        return await self._rows.records(log_id, rows)
+
+    async def head(self, log_id: LogId) -> int:
+        """Return the number of the newest event, 0 for an unknown log."""
+        head = await self._database.read(
+            lambda connection: connection.exec_driver_sql(self._sql.head, (log_id,)).scalar()
+        )
+        return int(head or 0)
+
+    async def pending(self, *, limit: int) -> Sequence[Pending]:
+        """Return logs that need a run and whose lease is free or out, soonest first."""
+        now = self._clock.now()
+        owners = await self._database.read(
+            lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
+        )
+        dead = [owner for owner in owners if is_dead(owner)]
+        wanted = (
+            select(logs.c.log_id, logs.c.profile_id, logs.c.wake_at)
+            .where(logs.c.needs_run == literal_column("1"))
+            .where(or_(logs.c.owner.is_(None), logs.c.lease_until <= now, logs.c.owner.in_(dead)))
+            .order_by(logs.c.wake_at)
+            .limit(limit)
+        )
+        rows = await self._database.read(lambda connection: connection.execute(wanted).all())
+        return [
+            Pending(log_id=row.log_id, profile_id=row.profile_id, wake_at=row.wake_at)
+            for row in rows
+        ]
+
+    def _append(
+        self, lease: Lease, entries: Sequence[Entry], drafts: Sequence[Draft]
+    ) -> "asyncio.Future[Committed]":
+        log_id = lease.log_id
+        holding = self._holdings.get(log_id)
+        if holding is None or holding.epoch != lease.epoch:
+            return refused(lost(log_id))
+        until = self._clock.now() + self._lease_ms
+        unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
+        holding.written += len(entries)
+
+        def committed(advance: Advance | None) -> Committed:
+            if advance is None:
+                raise lost(log_id)
+            holding.known, holding.outside = advance.head, advance.outside
+            first = advance.head - len(entries) + 1
+            at = drafts[0][0] if drafts else Moment(0)
+            records = [
+                Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
+                for seq, entry in enumerate(entries, first)
+            ]
+            return advance.slipped, self._tell(records)
+
+        return self._database.writer.submit(unit, then=committed, order=log_id)
+
+    async def _append_slowly(
+        self,
+        before: "asyncio.Task[Committed] | None",
+        lease: Lease,
+        entries: Sequence[Entry],
+        drafts: Sequence[Draft],
+    ) -> "Committed":
+        """Append what has large bodies, or follows something that has."""
+        drafts = await self._rows.put_away(drafts)
+        if before is not None:
+            await asyncio.wait([before])
+        return await self._append(lease, entries, drafts)
+
+    def _caught_up(self, log_id: LogId, slow: "asyncio.Task[Committed]") -> None:
+        if self._slow.get(log_id) is slow:
+            del self._slow[log_id]
+        if not slow.cancelled():
+            slow.exception()  # whoever does not wait for it does not want to know
+
+    def _tell(self, records: Sequence[Record]) -> Sequence[Record]:
+        for listener in self._listeners:
+            listener(records)
+        return records
+
+    def _forget(self, lease: Lease) -> None:
+        holding = self._holdings.get(lease.log_id)
+        if holding is not None and holding.epoch == lease.epoch:
+            del self._holdings[lease.log_id]
+
+    async def _with_answer(
+        self, log_id: LogId, entries: Sequence[Entry], error: AlreadyAnswered
+    ) -> AlreadyAnswered:
+        """Return the refusal with the answer that was first, in the log or in the same entries."""
+        found = error.details or {}
+        stored = await self.read(log_id, after=found["seq"] - 1, limit=1)
+        for event in [*(each.event for each in stored), *(each.event for each in entries)]:
+            if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
+                return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
+        return error
+
+
+Committed = tuple[Sequence[Row], Sequence[Record]]
+"""What slipped in from outside before an append, and what was appended."""
+
+
+class Appended:
+    """An append on its way; whoever stops waiting for it leaves it to the others who wait."""
+
+    __slots__ = ("_future", "_log_id", "_rows")
+
+    def __init__(self, rows: Rows, log_id: LogId, future: "asyncio.Future[Committed]") -> None:
+        self._rows = rows
+        self._log_id = log_id
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
+        """Wait until it is on disk."""
+        slipped, records = yield from asyncio.shield(self._future).__await__()
+        if not slipped:
+            return records
+        before = yield from self._rows.records(self._log_id, slipped).__await__()
+        return [*(record for record in before if is_outside(record.event)), *records]
+
+
+def refused(error: BaseException) -> "asyncio.Future[Any]":
+    """Return what raises when it is awaited, and not before."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    future.exception()
+    return future

@@ -1,0 +1,202 @@
+"""What lists and doors see of the logs, read from the tables that follow from them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
+
+from penstock.core.clock import Moment
+from penstock.core.codec import to_wire
+from penstock.core.errors import StoreCorrupt
+from penstock.core.events import Event, QuestionAnswered, QuestionAsked
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.question import QuestionRecord, QuestionStatus
+from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.store.blobs import Blobs
+from penstock.store.consequences import plain
+from penstock.store.database import Database
+from penstock.store.projections import Page
+from penstock.store.rows import Rows
+from penstock.store.tables import events, questions, sessions, tasks
+
+
+def _columns(name: str) -> list[ColumnElement[Any]]:
+    """Return what is needed of an event that a row refers to by `name` and `_seq`."""
+    event = _EVENTS[name]
+    return [event.c[each].label(f"{name}_{each}") for each in ("kind", "body", "blob_id")]
+
+
+def _is(name: str, table: Table) -> ColumnElement[bool]:
+    event = _EVENTS[name]
+    return and_(event.c.log_id == table.c.log_id, event.c.seq == table.c[f"{name}_seq"])
+
+
+_EVENTS = {name: events.alias(name) for name in ("asked", "answered", "ended")}
+_TASKS = select(tasks, *_columns("ended")).outerjoin(_EVENTS["ended"], _is("ended", tasks))
+_NEWEST_TASK = (tasks.c.created_at.desc(), tasks.c.first_seq.desc(), tasks.c.task_id.desc())
+
+_status_of = select(tasks.c.status).where(tasks.c.log_id == sessions.c.session_id)
+_newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
+_SESSIONS = select(
+    sessions,
+    func.coalesce(
+        _newest_status.where(tasks.c.ended_seq.is_(None)).scalar_subquery(),
+        _newest_status.scalar_subquery(),
+    ).label("status"),
+)
+_NEWEST_SESSION = (sessions.c.updated_at.desc(), sessions.c.session_id.desc())
+
+_QUESTIONS = (
+    select(questions, *_columns("asked"), *_columns("answered"))
+    .join(_EVENTS["asked"], _is("asked", questions))
+    .outerjoin(_EVENTS["answered"], _is("answered", questions))
+)
+_OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.question_id)
+
+
+class SqlProjections:
+    """Tasks, sessions and questions, in the tables of these names."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._rows = Rows(blobs, database.limits.body_bytes)
+
+    async def find_task(self, task_id: TaskId) -> TaskRecord | None:
+        """Return the task."""
+        found = await self._first(_TASKS.where(tasks.c.task_id == task_id))
+        return None if found is None else await self._task(found)
+
+    async def tasks(
+        self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
+    ) -> tuple[Sequence[TaskRecord], int]:
+        """Return tasks, newest first."""
+        wanted = _equal((tasks.c.log_id, log_id), (tasks.c.profile_id, profile_id))
+        rows, total = await self._page(_TASKS.order_by(*_NEWEST_TASK), wanted, page)
+        return [await self._task(row) for row in rows], total
+
+    async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
+        """Return the newest task that had started when this event was written."""
+        found = await self._first(
+            _TASKS.where(tasks.c.log_id == log_id, tasks.c.started_seq <= seq)
+            .order_by(tasks.c.started_seq.desc())
+            .limit(1)
+        )
+        return None if found is None else await self._task(found)
+
+    async def find_session(self, session_id: SessionId) -> SessionRecord | None:
+        """Return the session."""
+        found = await self._first(_SESSIONS.where(sessions.c.session_id == session_id))
+        return None if found is None else _session(found)
+
+    async def sessions(
+        self, *, profile_id: ProfileId, agent: str | None = None, search: str = "", page: Page
+    ) -> tuple[Sequence[SessionRecord], int]:
+        """Return the sessions of a profile, newest first."""
+        wanted = _equal((sessions.c.profile_id, profile_id), (sessions.c.agent, agent))
+        if search:
+            title = func.lower(sessions.c.title)
+            wanted.append(title.contains(plain(search).lower(), autoescape=True))
+        rows, total = await self._page(_SESSIONS.order_by(*_NEWEST_SESSION), wanted, page)
+        return [_session(row) for row in rows], total
+
+    async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
+        """Return the question."""
+        found = await self._first(_QUESTIONS.where(questions.c.question_id == question_id))
+        return None if found is None else await self._question(found)
+
+    async def questions(
+        self,
+        *,
+        profile_id: ProfileId | None = None,
+        log_id: LogId | None = None,
+        agent: str | None = None,
+        status: QuestionStatus | None = None,
+        page: Page,
+    ) -> tuple[Sequence[QuestionRecord], int]:
+        """Return questions, oldest first."""
+        wanted = _equal(
+            (questions.c.profile_id, profile_id),
+            (questions.c.log_id, log_id),
+            (questions.c.agent, agent),
+            (questions.c.status, None if status is None else status.value),
+        )
+        rows, total = await self._page(_QUESTIONS.order_by(*_OLDEST_QUESTION), wanted, page)
+        return [await self._question(row) for row in rows], total
+
+    async def _first(self, statement: Select[Any]) -> Row[Any] | None:
+        return await self._database.read(lambda connection: connection.execute(statement).first())
+
+    async def _page(
+        self, statement: Select[Any], wanted: list[ColumnElement[bool]], page: Page
+    ) -> tuple[Sequence[Row[Any]], int]:
+        part = statement.where(*wanted).limit(page.limit).offset(page.offset)
+        table = statement.selected_columns[0].table
+        count = select(func.count()).select_from(table).where(*wanted)
+
+        def unit(connection: Connection) -> tuple[Sequence[Row[Any]], int]:
+            return connection.execute(part).all(), connection.execute(count).scalar_one()
+
+        return await self._database.read(unit)
+
+    async def _event(self, row: Row[Any], name: str) -> Event | None:
+        """Return the event that a row refers to, or None: there is none yet."""
+        seq, kind, body, blob_id = (
+            getattr(row, f"{name}_{part}") for part in ("seq", "kind", "body", "blob_id")
+        )
+        if kind is None:
+            return None
+        stored = (seq, Moment(0), None, None, kind, body, blob_id)
+        return (await self._rows.records(row.log_id, [stored]))[0].event
+
+    async def _task(self, row: Row[Any]) -> TaskRecord:
+        ended = await self._event(row, "ended")
+        return TaskRecord(
+            task_id=row.task_id,
+            log_id=row.log_id,
+            kind=row.kind,
+            status=TaskStatus(row.status),
+            profile_id=row.profile_id,
+            agent=row.agent,
+            created_at=row.created_at,
+            first_seq=row.first_seq,
+            started_seq=row.started_seq,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            ended_seq=row.ended_seq,
+            outcome=None if ended is None else to_wire(ended),
+        )
+
+    async def _question(self, row: Row[Any]) -> QuestionRecord:
+        asked = await self._event(row, "asked")
+        if not isinstance(asked, QuestionAsked):
+            raise StoreCorrupt(f"event {row.asked_seq} of log {row.log_id!r} asks no question")
+        answered = await self._event(row, "answered")
+        return QuestionRecord(
+            question=asked.question,
+            log_id=row.log_id,
+            task_id=row.task_id,
+            profile_id=row.profile_id,
+            agent=row.agent,
+            asked_at=row.asked_at,
+            status=QuestionStatus(row.status),
+            answered_at=row.answered_at,
+            answered_by=row.answered_by,
+            answer=answered.answer if isinstance(answered, QuestionAnswered) else None,
+        )
+
+
+def _session(row: Row[Any]) -> SessionRecord:
+    return SessionRecord(
+        session_id=row.session_id,
+        profile_id=row.profile_id,
+        agent=row.agent,
+        title=row.title,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        message_count=row.message_count,
+        status=None if row.status is None else TaskStatus(row.status),
+    )
+
+
+def _equal(*pairs: tuple[ColumnElement[Any], Any]) -> list[ColumnElement[bool]]:
+    return [column == value for column, value in pairs if value is not None]

@@ -1,0 +1,171 @@
+"""The statements that run for every event, as text, in the spelling of their database."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
+
+Row = Sequence[Any]
+
+
+def cursor_of(connection: Connection) -> DBAPICursor:
+    """Return a cursor of the driver, which costs a fifth of a statement of SQLAlchemy."""
+    return connection.connection.cursor()
+
+
+def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None:
+    """Insert the rows."""
+    if len(rows) == 1:
+        cursor.execute(statement, rows[0])
+    else:
+        cursor.executemany(statement, rows)
+
+
+class Statements:
+    """What is done to logs and events, and to what follows from them: parameters -> columns."""
+
+    def __init__(self, dialect: str) -> None:
+        if dialect != "sqlite":
+            for name, statement in vars(Statements).items():
+                if not name.startswith("_"):
+                    setattr(self, name, statement.replace("?", "%s"))
+
+    advance = (
+        "UPDATE logs SET head = head + ?, lease_until = ? WHERE log_id = ? AND epoch = ? "
+        "AND head - outside = ? RETURNING head, outside"
+    )
+    """n, lease_until, log_id, epoch, how many events holders have written -> head, outside."""
+    intrude = (
+        "UPDATE logs SET head = head + ?, outside = outside + ?, needs_run = 1, wake_at = 0 "
+        "WHERE log_id = ? RETURNING head"
+    )
+    """n, n, log_id -> head."""
+    open_log = (
+        "INSERT INTO logs (log_id, profile_id, agent, head, outside, needs_run) VALUES (?, ?, "
+        "?, ?, ?, 1)"
+    )
+    """log_id, profile_id, agent, head, outside."""
+    insert = (
+        "INSERT INTO events (log_id, seq, at, task_id, path, kind, body, blob_id) VALUES (?, ?, "
+        "?, ?, ?, ?, ?, ?)"
+    )
+    """A row of `events`."""
+    take = (
+        "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head, "
+        "recoveries = CASE WHEN owner IS NULL THEN 0 WHEN head = held_from THEN recoveries + 1 "
+        "ELSE 1 END WHERE log_id = ? AND (owner IS NULL OR lease_until <= ? OR owner = ?) "
+        "RETURNING epoch, head, outside, recoveries"
+    )
+    """owner, lease_until, log_id, now, dead owner -> epoch, head, outside, recoveries."""
+    holder = "SELECT owner FROM logs WHERE log_id = ?"
+    """log_id -> owner."""
+    keep = "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? RETURNING head"
+    """lease_until, log_id, epoch -> head."""
+    give_back = (
+        "UPDATE logs SET owner = NULL, epoch = epoch + 1, lease_until = 0, recoveries = 0, "
+        "needs_run = ?, wake_at = ? WHERE log_id = ? AND epoch = ? AND head = ?"
+    )
+    """needs_run, wake_at, log_id, epoch, head."""
+    surrender = (
+        "UPDATE logs SET owner = NULL, epoch = epoch + 1, lease_until = 0, recoveries = 0, "
+        "needs_run = 1, wake_at = 0 WHERE log_id = ? AND epoch = ?"
+    )
+    """log_id, epoch."""
+    held_head = "SELECT head FROM logs WHERE log_id = ? AND epoch = ?"
+    """log_id, epoch -> head."""
+    between = (
+        "SELECT seq, at, task_id, path, kind, body, blob_id FROM events WHERE log_id = ? AND "
+        "seq > ? AND seq <= ? ORDER BY seq"
+    )
+    """log_id, after, up to -> events."""
+    page = (
+        "SELECT seq, at, task_id, path, kind, body, blob_id FROM events WHERE log_id = ? AND "
+        "seq > ? ORDER BY seq LIMIT ?"
+    )
+    """log_id, after, limit -> events."""
+    head = "SELECT head FROM logs WHERE log_id = ?"
+    """log_id -> head."""
+    owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
+    """now -> owners of logs at work."""
+    queued = (
+        "SELECT count(*) FROM tasks WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
+    )
+    """log_id -> count."""
+    task_end = "SELECT ended_seq FROM tasks WHERE task_id = ? AND log_id = ?"
+    """task_id, log_id -> ended_seq."""
+    any_task = "SELECT 1 FROM tasks WHERE task_id = ?"
+    """task_id -> a row."""
+    claim = (
+        "INSERT INTO idempotency (profile_id, key, request_hash, log_id, task_id, at) "
+        "SELECT profile_id, ?, ?, log_id, ?, ? FROM logs WHERE log_id = ? "
+        "ON CONFLICT (profile_id, key) DO UPDATE SET request_hash = excluded.request_hash, "
+        "log_id = excluded.log_id, task_id = excluded.task_id, at = excluded.at "
+        "WHERE idempotency.at < ? RETURNING task_id"
+    )
+    """key, request_hash, task_id, at, log_id, the oldest that counts -> a row if it is claimed."""
+    claimed = (
+        "SELECT request_hash, log_id, task_id FROM idempotency WHERE key = ? AND profile_id = "
+        "(SELECT profile_id FROM logs WHERE log_id = ?)"
+    )
+    """key, log_id -> request_hash, log_id, task_id."""
+    question_end = "SELECT status, answered_seq FROM questions WHERE question_id = ? AND log_id = ?"
+    """question_id, log_id -> status, answered_seq."""
+    add_session = (
+        "INSERT INTO sessions (session_id, profile_id, agent, title, created_at, updated_at, "
+        "message_count) VALUES (?, ?, ?, ?, ?, ?, 0)"
+    )
+    """A row of `sessions`, without its count."""
+    touch = (
+        "UPDATE sessions SET updated_at = ?, message_count = message_count + ? WHERE session_id = ?"
+    )
+    """updated_at, more messages, session_id."""
+    recount = (
+        "UPDATE sessions SET message_count = (SELECT coalesce(sum(messages), 0) FROM tasks "
+        "WHERE log_id = session_id) WHERE session_id = ?"
+    )
+    """session_id."""
+    add_message_task = (
+        "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
+        "first_seq, messages) SELECT ?, log_id, 'message', 'queued', profile_id, agent, ?, ?, 1 "
+        "FROM logs WHERE log_id = ?"
+    )
+    """task_id, created_at, seq, log_id."""
+    add_call_task = (
+        "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
+        "first_seq, messages) SELECT ?, log_id, 'call', 'queued', ?, agent, ?, ?, 0 FROM logs "
+        "WHERE log_id = ?"
+    )
+    """task_id, profile_id, created_at, seq, log_id."""
+    drop_messages = (
+        "UPDATE tasks SET messages = 0 WHERE log_id = ? AND first_seq >= (SELECT gone.first_seq "
+        "FROM tasks AS gone WHERE gone.task_id = ? AND gone.log_id = ?)"
+    )
+    """log_id, task_id, log_id."""
+    start_task = (
+        "UPDATE tasks SET status = 'running', started_at = ?, started_seq = ? WHERE task_id = ?"
+    )
+    """at, seq, task_id."""
+    set_status = "UPDATE tasks SET status = ? WHERE task_id = ?"
+    """status, task_id."""
+    end_task = (
+        "UPDATE tasks SET status = ?, ended_at = ?, ended_seq = ?, messages = messages + ? "
+        "WHERE task_id = ?"
+    )
+    """status, at, seq, messages, task_id."""
+    add_question = (
+        "INSERT INTO questions (question_id, log_id, task_id, profile_id, agent, status, "
+        "asked_at, asked_seq) SELECT ?, log_id, ?, profile_id, agent, 'open', ?, ? FROM logs "
+        "WHERE log_id = ?"
+    )
+    """question_id, task_id, at, seq, log_id."""
+    answer = (
+        "UPDATE questions SET status = ?, answered_at = ?, answered_by = ?, answered_seq = ? "
+        "WHERE question_id = ? AND log_id = ? AND status = 'open'"
+    )
+    """status, at, by, seq, question_id, log_id."""
+    close_questions = (
+        "UPDATE questions SET status = 'cancelled', answered_at = ? WHERE log_id = ? AND "
+        "task_id = ? AND status = 'open'"
+    )
+    """at, log_id, task_id."""

@@ -1,0 +1,211 @@
+"""Every table there is, in one MetaData."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+REVISION = "0001"
+"""The migration that these tables are the outcome of."""
+
+logs = Table(
+    "logs",
+    metadata,
+    Column("log_id", Text, primary_key=True),
+    Column("profile_id", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("owner", Text),
+    Column("epoch", BigInteger, nullable=False, server_default=text("0")),
+    Column("lease_until", BigInteger, nullable=False, server_default=text("0")),
+    Column("head", BigInteger, nullable=False, server_default=text("0")),
+    Column("outside", BigInteger, nullable=False, server_default=text("0")),
+    Column("needs_run", Integer, nullable=False, server_default=text("0")),
+    Column("wake_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("held_from", BigInteger, nullable=False, server_default=text("0")),
+    Column("recoveries", Integer, nullable=False, server_default=text("0")),
+    Column("followed_until", BigInteger, nullable=False, server_default=text("0")),
+    Index(
+        "logs_that_need_a_run",
+        "wake_at",
+        sqlite_where=text("needs_run = 1"),
+        postgresql_where=text("needs_run = 1"),
+    ),
+    Index("logs_of_a_profile", "profile_id"),
+)
+"""One row a log: whose it is, who holds it, how long it is.
+
+`outside` counts the events that came without the lease, `held_from` is the head when the lease was
+taken last, `followed_until` says how long another process wants to see replies on their way.
+"""
+
+events = Table(
+    "events",
+    metadata,
+    Column("log_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("task_id", Text),
+    Column("path", Text),
+    Column("kind", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("blob_id", Text),
+    PrimaryKeyConstraint("log_id", "seq"),
+    sqlite_with_rowid=False,
+)
+"""Append-only. A body over its limit stands in the blob store, and its id in `blob_id`."""
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("task_id", Text, primary_key=True),
+    Column("log_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("profile_id", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("started_seq", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("ended_seq", BigInteger),
+    Column("messages", Integer, nullable=False),
+    Index("tasks_of_a_log", "log_id", "first_seq"),
+    Index(
+        "tasks_in_hand",
+        "log_id",
+        sqlite_where=text("ended_seq IS NULL"),
+        postgresql_where=text("ended_seq IS NULL"),
+    ),
+    Index("tasks_of_a_profile", "profile_id", "created_at"),
+    sqlite_with_rowid=False,
+)
+"""Where each task stands. Follows from the logs and can be rebuilt.
+
+`messages` is how many messages of the conversation are the task's: what was written and the answer.
+"""
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("profile_id", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("message_count", Integer, nullable=False),
+    Index("sessions_of_a_profile", "profile_id", "updated_at"),
+    sqlite_with_rowid=False,
+)
+"""Conversations as lists show them. Follows from the logs and can be rebuilt."""
+
+questions = Table(
+    "questions",
+    metadata,
+    Column("question_id", Text, primary_key=True),
+    Column("log_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("profile_id", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("asked_seq", BigInteger, nullable=False),
+    Column("answered_at", BigInteger),
+    Column("answered_by", Text),
+    Column("answered_seq", BigInteger),
+    Index("questions_of_a_log", "log_id", "asked_seq"),
+    Index(
+        "questions_that_wait",
+        "log_id",
+        sqlite_where=text("status = 'open'"),
+        postgresql_where=text("status = 'open'"),
+    ),
+    Index("questions_of_a_profile", "profile_id", "status", "asked_at"),
+    sqlite_with_rowid=False,
+)
+"""What waits for people, and waited. Follows from the logs and can be rebuilt."""
+
+deltas = Table(
+    "deltas",
+    metadata,
+    Column("log_id", Text, nullable=False),
+    Column("base", BigInteger, nullable=False),
+    Column("unit", BigInteger, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("iteration", Integer, nullable=False),
+    Column("closing", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    PrimaryKeyConstraint("log_id", "base", "unit"),
+    sqlite_with_rowid=False,
+)
+"""Pieces of a reply on its way, for readers in other processes. Dropped once the reply is whole."""
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("instructions", Text, nullable=False),
+    Column("model", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""Agents that were made over the API."""
+
+agent_settings = Table(
+    "agent_settings",
+    metadata,
+    Column("agent", Text, primary_key=True),
+    Column("settings", JSON, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""What was set over the API for an agent, also for one that comes from a file."""
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("profile_id", Text, nullable=False),
+    Column("permissions", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),
+)
+"""API keys, by the hash of what was shown once."""
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("profile_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("request_hash", Text, nullable=False),
+    Column("log_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("profile_id", "key"),
+    Index("idempotency_by_age", "at"),
+)
+"""Which task a request with an Idempotency-Key began."""
+
+installation = Table(
+    "installation",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""What was decided when the database was made, such as its secret."""

@@ -1,0 +1,250 @@
+"""One thread that writes: units of work in, durable results out, many in one commit."""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from penstock.core.errors import StoreClosed, StoreError
+from penstock.core.limits import Limits
+from penstock.store.failures import failure_of, gave_way
+
+log = logging.getLogger(__name__)
+
+Unit = Callable[[Connection], Any]
+"""Some statements that belong together: a pure function of its connection, for it may run twice."""
+
+Done = TypeVar("Done")
+
+
+class Work:
+    """One unit, on its way from the event loop to the disk and back."""
+
+    __slots__ = ("error", "future", "order", "outcome", "then", "unit")
+
+    def __init__(self, unit: Unit, then: Callable[[Any], Any] | None, order: str) -> None:
+        self.unit = unit
+        self.then = then
+        self.order = order
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.outcome: Any = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    """Owns the connection that writes.
+
+    All units that wait go into one transaction, without savepoints. If one is refused, everything
+    is rolled back and done again with a savepoint each, so that the others do not suffer. A failure
+    of the database itself goes to all of the batch, and nothing of it is written.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], place: str, limits: Limits) -> None:
+        self._connect = connect
+        self._place = place
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._count = 0
+        self._crowd: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._ended = self._loop.create_future()
+        self._thread = threading.Thread(target=self._run, name="penstock-writer", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, unit: Unit, *, then: Callable[[Any], Any] | None = None, order: str = ""
+    ) -> "asyncio.Future[Any]":
+        """Send a unit on its way; the future has its result once that is on disk.
+
+        `then` turns the result into what the future gets; it runs on the event loop, in the order
+        of the commits. Units of one `order` keep theirs; on Postgres a batch is sorted by it, so
+        that two processes cannot wait for each other.
+        """
+        work = Work(unit, then, order)
+        if self._closed:
+            work.future.set_exception(StoreClosed())
+        else:
+            self._count += 1
+            self._queue.put(work)
+        return work.future
+
+    async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
+        """Do the work at once or not at all; it is on disk when this returns.
+
+        Waits first while too many units wait already.
+        """
+        await self.room()
+        done: Done = await self.submit(unit, order=order)
+        return done
+
+    async def room(self) -> None:
+        """Wait until fewer units wait than may."""
+        while self._count >= self._limits.queued_units and not self._closed:
+            place = self._loop.create_future()
+            self._crowd.append(place)
+            await place
+
+    async def close(self) -> None:
+        """Commit everything that was submitted, then give the connection back."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    # ---- on the event loop ----
+
+    def _deliver(self, batch: Sequence[Work]) -> None:
+        self._count -= len(batch)
+        for work in batch:
+            error = work.error
+            if error is None and work.then is not None:
+                try:
+                    work.outcome = work.then(work.outcome)
+                except BaseException as raised:
+                    error = raised
+            future = work.future
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(work.outcome)
+            else:
+                future.set_exception(error)
+                future.exception()  # whoever does not wait for it does not want to know
+        if self._crowd:
+            self._let_in(self._limits.queued_units - self._count)
+
+    def _let_in(self, free: int) -> None:
+        while self._crowd and free > 0:
+            place = self._crowd.popleft()
+            if not place.done():
+                place.set_result(None)
+                free -= 1
+
+    def _end(self) -> None:
+        self._let_in(len(self._crowd))
+        self._ended.set_result(None)
+
+    # ---- on the thread ----
+
+    def _run(self) -> None:
+        session = _Session(self._connect, self._place)
+        queue, most = self._queue, self._limits.batch_units
+        tell, deliver = self._loop.call_soon_threadsafe, self._deliver
+        going = True
+        try:
+            while going:
+                work = queue.get()
+                batch = []
+                while work is not None:
+                    batch.append(work)
+                    if len(batch) >= most or queue.empty():
+                        break
+                    work = queue.get()
+                going = work is not None
+                if batch:
+                    session.commit(batch)
+                    tell(deliver, batch)
+            session.close()
+            tell(self._end)
+        except RuntimeError:
+            log.warning("%s was not closed before its event loop", self._place)
+            session.close()
+
+
+class _Session:
+    """The writing connection, opened again when it was lost."""
+
+    def __init__(self, connect: Callable[[], Connection], place: str) -> None:
+        self._connect = connect
+        self._place = place
+        self._connection: Connection | None = None
+        self._cursor: Any = None
+        self._begin = ""
+
+    def commit(self, batch: list[Work]) -> None:
+        """Do the work of all, each with an outcome or an error."""
+        try:
+            self._together(batch)
+        except BaseException as error:
+            if failure := self._roll_back(error):
+                _refuse(batch, failure)
+            elif len(batch) == 1 and not gave_way(error):
+                _refuse(batch, error)
+            else:
+                self._commit_apart(batch)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        connection, self._connection, self._cursor = self._connection, None, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Exception:
+                log.exception("the connection to %s could not be closed", self._place)
+
+    def _together(self, batch: list[Work]) -> None:
+        connection = self._open()
+        if self._begin:
+            self._cursor.execute(self._begin)
+        else:
+            batch.sort(key=_order)
+        for work in batch:
+            work.outcome = work.unit(connection)
+        connection.connection.commit()
+
+    def _commit_apart(self, batch: list[Work]) -> None:
+        try:
+            self._apart(batch)
+        except BaseException as error:
+            _refuse(batch, self._roll_back(error) or error)
+
+    def _apart(self, batch: list[Work]) -> None:
+        connection = self._open()
+        if self._begin:
+            self._cursor.execute(self._begin)
+        for work in batch:
+            work.outcome = work.error = None
+            self._cursor.execute("SAVEPOINT unit")
+            try:
+                work.outcome = work.unit(connection)
+            except BaseException as error:
+                if failure_of(error, self._place):
+                    raise
+                self._cursor.execute("ROLLBACK TO SAVEPOINT unit")
+                work.error = error
+            self._cursor.execute("RELEASE SAVEPOINT unit")
+        connection.connection.commit()
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            self._connection = connection = self._connect()
+            self._cursor = connection.connection.cursor()
+            self._begin = "BEGIN IMMEDIATE" if connection.dialect.name == "sqlite" else ""
+        return self._connection
+
+    def _roll_back(self, error: BaseException) -> StoreError | None:
+        """Undo what the batch did; returns why, if the database itself is the reason."""
+        failure = failure_of(error, self._place)
+        try:
+            if self._connection is not None:
+                self._connection.connection.rollback()
+        except Exception:
+            log.exception("%s could not roll back; it is opened again", self._place)
+            self.close()
+        return failure
+
+
+def _order(work: Work) -> str:
+    return work.order
+
+
+def _refuse(batch: list[Work], error: BaseException) -> None:
+    for work in batch:
+        work.error = error
