@@ -8,6 +8,7 @@ from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,
+    IdempotencyConflict,
     InvalidAnswer,
     InvalidRequest,
     NotFound,
@@ -78,11 +79,16 @@ class Desk:
             enable_tools=message.enable_tools,
             supersedes=message.supersedes,
             permissions=_permissions(profile),
+            idempotency_key=message.idempotency and message.idempotency[0],
+            request_hash=message.idempotency and message.idempotency[1],
         )
         entries = [Entry(received, task_id)]
         if message.session_id is None:
             entries.insert(0, Entry(self._opened(message, profile)))
-        records = await self._log.send(LogId(session_id), entries)
+        try:
+            records = await self._log.send(LogId(session_id), entries)
+        except IdempotencyConflict as error:
+            return await self._attached(error)
         self._launcher.wake(LogId(session_id))
         return Sent(
             session_id=session_id, task_id=task_id, message_id=message_id, seq=records[-1].seq
@@ -225,6 +231,22 @@ class Desk:
             task_id=asked.task_id,
             message_id=message_id,
             seq=head,
+        )
+
+    async def _attached(self, error: IdempotencyConflict) -> Sent:
+        """Return where the first request of this key stands, if this one is the same."""
+        first = error.details or {}
+        if not first.get("same"):
+            raise IdempotencyConflict from None
+        task = await self._projections.find_task(first["task_id"])
+        if task is None:
+            raise NotFound("the conversation that this request began was deleted")
+        records = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        return Sent(
+            session_id=SessionId(task.log_id),
+            task_id=task.task_id,
+            message_id=getattr(records[0].event, "message_id", MessageId("")),
+            seq=task.first_seq,
         )
 
     def _opened(self, message: NewMessage, profile: Profile) -> SessionOpened:

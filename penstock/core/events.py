@@ -43,6 +43,10 @@ class MessageReceived:
     """The task whose message is answered anew; it and all after it leave the history."""
     permissions: tuple[str, ...] | None = None
     """What the one who wrote it may do; None is everything."""
+    idempotency_key: str | None = None
+    """The sender's own name for the request: it begins one task, however often it comes."""
+    request_hash: str | None = None
+    """What the request was, to tell a repetition from a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ class MemoryLog(MemoryProjections):
 
     def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        super().__init__(limits)
+        super().__init__(limits, clock.now)
         self._clock = clock
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._logs: dict[LogId, _Kept] = {}

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.core import events
+from penstock.core.clock import Moment
 from penstock.core.errors import (
     AlreadyAnswered,
+    IdempotencyConflict,
     NameTaken,
     NotFound,
     QuestionClosed,
@@ -24,8 +26,11 @@ from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 class MemoryProjections:
     """Tasks, sessions and questions of logs in memory."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, now: Callable[[], Moment]) -> None:
         self._queued_tasks = limits.queued_tasks
+        self._idempotency_seconds = limits.idempotency_seconds
+        self._now = now
+        self._claims: dict[tuple[str, str], tuple[str | None, TaskId | None, LogId, Moment]] = {}
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
         self._questions: dict[QuestionId, AskedRow] = {}
@@ -123,6 +128,7 @@ class MemoryProjections:
                             f"{queued} tasks wait in {log.log_id!r}, more may not; "
                             "try again when one is done"
                         )
+                    self._claim(log, entry)
                     queued += 1
                     new.add(entry.task_id)
                 case events.CancelRequested() if entry.task_id not in new:
@@ -137,6 +143,21 @@ class MemoryProjections:
                     answered[question_id] = answer
                 case _:
                     pass
+
+    def _claim(self, log: Owned, entry: Entry) -> None:
+        """Take the request's key, or say which task has it."""
+        event = entry.event
+        if not isinstance(event, events.MessageReceived) or event.idempotency_key is None:
+            return
+        now = self._now()
+        claim = (event.request_hash, entry.task_id, log.log_id, now)
+        name = (log.profile_id, event.idempotency_key)
+        first = self._claims.get(name)
+        if first is None or first[3] < now - 1000 * self._idempotency_seconds:
+            self._claims[name] = claim
+            return
+        details = {"task_id": first[1], "log_id": first[2], "same": first[0] == claim[0]}
+        raise IdempotencyConflict(details=details)
 
     def follow(self, log: Owned, record: Record) -> None:
         """Take in what follows from an event, if something does."""
