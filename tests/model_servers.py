@@ -58,6 +58,34 @@ def called(finish: str | None = None, **fields: Any) -> dict[str, Any]:
     return delta(finish, tool_calls=[{**fields, "function": function}])
 
 
+def blocks_of(*chunks: dict[str, Any]) -> list[bytes]:
+    """Return events of the Anthropic wire, one block each."""
+    return [f"event: {chunk['type']}\ndata: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+
+
+def block(index: int, kind: str, *deltas: dict[str, Any], **start: Any) -> list[bytes]:
+    """Return one content block of the Anthropic wire: its start, its deltas, its end."""
+    opened = {"type": kind, **start}
+    return blocks_of(
+        {"type": "content_block_start", "index": index, "content_block": opened},
+        *({"type": "content_block_delta", "index": index, "delta": each} for each in deltas),
+        {"type": "content_block_stop", "index": index},
+    )
+
+
+def anthropic_reply(
+    *contents: list[bytes], stop: str | None, tokens: int = 1, model: str = "m"
+) -> list[bytes]:
+    """Return a whole reply of the Anthropic wire; without a stop reason it is cut short."""
+    message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": model}
+    usage = {"input_tokens": 7, "output_tokens": 0}
+    start = {"type": "message_start", "message": {**message, "usage": usage}}
+    end = {"delta": {"stop_reason": stop}, "usage": {"output_tokens": tokens}}
+    ending = blocks_of({"type": "message_delta", **end}, {"type": "message_stop"})
+    inner = [each for content in contents for each in content]
+    return [*blocks_of(start), *inner, *(ending if stop else [])]
+
+
 @asynccontextmanager
 async def fake_server(*answers: Canned) -> AsyncIterator[FakeServer]:
     """Serve these answers, one a request, on a port of this machine."""
@@ -67,7 +95,7 @@ async def fake_server(*answers: Canned) -> AsyncIterator[FakeServer]:
         server.connections += 1
         try:
             await _serve(server, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

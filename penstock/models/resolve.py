@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
@@ -42,7 +42,6 @@ ADAPTED: Mapping[str, tuple[str, str]] = {
     "openai-responses": ("openai", "openai"),
     "openrouter": ("openai", "openai"),
     "together": ("openai", "openai"),
-    "xai": ("xai_sdk", "pydantic-ai-slim[xai]"),
 }
 """Providers that Pydantic AI speaks to: the package it needs, and the extra that brings it."""
 
@@ -145,8 +144,7 @@ class LateModel:
         """Yield the reply as it comes."""
         async with self._loading:
             if self._model is None:
-                make = await asyncio.to_thread(_load_adapter)
-                self._model = make(self._config, self._limits)
+                self._model = await asyncio.to_thread(self._loaded)
         async with aclosing(self._model.stream(request)) as events:
             async for event in events:
                 yield event
@@ -155,6 +153,13 @@ class LateModel:
         """Give connections back."""
         if self._model is not None:
             await self._model.close()
+
+    def _loaded(self) -> Model:
+        try:
+            make: MakeModel = late("penstock.models.pydantic_ai:PydanticAIModel", extra="anthropic")
+            return make(self._config, self._limits)
+        except ConfigError as error:
+            raise ModelRefused(str(error)) from error
 
 
 def _placed(config: ModelConfig) -> ModelConfig:
@@ -191,11 +196,6 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
             f"not installed: pip install '{wanted}'"
         )
     return LateModel(config, limits)
-
-
-def _load_adapter() -> MakeModel:
-    make: MakeModel = late("penstock.models.pydantic_ai:PydanticAIModel", extra="anthropic")
-    return make
 
 
 def _is_installed(package: str) -> bool:

@@ -1,0 +1,251 @@
+"""Every other provider, through Pydantic AI: Anthropic, Google and the rest. Loaded late."""
+
+import inspect
+import json
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+import httpx2
+from pydantic_ai import exceptions, messages
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.models import (
+    Model,
+    ModelRequestParameters,
+    StreamedResponse,
+    infer_model,
+)
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.text import cut
+from penstock.models.config import ModelConfig
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+)
+from penstock.models.openai_stream import error_text
+from penstock.models.retry import failure
+from penstock.models.usage import estimate, spent
+
+_FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
+"""What comes up from the library and the SDKs below it; its own errors are RuntimeErrors."""
+_CUT_OFF = "the model's reply was cut off before its end"
+_REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
+
+
+class PydanticAIModel:
+    """A model of any provider that Pydantic AI knows."""
+
+    def __init__(self, config: ModelConfig, limits: Limits) -> None:
+        self.card = config.card
+        self._config = config
+        self._limits = limits
+        self._client = httpx2.AsyncClient(
+            trust_env=False,
+            timeout=httpx2.Timeout(
+                limits.model_silence_seconds, connect=limits.model_connect_seconds
+            ),
+        )
+        try:
+            self._model = self._made()
+        except (exceptions.UserError, ImportError, ValueError) as error:
+            raise ConfigError(f"the model {config.name!r} cannot be used: {error}") from error
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the reply as it comes."""
+        reading = _Reading()
+        try:
+            async with model_request_stream(
+                self._model,
+                list(_history(request)),
+                model_settings=self._settings(request),
+                model_request_parameters=ModelRequestParameters(function_tools=_tools(request)),
+            ) as response:
+                async for event in response:
+                    for each in reading.read(event):
+                        yield each
+                finished = self._finished(response, request, reading)
+        except _FAILURES as error:
+            raise self._meaning(error) from error
+        yield finished
+
+    async def close(self) -> None:
+        """Give connections back."""
+        await self._client.aclose()
+
+    def _made(self) -> Model:
+        name = f"{self._config.provider}:{self._config.model}"
+        return infer_model(name, provider_factory=self._provider)
+
+    def _provider(self, name: str) -> Provider[Any]:
+        """Return the provider with our key, address and client, and without retries of its own."""
+        kind: Any = infer_provider_class(name)
+        wanted = {
+            "api_key": self._config.api_key,
+            "base_url": self._config.base_url,
+            "http_client": self._client,
+        }
+        known = inspect.signature(kind).parameters
+        if self._config.base_url and "base_url" not in known:
+            raise exceptions.UserError(f"provider {name!r} takes no base_url: leave it out")
+        provider: Provider[Any] = kind(
+            **{key: value for key, value in wanted.items() if value and key in known}
+        )
+        if hasattr(provider.client, "max_retries"):
+            provider.client.max_retries = 0
+        return provider
+
+    def _settings(self, request: ModelRequest) -> ModelSettings:
+        settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
+        if request.closing and _tools(request):
+            settings["tool_choice"] = "none"
+        if self._config.extra:
+            settings["extra_body"] = dict(self._config.extra)
+        return settings
+
+    def _finished(
+        self, response: StreamedResponse, request: ModelRequest, reading: "_Reading"
+    ) -> Finished:
+        reply = response.get()
+        told = "finish_reason" in (reply.provider_details or {})
+        if not told and reply.finish_reason in {None, "stop", "tool_call"}:
+            raise exceptions.UnexpectedModelBehavior(_CUT_OFF)
+        reason = _REASONS.get(reply.finish_reason or "") or "stop"
+        if reason == "stop" and reading.calls:
+            reason = "tool_calls"
+        return Finished(reason, self._usage(reply, request, reading.chars))
+
+    def _usage(self, reply: messages.ModelResponse, request: ModelRequest, chars: int) -> Usage:
+        counted = reply.usage
+        if not (counted.input_tokens or counted.output_tokens):
+            return estimate(self.card, request, chars)
+        usage = spent(self.card, counted.input_tokens, counted.output_tokens)
+        if usage.cost_usd is not None:
+            return usage
+        return Usage(
+            input_tokens=counted.input_tokens,
+            output_tokens=counted.output_tokens,
+            cost_usd=_price(reply),
+        )
+
+    def _meaning(self, error: Exception) -> ModelError:
+        """Return a failure of the library as one of ours, surely without the key."""
+        body = getattr(error, "body", None)
+        said = error_text(body) if body else str(error) or type(error).__name__
+        if key := self._config.api_key:
+            said = said.replace(key, "[key]")
+        text = f"the model {self.card.model_id!r}: {cut(said, self._limits.error_chars)}"
+        match error:
+            case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
+                return ModelRefused(text)
+            case exceptions.ModelHTTPError():
+                return failure(error.status_code, text, error.retry_after)
+            case exceptions.ModelAPIError():
+                return ModelUnavailable(text, retry_after=error.retry_after)
+            case exceptions.ContentFilterError() | exceptions.UserError():
+                return ModelRefused(text)
+            case _:
+                return ModelUnavailable(text)
+
+
+class _Reading:
+    """Turns the library's events into ours."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, int] = {}
+        """Part -> call, by index."""
+        self.chars = 0
+
+    def read(self, event: Any) -> Iterator[ModelEvent]:
+        match event:
+            case messages.PartStartEvent(part=messages.TextPart(content=text)) if text:
+                yield self._text(text)
+            case messages.PartStartEvent(part=messages.ThinkingPart(content=text)) if text:
+                yield self._thought(text)
+            case messages.PartStartEvent(index=index, part=messages.ToolCallPart() as call):
+                self.calls[index] = len(self.calls)
+                yield self._call(index, call.tool_name, call.args)
+            case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=text)) if text:
+                yield self._text(text)
+            case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=str(text))):
+                yield self._thought(text)
+            case messages.PartDeltaEvent(index=index, delta=messages.ToolCallPartDelta() as delta):
+                yield self._call(index, "", delta.args_delta)
+
+    def _text(self, text: str) -> TextDelta:
+        self.chars += len(text)
+        return TextDelta(text)
+
+    def _thought(self, text: str) -> ReasoningDelta:
+        self.chars += len(text)
+        return ReasoningDelta(text)
+
+    def _call(self, index: int, name: str, arguments: str | dict[str, Any] | None) -> CallDelta:
+        text = json.dumps(arguments) if isinstance(arguments, dict) else arguments or ""
+        self.chars += len(name) + len(text)
+        return CallDelta(self.calls[index], name, text)
+
+
+def _history(request: ModelRequest) -> Iterator[messages.ModelMessage]:
+    """Yield the conversation in the library's messages: what is sent together stands together."""
+    parts: list[messages.ModelRequestPart] = []
+    if request.system:
+        parts.append(messages.SystemPromptPart(request.system))
+    for message in request.messages:
+        match message:
+            case UserMessage():
+                parts.append(messages.UserPromptPart(message.content))
+            case ToolMessage():
+                parts.append(
+                    messages.ToolReturnPart(
+                        message.name, message.content, tool_call_id=message.call_id
+                    )
+                )
+            case AssistantMessage():
+                if parts:
+                    yield messages.ModelRequest(parts)
+                    parts = []
+                if said := list(_said(message)):
+                    yield messages.ModelResponse(said)
+    if parts:
+        yield messages.ModelRequest(parts)
+
+
+def _said(message: AssistantMessage) -> Iterator[messages.ModelResponsePart]:
+    if message.content:
+        yield messages.TextPart(message.content)
+    for call in message.calls:
+        yield messages.ToolCallPart(call.name, call.arguments, tool_call_id=call.call_id)
+
+
+def _tools(request: ModelRequest) -> list[ToolDefinition]:
+    if request.closing and not _has_calls(request.messages):
+        return []
+    return [
+        ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=dict(tool.parameters),
+        )
+        for tool in request.tools
+    ]
+
+
+def _has_calls(history: Sequence[Message]) -> bool:
+    return any(isinstance(message, AssistantMessage) and message.calls for message in history)
+
+
+def _price(reply: messages.ModelResponse) -> float | None:
+    """Return what the library's list of prices says, or None."""
+    try:
+        return float(reply.cost().total_price)
+    except (AssertionError, LookupError, ValueError):
+        return None

@@ -1,0 +1,249 @@
+"""Other providers through Pydantic AI, against a server that sends what they send."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from penstock.core.call import ToolCall
+from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.ids import CallId
+from penstock.core.late import late
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.models.config import ModelConfig
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolDefinition,
+)
+from tests.model_servers import (
+    Canned,
+    FakeServer,
+    anthropic_reply,
+    block,
+    blocks_of,
+    called,
+    delta,
+    events,
+    fake_server,
+)
+
+KEY = "sk-very-secret"
+ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
+HELLO = block(0, "text", {"type": "text_delta", "text": "Hello"}, text="")
+HISTORY: list[Message] = [
+    UserMessage("1?"),
+    AssistantMessage("so", (ToolCall(CallId("tc_1"), "add", {"a": 1}),)),
+    ToolMessage(CallId("tc_1"), "add", "1"),
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded() -> None:
+    """Load the libraries before any test is timed: they take two seconds."""
+    for provider in ("anthropic", "openai-chat"):
+        asyncio.run(_model(provider, "http://127.0.0.1:1").close())
+
+
+def _model(provider: str, url: str, **config: Any) -> Model:
+    make = late("penstock.models.pydantic_ai:PydanticAIModel")
+    address = url.removesuffix("/v1") if provider == "anthropic" else url
+    made: Model = make(
+        ModelConfig(
+            **{
+                "name": "mine",
+                "provider": provider,
+                "model": "m",
+                "base_url": address,
+                "api_key": KEY,
+                **config,
+            }
+        ),
+        Limits(),
+    )
+    return made
+
+
+async def heard(
+    server: FakeServer, provider: str, *history: Message, **more: Any
+) -> list[ModelEvent]:
+    config = more.pop("config", {})
+    model = _model(provider, server.url, **config)
+    messages = history or (UserMessage("hi"),)
+    asked = ModelRequest(**{"system": "Be brief.", "messages": messages, "tools": [ADD], **more})
+    try:
+        return [event async for event in model.stream(asked)]
+    finally:
+        await model.close()
+
+
+async def failure(provider: str, answer: Canned) -> ModelError:
+    async with fake_server(answer) as server:
+        with pytest.raises(ModelError) as caught:
+            await heard(server, provider)
+        assert len(server.bodies) <= 1
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+async def test_a_reply_of_anthropic_streams() -> None:
+    reply = anthropic_reply(
+        block(0, "thinking", {"type": "thinking_delta", "thinking": "hm"}, thinking=""),
+        block(1, "text", {"type": "text_delta", "text": "Hello"}, text=""),
+        block(
+            2,
+            "tool_use",
+            {"type": "input_json_delta", "partial_json": '{"a":'},
+            {"type": "input_json_delta", "partial_json": "1}"},
+            id="t1",
+            name="add",
+            input={},
+        ),
+        block(3, "tool_use", id="t2", name="now", input={}),
+        stop="tool_use",
+        tokens=9,
+    )
+    async with fake_server(Canned(reply)) as server:
+        assert await heard(server, "anthropic") == [
+            ReasoningDelta("hm"),
+            TextDelta("Hello"),
+            CallDelta(0, "add"),
+            CallDelta(0, "", '{"a":'),
+            CallDelta(0, "", "1}"),
+            CallDelta(1, "now"),
+            Finished("tool_calls", Usage(input_tokens=7, output_tokens=9)),
+        ]
+
+
+async def test_a_reply_on_the_openai_wire_streams() -> None:
+    reply = events(
+        delta(reasoning_content="hm"),
+        delta(content="Hello"),
+        called(index=0, id="a", name="add", arguments=""),
+        called(index=0, arguments='{"a'),
+        delta("length"),
+        {
+            "choices": [],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+        },
+    )
+    async with fake_server(Canned(reply)) as server:
+        assert await heard(server, "openai-chat") == [
+            ReasoningDelta("hm"),
+            TextDelta("Hello"),
+            CallDelta(0, "add"),
+            CallDelta(0, "", '{"a'),
+            Finished("length", Usage(input_tokens=3, output_tokens=2)),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("config", "cost"),
+    [
+        ({"model": "claude-opus-4-6"}, 7 * 5e-6 + 1 * 25e-6),
+        ({"model": "claude-opus-4-6", "input_price": 1, "output_price": 2}, 9e-6),
+        ({"model": "m"}, None),
+    ],
+)
+async def test_the_price_is_the_operator_s_or_the_listed_one(
+    config: dict[str, Any], cost: float | None
+) -> None:
+    reply = anthropic_reply(HELLO, stop="end_turn", model=config["model"])
+    async with fake_server(Canned(reply)) as server:
+        last = (await heard(server, "anthropic", config=config))[-1]
+    assert isinstance(last, Finished)
+    assert last.usage.cost_usd == (cost if cost is None else pytest.approx(cost))
+
+
+async def test_the_conversation_goes_out_whole() -> None:
+    answer = Canned(anthropic_reply(HELLO, stop="end_turn"))
+    async with fake_server(answer, answer) as server:
+        await heard(server, "anthropic", *HISTORY, max_tokens=9, config={"extra": {"top_k": 3}})
+        await heard(server, "anthropic", *HISTORY, closing=True)
+    body, closing = server.bodies
+    assert (body["system"], body["max_tokens"], body["top_k"]) == ("Be brief.", 9, 3)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert body["messages"][1]["content"][1]["input"] == {"a": 1}
+    assert body["messages"][2]["content"][0]["type"] == "tool_result"
+    assert body["tools"][0]["name"] == "add"
+    assert closing.get("tool_choice", {"type": "none"}) == {"type": "none"}
+
+
+async def test_closing_without_calls_sends_no_tools() -> None:
+    async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
+        await heard(server, "anthropic", closing=True)
+    assert not server.bodies[0].get("tools")
+
+
+def _error(kind: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": f"bad {KEY}"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "answer", "error", "message"),
+    [
+        (
+            "anthropic",
+            Canned(blocks_of(_error("authentication_error")), 401, "application/json"),
+            ModelRefused,
+            "[key]",
+        ),
+        ("anthropic", Canned([b'{"error": {"message": "no"}}'], 400), ModelRefused, "no"),
+        ("anthropic", Canned([], 529, headers={"retry-after": "3"}), ModelUnavailable, ""),
+        (
+            "anthropic",
+            Canned(blocks_of(_error("overloaded_error"))),
+            ModelUnavailable,
+            "bad [key]",
+        ),
+        ("anthropic", Canned(anthropic_reply(HELLO, stop=None)), ModelUnavailable, "cut off"),
+        ("anthropic", Canned(HELLO[:1], cut=True), ModelUnavailable, ""),
+        ("anthropic", Canned(silent=True), ModelUnavailable, "Connection error."),
+        (
+            "openai-chat",
+            Canned(events(delta(content="a"), done=False)),
+            ModelUnavailable,
+            "cut off before its end",
+        ),
+        ("openai-chat", Canned([b"<html>"], 502, "text/html"), ModelUnavailable, "<html>"),
+        ("openai-chat", Canned(events("{broken")), ModelUnavailable, "JSON"),
+        ("openai-chat", Canned(events({"error": {"code": 503}})), ModelUnavailable, "503"),
+    ],
+)
+async def test_failures_are_told_apart_and_tried_once(
+    provider: str, answer: Canned, error: type[ModelError], message: str
+) -> None:
+    caught = await failure(provider, answer)
+    assert type(caught) is error
+    assert str(caught).startswith("the model 'mine': ")
+    assert message in str(caught)
+    if answer.headers:
+        assert isinstance(caught, ModelUnavailable)
+        assert caught.retry_after == 3
+
+
+async def test_leaving_a_reply_closes_its_connection() -> None:
+    answer = Canned(events(delta(content="a"), done=False), hang=True)
+    async with fake_server(answer) as server:
+        model = _model("openai-chat", server.url)
+        asked = ModelRequest(system="", messages=[UserMessage("hi")])
+        async with aclosing(model.stream(asked)) as stream:
+            assert await anext(stream) == TextDelta("a")
+        await server.hung_up.wait()
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [("cohere", "cannot be used: "), ("no-such", "cannot be used: ")],
+)
+def test_what_cannot_be_made_is_a_setting(provider: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        _model(provider, "http://127.0.0.1:1")
