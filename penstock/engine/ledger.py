@@ -128,6 +128,8 @@ class Ledger:
     def _waited(self, path: CallPath, began: int) -> bool:
         """Whether the call was not cut, but waited for something inside itself."""
         task = self.task
+        if any(is_below(question.path, path) for question in task.waiting.values()):
+            return True
         asked = (each for each, tick in task.asked.items() if tick > began and is_below(each, path))
         inner = (each for each, tick in task.begun.items() if tick > began and is_below(each, path))
         return any(each not in task.settled for each in (*asked, *inner))
