@@ -101,7 +101,7 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
     )
     chat = ChatWork(cast, world, bus, key=base.key)
     work = Work(chat, CallWork(invoker, world.clock, base.key))
-    body = Body(work=work.work, cancel=Closing(base.key).cancel)
+    body = Body(work=work.work, end=Closing(base.key).end)
     activations = Activations(base.log, body, world, owner=base.owner)
     launcher = InlineLauncher(base.log, activations, world)
     parts = Parts(

@@ -5,7 +5,7 @@ from penstock.core.call import Call, Origin
 from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
 from penstock.core.errors import Suspend
-from penstock.core.events import CallRequested, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.events import CallRequested, TaskEnded, TaskStarted
 from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 from penstock.engine.activation import usage_of
@@ -13,6 +13,7 @@ from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import TaskState
+from penstock.engine.suspend import park
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
@@ -33,10 +34,11 @@ class CallWork:
         path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, canonical(brief.input))
         caller = Caller(origin=Origin.DIRECT, profile=profile_of(brief))
         call = Call(path, brief.tool_id, dict(brief.input))
+        answered = len(task.answers)
         try:
             envelope = await self._invoker.call(call, caller, ledger)
         except Suspend:
-            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+            park(held, task, answered=answered)
             return
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,

@@ -1,28 +1,26 @@
-"""Ends a task that somebody cancelled: whatever is open gets its outcome."""
+"""Ends a task that was cancelled or cannot go on: whatever is open gets its outcome."""
 
 from penstock.agents.guard import spelling
 from penstock.core.call import CallPath
 from penstock.core.canonical import compact
-from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import CallError, Cancelled, Interrupted
 from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.state import TaskState
 
 
 class Closing:
-    """Ends cancelled tasks."""
+    """Ends tasks before their time: cancelled, or failed with calls still open."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    async def cancel(self, held: HeldLog, task: TaskState) -> None:
-        """Close open questions and calls, and end the task.
+    def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        """Close open questions and calls, and end the task like this.
 
         A write that had begun may or may not have happened: it settles INTERRUPTED, all else
         CANCELLED.
@@ -32,19 +30,10 @@ class Closing:
         for question_id in list(task.waiting):
             event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
             held.add(event, task.task_id)
-        self._settle_calls(held, task)
-        error = ErrorDetail(
-            code=Cancelled.code, message="the task was cancelled", continuable=False
-        )
-        ended = TaskEnded(
-            status=TaskStatus.CANCELLED,
-            iterations=task.iteration,
-            usage=usage_of(task),
-            error=error,
-        )
+        self._settle_calls(held, task, ended)
         held.add(ended, task.task_id)
 
-    def _settle_calls(self, held: HeldLog, task: TaskState) -> None:
+    def _settle_calls(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
         rounds = task.rounds
         names: dict[CallPath, tuple[str, CallId | None]] = {}
         if rounds and not rounds[-1].is_settled:
@@ -55,10 +44,17 @@ class Closing:
                 names[path] = (call.name, call.call_id)
         for path in task.begun:
             names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))
+        how = "was cancelled" if ended.status is TaskStatus.CANCELLED else "failed"
         for path, (tool_id, call_id) in names.items():
             if path not in task.settled:
-                error = Interrupted() if path in task.begun else Cancelled()
+                error = _error(how, is_cut=path in task.begun)
                 held.add(_settled(tool_id, call_id, error), task.task_id, path)
+
+
+def _error(how: str, *, is_cut: bool) -> CallError:
+    if is_cut:
+        return Interrupted(f"the task {how} while this ran: it may or may not have happened")
+    return Cancelled(f"the task {how}; this was not done")
 
 
 def _settled(tool_id: str, call_id: CallId | None, error: CallError) -> CallSettled:

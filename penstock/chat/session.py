@@ -9,19 +9,21 @@ from penstock.agents.offer import caller_for, definition, offered
 from penstock.agents.prompt import system_prompt
 from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Hands, Turns, Voice
+from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import ConfigError, ModelError, NotFound, PenstockError, Suspend
-from penstock.core.events import MessageReceived, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.activation import usage_of
+from penstock.engine.activation import failed, usage_of
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
+from penstock.engine.suspend import park
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 
@@ -51,21 +53,26 @@ class ChatWork:
         self._world = world
         self._bus = bus
         self._key = key
+        self._closing = Closing(key)
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Go on with the task of one message until it has ended or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
+        answered = len(task.answers)
         try:
             turns = self._turns(held, task, message)
             most = self._agent(held.state).settings.max_iterations
             outcome = await loop(turns, task, max_iterations=most)
         except Suspend:
-            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+            park(held, task, answered=answered)
             return
         except (ModelError, ConfigError, NotFound) as error:
             outcome = detail(error)
-        held.add(self._ended(task, outcome), task.task_id)
+        if isinstance(outcome, ErrorDetail):
+            self._closing.end(held, task, failed(task, outcome))
+        else:
+            held.add(self._ended(task, outcome), task.task_id)
 
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
@@ -98,20 +105,13 @@ class ChatWork:
         transcript = Transcript(held.state, task, system=system, limit=limit)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
 
-    def _ended(self, task: TaskState, outcome: Answer | ErrorDetail) -> TaskEnded:
-        if isinstance(outcome, ErrorDetail):
-            return TaskEnded(
-                status=TaskStatus.FAILED,
-                iterations=task.iteration,
-                usage=usage_of(task),
-                error=outcome,
-            )
-        reply = outcome.reply
+    def _ended(self, task: TaskState, answer: Answer) -> TaskEnded:
+        reply = answer.reply
         return TaskEnded(
             status=TaskStatus.SUCCEEDED,
             message_id=reply.message_id if reply else MessageId(self._world.new_id("msg")),
-            content=outcome.text,
-            finish_reason=outcome.finish,
+            content=answer.text,
+            finish_reason=answer.finish,
             iterations=task.iteration,
             usage=usage_of(task),
         )
@@ -126,7 +126,7 @@ def detail(error: PenstockError) -> ErrorDetail:
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
     """Return for whom the task is done, with what that one was allowed when asking."""
     profile_id = state.opened.profile_id if state.opened else LOCAL
-    permissions = message.permissions if message else None
+    permissions = message.permissions if message else ()
     if permissions is None:
         return Profile(profile_id=profile_id, everything=True)
     return Profile(profile_id=profile_id, permissions=frozenset(permissions))

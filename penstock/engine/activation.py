@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.core.clock import Moment
+from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import LeaseLost, StoreError
+from penstock.core.errors import Cancel, Cancelled, LeaseLost, PenstockError, StoreError
 from penstock.core.events import QuestionAnswered, TaskEnded, TaskResumed
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
@@ -30,9 +31,10 @@ class Body:
     """What an activation does with the task whose turn it is."""
 
     work: Callable[[HeldLog, TaskState], Awaitable[None]]
-    """Go on with the task until it has ended or waits; adds TaskEnded or TaskSuspended."""
-    cancel: Callable[[HeldLog, TaskState], Awaitable[None]]
-    """Close what is open and add TaskEnded, `cancelled`."""
+    """Go on with the task until it has ended or waits, and add TaskEnded or TaskSuspended; nothing,
+    when there is more to do. May raise Cancel when the task is to end."""
+    end: Callable[[HeldLog, TaskState, TaskEnded], None]
+    """Close what is open in the task, and add this end."""
 
 
 class Activations:
@@ -46,26 +48,25 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._folded: OrderedDict[LogId, SessionState] = OrderedDict()
+        self._stale: set[LogId] = set()
+        """Logs at work in which something was erased: their states are not kept."""
 
     async def run(self, log_id: LogId) -> Moment | None:
         """Do all there is to do in a log; returns when to look again, if at some time."""
         lease = await self._log.acquire(log_id, self._owner)
         if lease is None:
             return None
-        held = HeldLog(self._log, lease, await self._fold(lease), self._clock)
-        self._held[log_id] = held
-        keeper = Keeper(held, self._limits.renew_seconds)
         try:
-            return await self._until_done(held)
+            return await self._hold(lease)
         except LeaseLost:
             log.warning("lost the lease of log %s to another process", log_id)
-            return None
-        except asyncio.CancelledError:
-            await held.surrender()
+        except (asyncio.CancelledError, StoreError):
+            with suppress(StoreError):
+                await self._log.surrender(lease)
             raise
-        finally:
-            keeper.stop()
-            del self._held[log_id]
+        except Exception:
+            log.exception("the work on log %s broke off", log_id)
+        return None
 
     def is_held(self, log_id: LogId) -> bool:
         """Whether this process is at work on the log."""
@@ -76,12 +77,25 @@ class Activations:
         if held := self._held.get(log_id):
             try:
                 await held.refresh()
-            except LeaseLost:
-                log.debug("log %s was lost before it could be looked at", log_id)
+            except (LeaseLost, StoreError) as error:
+                log.debug("log %s could not be looked at: %s", log_id, error)
 
     def forget(self, log_id: LogId) -> None:
         """Drop what is folded of a log, because something in it was erased."""
         self._folded.pop(log_id, None)
+        if log_id in self._held:
+            self._stale.add(log_id)
+
+    async def _hold(self, lease: Lease) -> Moment | None:
+        held = HeldLog(self._log, lease, await self._fold(lease), self._clock)
+        self._held[lease.log_id] = held
+        keeper = Keeper(held, self._limits.renew_seconds)
+        try:
+            return await self._until_done(held)
+        finally:
+            keeper.stop()
+            del self._held[lease.log_id]
+            self._stale.discard(lease.log_id)
 
     async def _fold(self, lease: Lease) -> SessionState:
         state = self._folded.pop(lease.log_id, None)
@@ -110,37 +124,36 @@ class Activations:
         """Run the body of one task; the door where its errors end."""
         if task.started is not None:
             held.add(TaskResumed(crashed=held.recovers), task.task_id)
-        here = asyncio.current_task()
-
-        def stop(task_id: TaskId) -> None:
-            if here is not None and task_id == task.task_id:
-                here.cancel("the task was cancelled")
-
+        stop = Stop(task.task_id)
         try:
             if not task.cancel_requested and not self._gave_up(held, task):
                 held.when_cancelled(stop)
                 await self._body.work(held, task)
+        except Cancel:
+            log.debug("task %s was cancelled between two awaits", task.task_id)
         except asyncio.CancelledError:
-            if not task.cancel_requested or here is None:
+            if not stop.was_used:
                 raise
-            here.uncancel()
         except StoreError:
             raise
         except Exception:
             log.exception("task %s failed", task.task_id)
-            held.add(failed(task, "INTERNAL_ERROR", "something went wrong here"), task.task_id)
+            self._body.end(held, task, failed(task, wrong("something went wrong here")))
         finally:
             held.when_cancelled(_nothing)
             held.recovers = False
+        if stop.was_used:
+            await stop.absorb(self._clock)
         if task.cancel_requested and not task.is_ended:
-            await self._body.cancel(held, task)
+            self._body.end(held, task, cancelled(task))
         await held.commit()
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
-        if held.lease.recoveries < self._limits.recoveries:
+        crashes = max(task.crashes, held.lease.recoveries if held.recovers else 0)
+        if crashes < self._limits.recoveries:
             return False
-        message = f"the process died {held.lease.recoveries} times in a row at the same place"
-        held.add(failed(task, "INTERNAL_ERROR", message), task.task_id)
+        message = f"the process died {crashes} times in a row at the same place"
+        self._body.end(held, task, failed(task, wrong(message)))
         return True
 
     def _expire(self, held: HeldLog) -> None:
@@ -158,9 +171,35 @@ class Activations:
                 held.add(event, current.task_id)
 
     def _keep(self, state: SessionState) -> None:
+        if state.log_id in self._stale:
+            return
         self._folded[state.log_id] = state
         if len(self._folded) > self._limits.fold_cache:
             self._folded.popitem(last=False)
+
+
+class Stop:
+    """Cancels the work on one task, once, when somebody wants the task to end."""
+
+    __slots__ = ("_here", "_task_id", "was_used")
+
+    def __init__(self, task_id: TaskId) -> None:
+        self._task_id = task_id
+        self._here = asyncio.current_task()
+        self.was_used = False
+
+    def __call__(self, task_id: TaskId) -> None:
+        """Cancel the work, if it is about this task."""
+        if task_id == self._task_id and self._here is not None and not self.was_used:
+            self.was_used = True
+            self._here.cancel("the task was cancelled")
+
+    async def absorb(self, clock: Clock) -> None:
+        """Take the cancellation in, if it has not come yet: it must hit nothing that follows."""
+        with suppress(asyncio.CancelledError):
+            await clock.sleep(0)
+        if self._here is not None and self._here.uncancel():
+            raise asyncio.CancelledError  # the launcher wants to end as well
 
 
 class Keeper:
@@ -190,16 +229,33 @@ class Keeper:
         except LeaseLost:
             log.warning("could not renew the lease of log %s", self._held.lease.log_id)
             return
+        except StoreError as error:
+            log.warning("lease of log %s not renewed yet: %s", self._held.lease.log_id, error)
         self._timer = self._loop.call_later(self._seconds, self._due)
 
 
-def failed(task: TaskState, code: str, message: str) -> TaskEnded:
+def wrong(message: str) -> ErrorDetail:
+    """Return the error of a task that failed by a fault of the runtime."""
+    return ErrorDetail(code=PenstockError.code, message=message, continuable=False)
+
+
+def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
     """Return the event that ends a task that did not succeed."""
     return TaskEnded(
         status=TaskStatus.FAILED,
         iterations=task.iteration,
         usage=usage_of(task),
-        error=ErrorDetail(code=code, message=message, continuable=False),
+        error=error,
+    )
+
+
+def cancelled(task: TaskState) -> TaskEnded:
+    """Return the event that ends a task that somebody cancelled."""
+    return TaskEnded(
+        status=TaskStatus.CANCELLED,
+        iterations=task.iteration,
+        usage=usage_of(task),
+        error=ErrorDetail(code=Cancelled.code, message="the task was cancelled", continuable=False),
     )
 
 

@@ -67,11 +67,6 @@ class HeldLog:
         self._take(late)
         return not late
 
-    async def surrender(self) -> None:
-        """Give the log back with work left to do; what was not written is forgotten."""
-        self._added = []
-        await self._log.surrender(self.lease)
-
     def when_cancelled(self, tell: Callable[[TaskId], None]) -> None:
         """Call `tell` with each task that somebody wants to end."""
         self._on_cancel = tell

@@ -31,7 +31,7 @@ class InlineLauncher:
         self._running: dict[LogId, asyncio.Task[None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
-        self._timers: dict[LogId, asyncio.TimerHandle] = {}
+        self._timers: dict[LogId, asyncio.Task[None]] = {}
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -57,39 +57,38 @@ class InlineLauncher:
         """Take no new work, let what runs end for a while, and give every lease back."""
         self._closing = True
         self._waiting.clear()
-        for timer in self._timers.values():
-            timer.cancel()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        idle = [*self._timers.values(), *filter(None, [self._sweeper])]
+        for task in idle:
+            task.cancel()
         running = [*self._running.values(), *self._looking]
         if running:
             await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, *filter(None, [self._sweeper]), return_exceptions=True)
+        await asyncio.gather(*running, *idle, return_exceptions=True)
 
     def _start(self) -> None:
-        while self._waiting and len(self._running) < self._limits.activations:
+        while self._waiting and not self._closing and len(self._running) < self._limits.activations:
             log_id, _ = self._waiting.popitem(last=False)
             if log_id not in self._running:
                 self._running[log_id] = asyncio.create_task(self._run(log_id))
 
     async def _run(self, log_id: LogId) -> None:
+        wake_at = None
         try:
             wake_at = await self._activations.run(log_id)
         except StoreClosed:
-            wake_at = None
+            log.debug("log %s was left: the store is closed", log_id)
         except StoreError:
             log.exception("log %s could not be worked on; it is tried again", log_id)
-            wake_at = None
         finally:
             del self._running[log_id]
             if log_id in self._woken:
                 self._woken.discard(log_id)
                 self._waiting[log_id] = None
-        if wake_at is not None:
-            self.wake(log_id, not_before=wake_at)
-        self._start()
+            elif wake_at is not None:
+                self.wake(log_id, not_before=wake_at)
+            self._start()
 
     async def _sweep(self) -> None:
         while True:
@@ -100,19 +99,20 @@ class InlineLauncher:
             await self._clock.sleep(self._limits.sweep_seconds)
 
     async def _look_around(self) -> None:
-        soon = self._clock.now() + 1000 * self._limits.sweep_seconds
         for pending in await self._log.pending(limit=2 * self._limits.activations):
-            if pending.wake_at <= soon and pending.log_id not in self._running:
+            if pending.log_id not in self._running:
                 self.wake(pending.log_id, not_before=pending.wake_at)
 
     def _set_timer(self, log_id: LogId, seconds: float) -> None:
+        """Wake the log then; what is due later than the next sweep is left to that."""
         if old := self._timers.pop(log_id, None):
             old.cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[log_id] = loop.call_later(seconds, self._timer_due, log_id)
+        if seconds <= self._limits.sweep_seconds:
+            self._timers[log_id] = asyncio.create_task(self._wake_later(log_id, seconds))
 
-    def _timer_due(self, log_id: LogId) -> None:
-        self._timers.pop(log_id, None)
+    async def _wake_later(self, log_id: LogId, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        del self._timers[log_id]
         self.wake(log_id)
 
     def _own(self, task: "asyncio.Task[None]") -> None:

@@ -1,9 +1,11 @@
 """Ask a person: the answer if the log has it, else the end of the activation."""
 
-from penstock.core.errors import Suspend
-from penstock.core.events import QuestionAnswered
+from penstock.core.errors import PenstockError, Suspend
+from penstock.core.events import QuestionAnswered, TaskSuspended
 from penstock.core.question import Question
+from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
+from penstock.engine.state import TaskState
 
 
 async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
@@ -16,3 +18,15 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
     if not ledger.is_asked(question.path):
         await ledger.ask(question)
     raise Suspend(question.question_id)
+
+
+def park(held: HeldLog, task: TaskState, *, answered: int) -> None:
+    """Note that the task waits; not if more than `answered` questions have their answers by now.
+
+    An answer may come while other calls are still at work: then there is something to do.
+    """
+    if len(task.answers) > answered:
+        return
+    if not task.waiting:
+        raise PenstockError("a tool suspended its call without a question: nobody could wake it")
+    held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
