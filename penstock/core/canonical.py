@@ -7,21 +7,39 @@ in.
 
 import json
 import math
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-_sorted = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
-).encode
-_ordered = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False
-).encode
-_FLAT = (str, int, bool, type(None))
+_Encode = Callable[[Any], str]
+
+
+def _encoder(*, sort_keys: bool, allow_nan: bool) -> _Encode:
+    """Return an encoder whose core in C is made once; `JSONEncoder.encode` makes one each time."""
+    plain = json.JSONEncoder(
+        ensure_ascii=False,
+        sort_keys=sort_keys,
+        separators=(",", ":"),
+        check_circular=False,
+        allow_nan=allow_nan,
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    spell = getattr(json.encoder, "encode_basestring", None)
+    if make is None or spell is None:
+        return plain.encode
+    chunks = make(None, plain.default, spell, None, ":", ",", sort_keys, plain.skipkeys, allow_nan)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_sorted = _encoder(sort_keys=True, allow_nan=True)
+_ordered = _encoder(sort_keys=False, allow_nan=False)
+_FLAT = frozenset({str, int, bool, type(None)})
 
 
 def canonical(value: Any) -> str:
     """Return the one spelling of a JSON value."""
-    return without_surrogates(_sorted(value if _is_flat(value) else _normal(value)))
+    text = _sorted(value if _is_flat(value) else _normal(value))
+    return text if text.isascii() else without_surrogates(text)
 
 
 def compact(value: Any) -> str:
@@ -52,7 +70,7 @@ def without_surrogates(text: str) -> str:
 
 def _is_flat(value: Any) -> bool:
     if type(value) is dict:
-        return all(type(each) in _FLAT for each in value.values())
+        return _FLAT.issuperset(map(type, value.values()))
     return type(value) in _FLAT
 
 
