@@ -53,7 +53,7 @@ def run() -> Line:
     """Measure the clients in turn.
 
     `stream_cpu_ms` is with events as fast as they come, `paced_cpu_ms` with a pause after each, so
-    that it is read alone; `share_…` is ours over the SDK's.
+    that it is read alone; `…_share` is ours over the SDK's.
     """
     server = subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE)
     try:
@@ -74,7 +74,7 @@ async def _measured(url: str) -> Line:
             got = await calibrate.window(_sampled(listen), SECONDS, LEAST)
             figures[f"{key}{name}"] = got["min"][0] * 1e3
             figures["cal_ms"] = min(figures.get("cal_ms", got["cal_ms"]), got["cal_ms"])
-        figures[f"share_{key}"] = figures[key] / figures[f"{key}_openai"]
+        figures[f"{key.partition('_')[0]}_share"] = figures[key] / figures[f"{key}_openai"]
     harness.note_quiet(calibrate.best_ms())
     return harness.line("model", "penstock", figures | {"quiet_ms": calibrate.best_ms()})
 
