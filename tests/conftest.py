@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ["tests.databases"]
+
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -166,16 +167,25 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
 
 
 def _postgres(url: URL, options: dict[str, Any], *, is_reader: bool) -> Engine:
-    own = {"options": "-c default_transaction_read_only=on"} if is_reader else {}
     if is_reader:
         options["isolation_level"] = "AUTOCOMMIT"
     try:
-        return create_engine(url, connect_args=own, **options)
+        engine = create_engine(url, **options)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"{place_of(url)} needs {error.name!r}, which is not installed:"
             " pip install 'penstock[postgres]'"
         ) from error
+
+    def set_up(connection: DBAPIConnection, _: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET default_transaction_read_only = on")
+        cursor.close()
+        connection.commit()
+
+    if is_reader:
+        event.listen(engine, "connect", set_up)
+    return engine
 
 
 def _lower(text: str | None) -> str | None:

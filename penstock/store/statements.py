@@ -33,7 +33,7 @@ class Statements:
 
     advance = (
         "UPDATE logs SET head = head + ?, lease_until = ? WHERE log_id = ? AND epoch = ? "
-        "AND head - outside = ? RETURNING head, outside"
+        "AND owner IS NOT NULL AND head - outside = ? RETURNING head, outside"
     )
     """n, lease_until, log_id, epoch, how many events holders have written -> head, outside."""
     intrude = (
@@ -60,19 +60,23 @@ class Statements:
     """owner, lease_until, log_id, now, dead owner -> epoch, head, outside, recoveries."""
     holder = "SELECT owner FROM logs WHERE log_id = ?"
     """log_id -> owner."""
-    keep = "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? RETURNING head"
+    keep = (
+        "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
+        "RETURNING head"
+    )
     """lease_until, log_id, epoch -> head."""
     give_back = (
-        "UPDATE logs SET owner = NULL, epoch = epoch + 1, lease_until = 0, recoveries = 0, "
-        "needs_run = ?, wake_at = ? WHERE log_id = ? AND epoch = ? AND head = ?"
+        "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = 0, "
+        "needs_run = ?, wake_at = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
+        "AND head = ?"
     )
     """needs_run, wake_at, log_id, epoch, head."""
     surrender = (
-        "UPDATE logs SET owner = NULL, epoch = epoch + 1, lease_until = 0, recoveries = 0, "
-        "needs_run = 1, wake_at = 0 WHERE log_id = ? AND epoch = ?"
+        "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = 0, "
+        "needs_run = 1, wake_at = 0 WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL"
     )
     """log_id, epoch."""
-    held_head = "SELECT head FROM logs WHERE log_id = ? AND epoch = ?"
+    held_head = "SELECT head FROM logs WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL"
     """log_id, epoch -> head."""
     between = (
         "SELECT seq, at, task_id, path, kind, body, blob_id FROM events WHERE log_id = ? AND "

@@ -28,14 +28,14 @@ class Place:
     clock: FakeClock
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     clock = FakeClock()
     if request.param == "memory":
         memory = MemoryLog(clock, LIMITS)
         yield Place(log=memory, lists=memory, clock=clock)
         return
-    url = f"sqlite:///{tmp_path}/penstock.db"
+    url = request.getfixturevalue(f"{request.param}_url")
     database = await open_database(url, synchronous="NORMAL", limits=LIMITS)
     blobs = open_blobs(str(tmp_path / "blobs"))
     log = SqlLog(database, blobs, clock)

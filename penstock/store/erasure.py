@@ -1,0 +1,183 @@
+"""Erasing at a person's wish: the one exception to a log that only grows."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from sqlalchemy import Connection, case, func, or_, select
+
+from penstock.core.clock import Clock
+from penstock.core.codec import decode, encode, kind_of
+from penstock.core.errors import SessionBusy
+from penstock.core.events import (
+    CallRetried,
+    CallSettled,
+    Entry,
+    Erased,
+    Event,
+    MessageReceived,
+    MessagesErased,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.ids import BlobId, LogId, MessageId, TaskId
+from penstock.store.blobs import Blobs
+from penstock.store.consequences import Consequences
+from penstock.store.database import Database
+from penstock.store.log_units import Send
+from penstock.store.rows import Rows
+from penstock.store.statements import Statements
+from penstock.store.tables import deltas, events, idempotency, logs, questions, sessions, tasks
+
+
+class Erasure:
+    """Blanks what was said, and deletes whole logs; what ended stays ended."""
+
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._clock = clock
+        self._rows = Rows(blobs, database.limits.body_bytes)
+        self._sql = Statements(database.dialect)
+        self._consequences = Consequences(self._sql, database.limits)
+
+    async def erase_messages(
+        self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
+    ) -> None:
+        """Blank a task's user message, its answer, or both, and note that in the log.
+
+        Raises SessionBusy while a task of the log is at work, and NotFound.
+        """
+        large = await self._large(log_id, task_id)
+        erased = MessagesErased(of_task=task_id, user=user, answer=answer)
+        drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
+        send = Send(self._sql, self._consequences, log_id, [Entry(erased, task_id)], drafts)
+
+        def unit(connection: Connection) -> set[BlobId]:
+            _refuse_if_busy(connection, log_id)
+            send(connection)
+            kinds = _kinds(user=user, answer=answer)
+            return _blank(connection, (log_id, task_id), large, kinds)
+
+        await self._drop(await self._database.write(unit, order=log_id))
+
+    async def erase_log(self, log_id: LogId) -> None:
+        """Delete a log with everything that follows from it, and blobs that no other log has."""
+        found = await self._database.read(lambda connection: _blobs_of(connection, log_id))
+
+        def unit(connection: Connection) -> None:
+            for table in (events, tasks, questions, deltas, idempotency, logs):
+                connection.execute(table.delete().where(table.c.log_id == log_id))
+            connection.execute(sessions.delete().where(sessions.c.session_id == log_id))
+
+        await self._database.write(unit, order=log_id)
+        await self._drop(found)
+
+    async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
+        """Return the bodies of a task that stand in the blob store."""
+        own = (events.c.log_id == log_id, events.c.task_id == task_id)
+        wanted = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
+        ids = await self._database.read(lambda each: each.execute(wanted).scalars().all())
+        return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}
+
+    async def _drop(self, blob_ids: Iterable[BlobId]) -> None:
+        """Delete the blobs that no event refers to any more."""
+        for blob_id in blob_ids:
+            if not await self._database.read(partial(_is_used, blob_id)):
+                await self._blobs.delete(blob_id)
+
+
+def _kinds(*, user: bool, answer: bool) -> tuple[type[Event], ...]:
+    said = (ReplyReceived, CallSettled, CallRetried, NoteEmitted, QuestionAsked, QuestionAnswered)
+    mine: tuple[type[Event], ...] = (MessageReceived,) if user else ()
+    return mine + ((*said, TaskEnded) if answer else ())
+
+
+def _refuse_if_busy(connection: Connection, log_id: LogId) -> None:
+    open_tasks = select(func.count()).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
+    if connection.execute(open_tasks).scalar():
+        raise SessionBusy("a task of this conversation is at work; cancel it, or wait for its end")
+
+
+def _blank(
+    connection: Connection,
+    of_task: tuple[LogId, TaskId],
+    large: dict[BlobId, str],
+    kinds: tuple[type[Event], ...],
+) -> set[BlobId]:
+    """Write the blank forms over a task's events; returns the blobs they referred to."""
+    log_id, task_id = of_task
+    gone: set[BlobId] = set()
+    own = (events.c.log_id == log_id, events.c.task_id == task_id)
+    removed = 0
+    for row in connection.execute(select(events).where(*own)).all():
+        event = decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
+        if not isinstance(event, kinds):
+            continue
+        removed += _counts(event)
+        gone |= {row.blob_id} if row.blob_id else set()
+        gone |= _files_of(event)
+        blank = _blank_form(event)
+        values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
+        connection.execute(events.update().where(*own, events.c.seq == row.seq).values(values))
+    left = case((tasks.c.messages > removed, tasks.c.messages - removed), else_=0)
+    connection.execute(tasks.update().where(tasks.c.task_id == task_id).values(messages=left))
+    every = select(func.coalesce(func.sum(tasks.c.messages), 0)).where(tasks.c.log_id == log_id)
+    session = sessions.update().where(sessions.c.session_id == log_id)
+    connection.execute(session.values(message_count=every.scalar_subquery()))
+    return gone
+
+
+def _blank_form(event: Event) -> Event:
+    """Return what stays of an event: what a fold and a list cannot do without."""
+    match event:
+        case MessageReceived(supersedes=None):
+            return Erased()
+        case MessageReceived():
+            return replace(event, content="", message_id=MessageId(""))
+        case TaskEnded():
+            return replace(event, content="", message_id=None, envelope=None)
+        case QuestionAsked(question=question):
+            blank = replace(question, text="", input=None, context=None, options=(), schema=None)
+            return QuestionAsked(question=blank)
+        case QuestionAnswered():
+            return replace(event, answer={})
+        case _:
+            return Erased()
+
+
+def _counts(event: Event) -> int:
+    """Return how many messages of the conversation go with an event."""
+    match event:
+        case MessageReceived(message_id=message_id):
+            return int(bool(message_id))
+        case TaskEnded(message_id=message_id):
+            return int(message_id is not None)
+        case _:
+            return 0
+
+
+def _files_of(event: Event) -> set[BlobId]:
+    """Return the blobs that an event names in its body."""
+    if not isinstance(event, CallSettled):
+        return set()
+    named = {each.blob_id for each in event.files}
+    return named | ({event.artifact_blob} if event.artifact_blob else set())
+
+
+def _blobs_of(connection: Connection, log_id: LogId) -> set[BlobId]:
+    found: set[BlobId] = set()
+    for row in connection.execute(select(events).where(events.c.log_id == log_id)):
+        if row.blob_id:
+            found.add(row.blob_id)
+        else:
+            found |= _files_of(decode(row.kind, row.body))
+    return found
+
+
+def _is_used(blob_id: BlobId, connection: Connection) -> bool:
+    used = or_(events.c.blob_id == blob_id, events.c.body.contains(blob_id))
+    return connection.execute(select(events.c.seq).where(used).limit(1)).first() is not None

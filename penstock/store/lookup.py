@@ -1,0 +1,92 @@
+"""Where something stands that is known by its id alone."""
+
+from typing import NamedTuple
+
+from sqlalchemy import and_, or_, select
+
+from penstock.core.codec import decode
+from penstock.core.events import CallSettled
+from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, TaskId
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.tables import events, logs, tasks
+
+
+class Spoken(NamedTuple):
+    """Where a message stands."""
+
+    log_id: LogId
+    task_id: TaskId
+
+
+class Kept(NamedTuple):
+    """What was kept of a clipped result."""
+
+    tool_id: str
+    blob_id: BlobId
+    total_characters: int
+
+
+class Lookup:
+    """Finds messages and artifacts among what a profile owns."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    async def find_message(
+        self, message_id: MessageId, agent: str, profile_id: ProfileId | None
+    ) -> Spoken | None:
+        """Return the task that a message belongs to; without a profile among those of all."""
+        its_own = and_(
+            events.c.log_id == tasks.c.log_id,
+            or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
+        )
+        wanted = (
+            select(tasks.c.log_id, tasks.c.task_id, events.c.body, events.c.blob_id)
+            .join(events, its_own)
+            .where(tasks.c.agent == agent, tasks.c.kind == "message")
+            .order_by(tasks.c.created_at.desc())
+        )
+        if profile_id is not None:
+            wanted = wanted.where(tasks.c.profile_id == profile_id)
+        named = f'"message_id":"{message_id}"'
+        small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
+        row = await self._database.read(lambda each: each.execute(small).first())
+        if row is not None:
+            return Spoken(LogId(row.log_id), TaskId(row.task_id))
+        large = wanted.where(events.c.blob_id.is_not(None))
+        for row in await self._database.read(lambda each: each.execute(large).all()):
+            if named.encode() in await self._blobs.get(row.blob_id):
+                return Spoken(LogId(row.log_id), TaskId(row.task_id))
+        return None
+
+    async def find_artifact(
+        self, artifact_id: ArtifactId, profile_id: ProfileId | None
+    ) -> Kept | None:
+        """Return where the whole of a clipped result is."""
+        wanted = (
+            select(events.c.kind, events.c.body, events.c.blob_id)
+            .join(logs, logs.c.log_id == events.c.log_id)
+            .where(events.c.kind == "call_settled")
+            .where(
+                or_(
+                    events.c.blob_id.is_not(None),
+                    events.c.body.contains(f'"{artifact_id}"', autoescape=True),
+                )
+            )
+        )
+        if profile_id is not None:
+            wanted = wanted.where(logs.c.profile_id == profile_id)
+        for row in await self._database.read(lambda each: each.execute(wanted).all()):
+            body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
+            event = decode(row.kind, body)
+            if isinstance(event, CallSettled) and event.artifact_id == artifact_id:
+                return _kept(event)
+        return None
+
+
+def _kept(event: CallSettled) -> Kept | None:
+    if event.artifact_blob is None:
+        return None
+    return Kept(event.tool_id, event.artifact_blob, event.total_characters or 0)
