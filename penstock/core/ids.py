@@ -25,6 +25,7 @@ NewId = Callable[[str], str]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 80
+_TIME_BITS = 50
 
 
 class IdSource:
@@ -35,20 +36,37 @@ class IdSource:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last = 0
+        self._time = 0
+        self._spelled_time = ""
+        self._chance = 0
 
     def __call__(self, prefix: str) -> str:
         """Return a new id with this prefix."""
         with self._lock:
-            now = (time.time_ns() // 1_000_000) << _RANDOM_BITS
-            if now <= self._last:
-                value = self._last + 1 + int.from_bytes(os.urandom(5))
+            now = time.time_ns() // 1_000_000
+            if now > self._time:
+                chance = int.from_bytes(os.urandom(9)) << 7
+                self._begin(now)
             else:
-                value = now | int.from_bytes(os.urandom(9)) << 7
-            self._last = value
-        pairs = _PAIRS
-        digits = [pairs[(value >> shift) & 1023] for shift in range(120, -1, -10)]
-        return f"{prefix}_{''.join(digits)}"
+                chance = self._chance + 1 + int.from_bytes(os.urandom(5))
+                if chance >> _RANDOM_BITS:
+                    chance &= (1 << _RANDOM_BITS) - 1
+                    self._begin(self._time + 1)
+            self._chance = chance
+            spelled = self._spelled_time
+        of = _PAIRS
+        return (
+            f"{prefix}_{spelled}"
+            f"{of[chance >> 70]}{of[chance >> 60 & 1023]}{of[chance >> 50 & 1023]}"
+            f"{of[chance >> 40 & 1023]}{of[chance >> 30 & 1023]}{of[chance >> 20 & 1023]}"
+            f"{of[chance >> 10 & 1023]}{of[chance & 1023]}"
+        )
+
+    def _begin(self, now: int) -> None:
+        """Spell the time once for all ids of one millisecond."""
+        self._time = now
+        pairs = [_PAIRS[now >> shift & 1023] for shift in range(_TIME_BITS - 10, -1, -10)]
+        self._spelled_time = "".join(pairs)
 
 
 new_id: NewId = IdSource()
