@@ -64,7 +64,7 @@ def pointer(path: list[str | int]) -> str:
 
 def json_problems(value: Any, depth: int) -> Iterator[Problem]:
     """Yield where a value is nested too deeply, or has a number that other languages change."""
-    if type(value) is dict and all(type(each) in _HARMLESS for each in value.values()):
+    if type(value) is dict and _is_plain(value):
         return
     waiting: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
     while waiting:
@@ -82,7 +82,16 @@ def json_problems(value: Any, depth: int) -> Iterator[Problem]:
             yield Problem(pointer(list(path)), "is not a finite number; send null or a string")
 
 
-_HARMLESS = (str, bool, type(None))
+def _is_plain(value: dict[str, Any]) -> bool:
+    """Whether nothing in an object can be wrong: what most inputs look like."""
+    for each in value.values():
+        kind = type(each)
+        if kind not in _HARMLESS and not (kind is int and -SAFE_INTEGER <= each <= SAFE_INTEGER):
+            return False
+    return True
+
+
+_HARMLESS = frozenset({str, bool, type(None)})
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
