@@ -71,7 +71,7 @@ class LoopGuard:
             self._stale = 0
 
     def judge(self, call: ToolCall, arguments: str) -> Verdict | None:
-        """Return why the call is not run, or None and count it; `arguments` as `spelling` has them."""
+        """Return why the call is not run, or None and count it; `arguments` as `spelling` says."""
         key = f"{call.name}\n{arguments}"
         self._keys.append(key)
         verdict = self._no_progress(call) or self._identical(call, key) or self._cycle(call, key)
@@ -92,7 +92,7 @@ class LoopGuard:
             if outcome.detector is not None:
                 continue
             seen = True
-            result = f"{call.name}\n{outcome.context}"
+            result = _result(call.name, outcome)
             if result not in self._known:
                 self._known.add(result)
                 fresh = True
@@ -141,6 +141,16 @@ class LoopGuard:
                 message = f"the same {period} calls would have run {_REPETITIONS} times in a row"
                 return Verdict("cycle", f"{message}; {call.name} was not run again.")
         return None
+
+
+def _result(name: str, outcome: CallSettled) -> str:
+    """Return what equal results of one tool share."""
+    if outcome.artifact_blob is not None:
+        return f"{name}\n{outcome.artifact_blob}"
+    envelope = outcome.envelope
+    if envelope.error is None:
+        return f"{name}\n{canonical(envelope.output)}"
+    return f"{name}\n{envelope.error.code}\n{envelope.error.message}"
 
 
 def spelling(call: ToolCall) -> str:

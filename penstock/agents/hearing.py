@@ -83,16 +83,24 @@ class Hearing:
             names, pieces = self._calls[index]
             text = "".join(pieces)
             arguments, raw = _parse(text)
-            at_end = is_cut and index == last and raw is not None
+            if at_end := is_cut and index == last and not (raw is None and text):
+                raw = text
             calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
         return tuple(calls)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
 def _parse(text: str) -> tuple[dict[str, Any], str | None]:
     if not text.strip():
         return {}, None
     try:
-        value = json.loads(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return {}, text
     return (value, None) if type(value) is dict else ({}, text)

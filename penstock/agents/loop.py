@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BudgetExceeded
+from penstock.core.errors import BudgetExceeded, Cancel
 from penstock.core.events import ReplyReceived
 from penstock.engine.state import TaskState
 
@@ -26,11 +26,14 @@ class Answer:
 async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer | ErrorDetail:
     """Go on with a task until it has an answer, or an error that ends it.
 
-    Raises Suspend when it waits for a person, ModelError when the model does not answer. It may be
+    Raises Suspend when it waits for a person, Cancel when somebody wants it to end, ModelError when
+    the model does not answer. It may be
     entered anywhere: what was done before is in the state of the task.
     """
     closing: str | None = None
     while closing is None:
+        if task.cancel_requested:
+            raise Cancel
         reply = task.reply
         if reply is None:
             if (ending := _ending(task, turns)) is not None:

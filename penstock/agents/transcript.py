@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from penstock.core.errors import ContextTooLarge
+from penstock.core.events import CallSettled
 from penstock.core.messages import AssistantMessage, Message, ToolMessage
 from penstock.core.text import cut, estimate_tokens
 from penstock.engine.state import SessionState, TaskState
@@ -12,6 +13,7 @@ UNKNOWN_WINDOW = 32_000
 """Tokens, for a model that does not say how much it can read."""
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
+_PREVIEW = 200
 
 
 class Window(Sequence[Message]):
@@ -51,85 +53,84 @@ class Transcript:
     dropped depends on the log alone.
     """
 
-    __slots__ = (
-        "_dropped",
-        "_estimated",
-        "_limit",
-        "_measured",
-        "_start",
-        "_state",
-        "_system",
-        "_task",
-    )
+    __slots__ = ("_dropped", "_extra", "_limit", "_start", "_state", "_task", "estimated")
 
     def __init__(self, state: SessionState, task: TaskState, *, system: str, limit: int) -> None:
         self._state = state
         self._task = task
         self._limit = limit
-        self._system = estimate_tokens(system)
         self._start = 0
+        """The oldest message that is kept."""
         self._dropped = 0
-        self._measured = 0
-        """How far the provider's last count was from the estimate."""
-        self._estimated = 0
-
-    @property
-    def tokens(self) -> int:
-        """Return about how many tokens the next request has."""
-        return self._state.tokens - self._dropped + self._system + self._measured
+        """Tokens before it, by estimate."""
+        self._extra = estimate_tokens(system)
+        """What a request has besides its messages, and how far the provider's count was off."""
+        self.estimated = 0
+        """About how many tokens the newest request has."""
+        for count, tokens, counted in task.requests:
+            self._fit(count, tokens)
+            self.measure(counted)
 
     def measure(self, input_tokens: int) -> None:
         """Take in how many tokens the provider counted for the last request."""
         if input_tokens:
-            self._measured += input_tokens - self._estimated
+            self._extra += input_tokens - self.estimated
 
     def messages(self) -> Sequence[Message]:
         """Return what the model reads now.
 
         Raises ContextTooLarge when even the current task alone does not fit.
         """
-        if self.tokens > self._limit:
-            self._drop_tasks()
-        self._estimated = self.tokens
-        if self.tokens > self._limit:
-            return self._without_results()
+        state = self._state
+        messages = self._fit(len(state.messages), state.tokens)
+        if self.estimated > self._limit:
+            raise ContextTooLarge(
+                f"the conversation has about {self.estimated} tokens; the model reads "
+                f"{self._limit}. Begin a new conversation, or shorten the message."
+            )
+        return messages
+
+    def _fit(self, count: int, tokens: int) -> Sequence[Message]:
+        """Return what a request has of the first so many messages, which are so many tokens."""
+        if tokens - self._dropped + self._extra > self._limit:
+            self._drop_tasks(tokens)
+        self.estimated = tokens - self._dropped + self._extra
+        if self.estimated > self._limit:
+            return self._without_results(count)
         if not self._start:
             return self._state.messages
         return Window(self._state.messages, self._start)
 
-    def _drop_tasks(self) -> None:
+    def _drop_tasks(self, tokens: int) -> None:
+        enough = self._limit * _AFTER_TRIMMING
         for stretch in self._state.stretches:
-            if self.tokens <= self._limit * _AFTER_TRIMMING:
+            if tokens - self._dropped + self._extra <= enough:
                 break
-            if stretch.index > self._start or stretch.tokens > self._dropped:
+            if stretch.index > self._start:
                 self._start, self._dropped = stretch.index, stretch.tokens
 
-    def _without_results(self) -> list[Message]:
-        kept = list(self._state.messages[self._start :])
+    def _without_results(self, count: int) -> list[Message]:
+        kept = list(self._state.messages[self._start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
-        tokens = self.tokens
+        settled = {
+            call_id: each
+            for round_ in self._task.rounds
+            for call_id, each in round_.settled.items()
+        }
         for index, message in enumerate(kept[:newest]):
-            if tokens <= self._limit:
+            if self.estimated <= self._limit:
                 break
             if isinstance(message, ToolMessage):
-                kept[index] = short = self._removed(message)
-                tokens -= estimate_tokens(message.content) - estimate_tokens(short.content)
-        if tokens > self._limit:
-            raise ContextTooLarge(
-                f"the conversation has about {tokens} tokens; the model reads {self._limit}. "
-                "Begin a new conversation, or shorten the message."
-            )
+                kept[index] = short = _removed(message, settled.get(message.call_id))
+                self.estimated -= estimate_tokens(message.content) - estimate_tokens(short.content)
         return kept
 
-    def _removed(self, message: ToolMessage) -> ToolMessage:
-        settled = next(
-            (r.settled[message.call_id] for r in self._task.rounds if message.call_id in r.settled),
-            None,
-        )
-        preview = cut((settled.preview if settled else None) or message.content, 200)
-        artifact = f"; artifact {settled.artifact_id}" if settled and settled.artifact_id else ""
-        text = f"[result removed: {preview}{artifact}]"
-        return ToolMessage(message.call_id, message.name, text, message.ok)
+
+def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:
+    preview = cut((settled.preview if settled else None) or message.content, _PREVIEW)
+    artifact = f"; artifact {settled.artifact_id}" if settled and settled.artifact_id else ""
+    text = f"[result removed: {preview}{artifact}]"
+    return ToolMessage(message.call_id, message.name, text, message.ok)
 
 
 def room(window: int | None, asked: int | None, max_tokens: int) -> int:

@@ -1,6 +1,7 @@
 """One model answer and its calls."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
@@ -15,6 +16,7 @@ from penstock.core.errors import (
     Suspend,
 )
 from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
@@ -33,6 +35,8 @@ CLOSING_NOTE = (
     "\n\nNo tools are left. Answer the person now, in words, from what you have; "
     "say what is missing."
 )
+CLOSING_TOKENS = 512
+"""What a closing call may write when the budget has no room for more."""
 
 
 class Voice:
@@ -52,15 +56,17 @@ class Voice:
         self.definitions = definitions
         self.settings = settings
 
-    def request(self, transcript: Transcript, *, closing: bool) -> ModelRequest:
+    def request(
+        self, messages: Sequence[Message], *, max_tokens: int, closing: bool
+    ) -> ModelRequest:
         """Return what the model gets to see now."""
         return ModelRequest(
             system=self.system + CLOSING_NOTE if closing else self.system,
-            messages=transcript.messages(),
+            messages=messages,
             tools=self.definitions,
             closing=closing,
             temperature=self.settings.llm_temperature,
-            max_tokens=self.settings.llm_max_tokens,
+            max_tokens=max_tokens,
         )
 
 
@@ -106,16 +112,19 @@ class Turns:
 
         `closing` is the reason of a call without tools. Raises ModelError when no try is left.
         """
-        voice, ledger = self._voice, self._hands.ledger
-        tokens = self._transcript.tokens + voice.settings.llm_max_tokens
-        if not ledger.budget.reserve_model(tokens):
+        transcript, ledger = self._transcript, self._hands.ledger
+        messages = transcript.messages()
+        max_tokens = self._reserve(transcript.estimated, closing)
+        if max_tokens is None:
             return None
         try:
-            request = voice.request(self._transcript, closing=closing is not None)
+            request = self._voice.request(
+                messages, max_tokens=max_tokens, closing=closing is not None
+            )
             reply = await self._ask(request, closing)
         finally:
-            ledger.budget.settle_model(tokens)
-        self._transcript.measure(reply.usage.input_tokens)
+            ledger.budget.settle_model(transcript.estimated + max_tokens)
+        transcript.measure(reply.usage.input_tokens)
         ledger.add(reply)
         return reply
 
@@ -137,6 +146,14 @@ class Turns:
     def blocked(self) -> int:
         """Calls of this task that the guard stopped."""
         return self._hands.guard.blocked
+
+    def _reserve(self, tokens: int, closing: str | None) -> int | None:
+        """Set a model call aside; returns what it may write, less for a last one in need."""
+        most = self._voice.settings.llm_max_tokens
+        for size in (most,) if closing is None else (most, min(most, CLOSING_TOKENS)):
+            if self._hands.ledger.budget.reserve_model(tokens + size):
+                return size
+        return None
 
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
@@ -250,10 +267,12 @@ class Turns:
 
     def _key(self, call: Call) -> str | None:
         tool = self._hands.invoker.registry.find(call.tool_id)
-        exclusive = tool.spec.exclusive if tool is not None else False
-        if isinstance(exclusive, bool):
+        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
             return None
-        return exclusive if isinstance(exclusive, str) else exclusive(call.input)
+        if isinstance(exclusive, str):
+            return exclusive
+        fits = not self._hands.invoker.registry.schema(tool).problems(call.input)
+        return exclusive(call.input) if fits else None
 
     def _effect(self, call: ToolCall) -> Effect:
         tool = self._hands.invoker.registry.find(call.name)

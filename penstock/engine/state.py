@@ -75,8 +75,8 @@ class TaskState:
     tool_calls: int = 0
     cost_usd: float | None = 0.0
     active_ms: int = 0
-    requests: list[tuple[int, int]] = field(default_factory=list)
-    """Of each reply: the tokens that were estimated before it, and those the provider counted."""
+    requests: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
 
@@ -209,7 +209,7 @@ class SessionState:
     def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
         task.iteration, task.crashes = reply.iteration, 0
         usage = reply.usage
-        task.requests.append((self.tokens, usage.input_tokens))
+        task.requests.append((len(self.messages), self.tokens, usage.input_tokens))
         task.input_tokens += usage.input_tokens
         task.output_tokens += usage.output_tokens
         task.model_calls += 1
