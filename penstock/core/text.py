@@ -57,7 +57,7 @@ def _count(number: int, noun: str) -> str:
 
 def _begin(text: str, start: int, end: int, limit: int) -> str:
     """Return the words from `start` on in one line, not many more than `limit` characters."""
-    words, length = [], 0
+    words, length = [], -1
     for word in _WORD.finditer(text, start, end):
         words.append(text[word.start() : min(word.end(), word.start() + limit + 1)])
         length += len(words[-1]) + 1

@@ -1,0 +1,118 @@
+"""What every clock must do: the machine's, and the one that moves by hand."""
+
+import asyncio
+
+import pytest
+
+from penstock.core.clock import Clock, SystemClock
+from penstock.testing.clock import START, FakeClock, settle
+
+CLOCKS = [SystemClock(), FakeClock()]
+
+
+def moved(clock: Clock) -> None:
+    """Make a fake clock move on, as a real one does by itself."""
+    if isinstance(clock, FakeClock):
+        clock.advance(10)
+
+
+@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
+def test_times_are_whole_milliseconds_of_this_century_and_do_not_go_back(clock: Clock) -> None:
+    first, begun = clock.now(), clock.monotonic()
+    moved(clock)
+    assert type(first) is int
+    assert 1_700_000_000_000 < first <= clock.now() < 4_000_000_000_000
+    assert begun <= clock.monotonic()
+
+
+@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
+async def test_a_sleeper_wakes_no_earlier_than_it_should(clock: Clock) -> None:
+    begun = clock.monotonic()
+    sleeping = asyncio.ensure_future(clock.sleep(0.01))
+    await settle(rounds=2)
+    moved(clock)
+    await sleeping
+    assert clock.monotonic() - begun >= 0.01
+
+
+@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
+@pytest.mark.parametrize("seconds", [0, -1])
+async def test_who_need_not_wait_gives_way_to_others_once(clock: Clock, seconds: float) -> None:
+    turns: list[str] = []
+
+    async def other() -> None:
+        turns.append("other")
+
+    waiting = asyncio.ensure_future(other())
+    await clock.sleep(seconds)
+    turns.append("sleeper")
+    await waiting
+    assert turns == ["other", "sleeper"]
+
+
+@pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
+async def test_a_sleeper_can_be_cancelled(clock: Clock) -> None:
+    sleeping = asyncio.ensure_future(clock.sleep(1000))
+    await settle(rounds=2)
+    sleeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sleeping
+
+
+# ---- moving by hand ------------------------------------------------------------------------------
+
+
+def test_a_fake_clock_moves_by_hand() -> None:
+    clock = FakeClock()
+    clock.advance(90.0005)
+    assert (clock.now(), clock.monotonic()) == (START + 90_000, 90.0005)
+
+
+async def note_the_time(clock: FakeClock, seconds: float, woken: list[float]) -> None:
+    await clock.sleep(seconds)
+    woken.append(clock.monotonic())
+
+
+async def test_to_advance_is_to_jump() -> None:
+    fake, woken = FakeClock(), list[float]()
+    tasks = [asyncio.ensure_future(note_the_time(fake, each, woken)) for each in (3, 1, 2, 9)]
+    await settle()
+    assert fake.sleepers == 4
+    fake.advance(5)
+    assert (woken, fake.sleepers) == ([], 1)
+    await asyncio.gather(*tasks[:3])
+    assert woken == [5, 5, 5]
+    tasks[3].cancel()
+
+
+async def test_time_that_elapses_goes_from_sleeper_to_sleeper() -> None:
+    fake, woken = FakeClock(), list[float]()
+    tasks = [asyncio.ensure_future(note_the_time(fake, each, woken)) for each in (3, 1, 2, 9)]
+    await fake.elapse(5)
+    assert (woken, fake.monotonic(), fake.sleepers) == ([1, 2, 3], 5, 1)
+    tasks[3].cancel()
+
+
+async def test_who_sleeps_again_is_woken_again_as_time_elapses() -> None:
+    fake, woken = FakeClock(), list[float]()
+
+    async def tick() -> None:
+        while len(woken) < 4:
+            await note_the_time(fake, 1.5, woken)
+
+    ticking = asyncio.ensure_future(tick())
+    await fake.elapse(5)
+    assert woken == [1.5, 3, 4.5]
+    await fake.elapse(1)
+    assert woken == [1.5, 3, 4.5, 6]
+    await ticking
+
+
+async def test_one_who_stopped_waiting_is_passed_over() -> None:
+    fake, woken = FakeClock(), list[float]()
+    first, second = (asyncio.ensure_future(note_the_time(fake, 1, woken)) for _ in range(2))
+    await settle()
+    first.cancel()
+    await fake.elapse(2)
+    await second
+    assert woken == [1]
