@@ -1,0 +1,107 @@
+"""Penstock, its loop: the log in memory, with ledger, loop guard and budgets."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.kit.script import FINAL, current
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.agents.settings import ChatSettings
+from penstock.app.runtime import Runtime
+from penstock.app.wiring import Company, Foundation, assemble
+from penstock.core.call import Effect
+from penstock.core.canonical import compact
+from penstock.core.clock import SystemClock
+from penstock.core.envelope import Json
+from penstock.core.ids import new_id, new_secret
+from penstock.core.limits import Limits
+from penstock.core.messages import NOTHING_SPENT
+from penstock.core.world import World
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelCard,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+)
+from penstock.models.resolve import Models
+from penstock.store.blobs import open_blobs
+from penstock.testing.log import MemoryLog
+from penstock.tools.invocation import Invocation
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
+from penstock.tools.spec import ToolSpec
+
+DISTRIBUTION = "penstock"
+META = {"persistence": "in-memory log", "ledger": True, "loop_guard": True, "budgets": True}
+SETTINGS = ChatSettings(max_iterations=2_000, budget_model_calls=2_000, budget_tool_calls=2_000)
+CARD = ModelCard(model_id="fake", name="fake", provider="bench", context_tokens=1_000_000)
+TWO_NUMBERS: Json = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+class Fake:
+    """Says what the run's script says."""
+
+    card = CARD
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask for the next calls, or end."""
+        calls = current().next(len(request.messages))
+        for index, (_, arguments) in enumerate(calls):
+            yield CallDelta(index, "add", compact(arguments))
+        if not calls:
+            yield TextDelta(FINAL)
+        yield Finished("tool_calls" if calls else "stop", NOTHING_SPENT)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Add:
+    """Adds two numbers."""
+
+    spec = ToolSpec(
+        tool_id="add", description="Add two numbers.", input_schema=TWO_NUMBERS, effect=Effect.NONE
+    )
+
+    async def run(self, input: Json, invocation: Invocation) -> int:
+        """Return the sum."""
+        return current().add(input["a"], input["b"])
+
+    def preview(self, output: int) -> str | None:
+        """Leave it to the usual preview."""
+
+
+ADD = Add()
+opened_runtimes: list[Runtime] = []
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[None]:
+    """Hold a runtime in memory open."""
+    world = World(SystemClock(), Limits(), new_id)
+    log = MemoryLog(world.clock, world.limits)
+    blobs = open_blobs("memory:///")
+    base = Foundation(log=log, projections=log, blobs=blobs, key=new_secret(), owner="bench")
+    company = Company(registry=Registry(), rules=Rules(), agents=Catalog(), models=Models())
+    runtime = assemble(world, base, company)
+    await runtime.parts.launcher.open()
+    opened_runtimes.append(runtime)
+    yield
+    await runtime.close()
+
+
+def make() -> Agent:
+    """Make an agent of its own model and the tool."""
+    return Agent("bench", model=Fake(), tools=[ADD], settings=SETTINGS)
+
+
+async def run(agent: Agent) -> str:
+    """Ask in a new conversation."""
+    return (await opened_runtimes[0].chat("go", agent=agent)).content
