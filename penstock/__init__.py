@@ -6,7 +6,12 @@ from penstock.core.late import late
 
 __version__ = "0.1.0"
 
-HOMES: dict[str, str] = {}
+HOMES: dict[str, str] = {
+    "Retry": "tools.function",
+    "ToolContext": "tools.context",
+    "ToolFailed": "core.errors",
+    "tool": "tools.function",
+}
 """Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
 
 

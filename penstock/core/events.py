@@ -134,6 +134,8 @@ class StoredFile:
     is_image: bool
     width: int | None = None
     height: int | None = None
+    name: str | None = None
+    """As the tool calls it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,8 @@ class Limits:
     """Crashes at one place of a log in a row before its task fails."""
     tool_threads: int = 32
     """Synchronous tools running at once."""
+    blocking_seconds: float = 0.1
+    """How long a step of an async tool may keep the event loop before a warning event."""
     readers: int = 4
     """Read connections."""
     busy_seconds: float = 5

@@ -29,14 +29,15 @@ def check_answer(question: Question, body: Mapping[str, Any]) -> Outcome:
 
 
 def find_option(options: tuple[Option, ...], text: str) -> Option | None:
-    """Return the option that a person means by its number, value, label or an alias."""
+    """Return the option that a person means by its value, label, an alias or its number."""
     said = _plain(text)
-    if said.isdecimal() and 1 <= int(said) <= len(options):
-        return options[int(said) - 1]
     for option in options:
         if said in map(_plain, (option.value, option.label, *option.aliases)):
             return option
-    return None
+    numbers = map(str, range(1, len(options) + 1))
+    return next(
+        (each for each, number in zip(options, numbers, strict=True) if number == said), None
+    )
 
 
 def _approval(question: Question, body: Mapping[str, Any]) -> Outcome:

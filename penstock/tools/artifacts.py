@@ -1,24 +1,26 @@
-"""Outputs as a model and people read them: serialised, images taken out, clipped, kept whole."""
+"""Outputs as a model and people read them: images taken out, clipped, previewed, kept whole."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core.call import Call
-from penstock.core.envelope import Envelope
-from penstock.core.events import StoredFile
+from penstock.core.canonical import compact
+from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.errors import CallError, InvalidOutput, OutputTooLarge
+from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
 from penstock.core.limits import Limits
-from penstock.core.text import cut, preview
+from penstock.core.text import cut, one_line, preview
 from penstock.store.blobs import Blobs
-from penstock.tools.tool import Tool
+from penstock.tools.media import IMAGES, dimensions, sniff
+from penstock.tools.placeholders import Placeholders, may_hold_base64
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
-).encode
+Preview = Callable[[Any], str | None]
+_BYTES_PER_CHARACTER = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """An outcome as it goes into the log."""
 
@@ -41,26 +43,141 @@ class Artifacts:
         self._new_id = new_id
 
     async def show(
-        self, tool: Tool | None, call: Call, envelope: Envelope, *, clip_at: int | None
+        self, envelope: Envelope, own_preview: Preview | None, *, clip_at: int | None
     ) -> Shown:
-        """Return the outcome as its caller reads it; `clip_at` None: whole, for code."""
+        """Return the outcome as its caller reads it; `clip_at` None: whole, for code.
+
+        Raises InvalidOutput or OutputTooLarge when there is no such outcome.
+        """
         if envelope.error is not None:
-            return Shown(envelope=envelope, context=self.error_text(envelope))
-        text = _encode(envelope.output)
-        return Shown(
-            envelope=envelope,
-            context=text,
-            preview=preview(envelope.output, self._limits.preview_chars),
+            return await self._failure(envelope, envelope.error)
+        output = envelope.output
+        text = self._encode(output)
+        files: tuple[StoredFile, ...] = ()
+        if clip_at is not None and may_hold_base64(text):
+            placeholders = Placeholders(self._limits)
+            output = placeholders.replace(output)
+            if output is not envelope.output:
+                envelope, text = Envelope.success(output), compact(output)
+                files = await self._keep_all(placeholders)
+        line = self._preview(output, own_preview)
+        if clip_at is not None and len(text) > clip_at:
+            return await self._clip(text, line, files, clip_at=clip_at)
+        if clip_at is None and len(text) > self._limits.body_bytes:
+            blob_id = await self._blobs.put(text.encode())
+            return Shown(Envelope.success(None), None, line, None, blob_id, len(text), files)
+        return Shown(envelope, text, line, files=files)
+
+    async def whole(self, settled: CallSettled) -> Envelope:
+        """Return the envelope with all of its output, which may be kept apart from the event."""
+        if settled.artifact_blob is None:
+            return settled.envelope
+        return Envelope.success(json.loads(await self._blobs.get(settled.artifact_blob)))
+
+    async def text(self, settled: CallSettled) -> str:
+        """Return the whole text of which a model read the beginning."""
+        if settled.artifact_blob is None:
+            return settled.context or ""
+        return (await self._blobs.get(settled.artifact_blob)).decode()
+
+    async def keep(self, data: bytes, mime: str, *, name: str | None = None) -> StoredFile:
+        """Keep bytes for people. Raises OutputTooLarge when they are too many."""
+        if len(data) > self._limits.image_bytes:
+            raise OutputTooLarge(
+                f"{len(data)} bytes are too many to keep; at most {self._limits.image_bytes}"
+            )
+        width, height = dimensions(data) or (None, None)
+        return StoredFile(
+            blob_id=await self._blobs.put(data),
+            mime_type=mime,
+            size=len(data),
+            is_image=mime in IMAGES and sniff(data) == mime,
+            width=width,
+            height=height,
+            name=name,
         )
 
-    def error_text(self, envelope: Envelope) -> str:
+    def error_text(self, error: ErrorDetail) -> str:
         """Return a failure as a model reads it: error, code, suggestion, details."""
-        error = envelope.error
-        assert error is not None  # noqa: S101  only failures have this form
-        said: dict[str, Any] = {
-            "error": cut(error.message, self._limits.error_chars),
-            "code": error.code,
-        }
+        most = self._limits.error_chars
+        said: dict[str, Any] = {"error": cut(error.message, most), "code": error.code}
         if error.suggestion:
-            said["suggestion"] = error.suggestion
-        return _encode(said)
+            said["suggestion"] = cut(error.suggestion, most)
+        if error.details:
+            details = compact(error.details)
+            said["details"] = error.details if len(details) <= most else cut(details, most)
+        return compact(said)
+
+    async def _failure(self, envelope: Envelope, error: ErrorDetail) -> Shown:
+        files: tuple[StoredFile, ...] = ()
+        message = error.message
+        if may_hold_base64(message):
+            placeholders = Placeholders(self._limits)
+            message = placeholders.replace(message)
+            files = await self._keep_all(placeholders)
+        message = cut(message, self._limits.error_chars)
+        if message is not error.message:
+            error = replace(error, message=message)
+            envelope = Envelope(envelope.status, None, error)
+        return Shown(envelope, self.error_text(error), files=files)
+
+    def _encode(self, output: Any) -> str:
+        try:
+            text = compact(output)
+        except RecursionError:
+            raise self._too_deep() from None
+        except (TypeError, ValueError) as error:
+            raise InvalidOutput(f"the output is not JSON: {error}") from None
+        most = self._limits.output_bytes
+        if len(text) * _BYTES_PER_CHARACTER > most and (size := len(text.encode())) > most:
+            raise OutputTooLarge(f"the output has {size} bytes as JSON; at most {most} are kept")
+        depth = self._limits.json_depth
+        if text.count("[") + text.count("{") > depth and is_deeper(output, depth):
+            raise self._too_deep()
+        return text
+
+    def _too_deep(self) -> CallError:
+        return OutputTooLarge(f"the output is nested more than {self._limits.json_depth} deep")
+
+    def _preview(self, output: Any, own_preview: Preview | None) -> str:
+        most = self._limits.preview_chars
+        own = own_preview(output) if own_preview else None
+        return preview(output, most) if own is None else cut(one_line(own), most)
+
+    async def _clip(
+        self, text: str, line: str, files: tuple[StoredFile, ...], *, clip_at: int
+    ) -> Shown:
+        """Keep the whole text apart; the event holds its beginning, and no output beside it."""
+        artifact_id = ArtifactId(self._new_id("art"))
+        blob_id = await self._blobs.put(text.encode())
+        marker = (
+            f"\n[truncated: {len(text)} characters in all; full result in artifact {artifact_id}]"
+        )
+        context = text[: max(clip_at - len(marker), 0)] + marker
+        return Shown(Envelope.success(None), context, line, artifact_id, blob_id, len(text), files)
+
+    async def _keep_all(self, placeholders: Placeholders) -> tuple[StoredFile, ...]:
+        kept = []
+        for found in placeholders.found:
+            stored = await self.keep(found.content, found.mime)
+            kept.append(replace(stored, is_image=found.is_image))
+        return tuple(kept)
+
+
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether a JSON value has more levels of objects and arrays."""
+    level = [value]
+    for _ in range(depth):
+        level = [each for outer in level if is_nest(outer) for each in _inside(outer)]
+        if not level:
+            return False
+    return any(map(is_nest, level))
+
+
+def is_nest(value: Any) -> bool:
+    """Whether a JSON value holds others."""
+    return isinstance(value, dict | list | tuple)
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value

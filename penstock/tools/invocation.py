@@ -1,20 +1,24 @@
 """What a tool holds while it runs."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core.call import Call, Origin
+from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.canonical import canonical
-from penstock.core.envelope import Envelope
-from penstock.core.errors import DepthExceeded
-from penstock.core.events import NoteEmitted, QuestionAnswered
-from penstock.core.ids import NewId, QuestionId
-from penstock.core.limits import Limits
+from penstock.core.envelope import Envelope, Json
+from penstock.core.errors import Cancelled, DepthExceeded, LeaseLost, Signal
+from penstock.core.events import NoteEmitted, QuestionAnswered, StoredFile
+from penstock.core.ids import QuestionId
 from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
+from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
 from penstock.tools.spec import ToolSpec
+from penstock.tools.threads import Threads
 
 Door = Callable[[Call, Caller, Ledger, "Nest"], Awaitable[Envelope]]
 
@@ -30,62 +34,113 @@ class Nest:
         self.calls = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What every invocation behind one door shares."""
+
+    door: Door
+    effect_of: Callable[[str], Effect]
+    artifacts: Artifacts
+    threads: Threads
+    world: World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a question may be answered."""
+
+    options: tuple[Option, ...] = ()
+    schema: Json | None = None
+    context: str | None = None
+    typed: Json | None = None
+    """`type` and what goes with it, of a question that has one."""
+
+
+FREE = Form()
+
+
 class Invocation:
-    """One running call: who asked, what it may do, and how it reaches the rest of the runtime."""
+    """One entry of a running call: what it may do, and how it reaches the rest of the runtime."""
 
     __slots__ = (
+        "_aside",
         "_caller",
-        "_door",
-        "_limits",
         "_nest",
-        "_new_id",
+        "_owner",
         "_seen",
+        "_stopped",
         "attempt",
         "call",
         "caller",
         "deadline",
+        "files",
+        "has_ended",
+        "inside",
         "ledger",
+        "signal",
         "spec",
     )
 
     def __init__(
-        self, call: Call, spec: ToolSpec, caller: Caller, *, ledger: Ledger, inside: "Inside"
+        self, call: Call, spec: ToolSpec, caller: Caller, *, ledger: Ledger, inside: Inside
     ) -> None:
         self.call = call
         self.spec = spec
         self.caller = caller
         self.ledger = ledger
+        self.inside = inside
         self.attempt = 1
         self.deadline = 0.0
         """On the runtime's monotonic clock."""
-        self._door = inside.door
-        self._nest = inside.nest
-        self._limits = inside.limits
-        self._new_id = inside.new_id
+        self.files: list[StoredFile] = []
+        """What the tool kept beside its output."""
+        self.signal: Signal | None = None
+        """What ended a call inside: it ends this one too, whatever the tool makes of it."""
+        self.has_ended = False
+        self._nest = Nest(None)
+        self._owner: asyncio.Task[Any] | None = None
+        self._aside: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
+        self._stopped: asyncio.Event | None = None
 
-    def begin(self, attempt: int, deadline: float) -> None:
-        """Count the calls inside from the start: the tool is entered from its top."""
+    def enter(self, nest: Nest, attempt: int, deadline: float) -> None:
+        """Begin at the tool's first line: the calls inside are counted from the start."""
+        self._nest = nest
+        self._owner = asyncio.current_task()
         self.attempt = attempt
         self.deadline = deadline
-        self._seen = None
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
-        """Call another tool through the same door; a failure is an Envelope too."""
-        depth = self.call.depth + 1
-        if depth > self._limits.call_depth:
-            at_most = self._limits.call_depth
-            return DepthExceeded(f"calls are nested more than {at_most} deep").envelope()
-        path = self._occurrences().path(tool_id, canonical(input))
-        inner = Call(path, tool_id, input, depth)
-        return await self._door(inner, self._inner_caller(), self.ledger, self._nest)
+        """Call another tool through the same door; a failure is an Envelope too.
 
-    async def ask(self, text: str, *, form: "Form") -> QuestionAnswered:
+        A call made beside others goes on when one of them suspends this one.
+        """
+        depth = self.call.depth + 1
+        most = self.inside.world.limits.call_depth
+        if depth > most:
+            return DepthExceeded(f"calls are nested more than {most} deep").envelope()
+        self._check_running()
+        path = self.place(tool_id, input, self.inside.effect_of(tool_id))
+        door = self.inside.door(
+            Call(path, tool_id, input, depth), self._inner(), self.ledger, self._nest
+        )
+        if asyncio.current_task() is not self._owner:
+            task = asyncio.ensure_future(door)
+            self._aside.append(task)
+            door = asyncio.shield(task)
+        try:
+            return await door
+        except Signal as signal:
+            self.signal = signal
+            raise
+
+    async def ask(self, text: str, *, form: Form = FREE) -> QuestionAnswered:
         """Ask a person, once per question; does not return until there is an answer."""
+        self._check_running()
         shape = {"question": text, "options": [each.value for each in form.options]}
         question = Question(
-            question_id=QuestionId(self._new_id("q")),
+            question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=text,
             path=self._occurrences().path("ask", canonical(shape)),
@@ -94,13 +149,58 @@ class Invocation:
             context=form.context,
             options=form.options,
             schema=form.schema,
+            form=form.typed,
         )
-        return await ask(self.ledger, question)
+        try:
+            return await ask(self.ledger, question)
+        except Signal as signal:
+            self.signal = signal
+            raise
 
     def note(self, note: NoteEmitted) -> None:
-        """Write an event of the author's into the log."""
-        self.ledger.note(self.call.path, note)
-        self.ledger.held.submit()
+        """Write an event of the author's into the log; nothing once the call has ended."""
+        if not self.has_ended:
+            self.ledger.note(self.call.path, note)
+            self.ledger.held.submit()
+
+    def place(self, name: str, shape: Any, effect: Effect) -> CallPath:
+        """Return the identity of the next thing of this name and shape that the tool does.
+
+        In a further attempt what succeeded and is a write is taken over; all else is done again.
+        """
+        path = self._occurrences().path(name, canonical(shape))
+        for attempt in range(1, self.attempt):
+            before = path if attempt == 1 else CallPath(f"{path}~{attempt}")
+            settled = self.ledger.find(before)
+            if settled is None or (effect is Effect.WRITE and settled.envelope.ok):
+                return before
+        return path if self.attempt == 1 else CallPath(f"{path}~{self.attempt}")
+
+    async def settle_inside(self, *, cancel: bool) -> None:
+        """Wait for the calls that the tool left running; raises LeaseLost if one met it."""
+        if not self._aside:
+            return
+        if cancel:
+            for task in self._aside:
+                task.cancel()
+        await asyncio.wait(self._aside)
+        for task in self._aside:
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, LeaseLost) or (self.signal is None and isinstance(error, Signal)):
+                self.signal = error
+
+    def end(self) -> None:
+        """Refuse what the tool still does from a thread or a task that nobody waits for."""
+        self.has_ended = True
+        if self._stopped is not None:
+            self._stopped.set()
+
+    async def wait_stopped(self) -> None:
+        """Wait until nobody wants the call's outcome any more."""
+        if self._stopped is None:
+            self._stopped = asyncio.Event()
+        if not self.has_ended:
+            await self._stopped.wait()
 
     @property
     def idempotency_key(self) -> str:
@@ -109,54 +209,26 @@ class Invocation:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody wants the task to end."""
-        return self.ledger.task.cancel_requested
+        """Whether nobody wants the call's outcome any more."""
+        return self.has_ended or self.ledger.task.cancel_requested
+
+    def _check_running(self) -> None:
+        if self.has_ended:
+            raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; nothing follows it')
 
     def _occurrences(self) -> Occurrences:
         if self._seen is None:
             self._seen = self.ledger.occurrences(self.call.path)
         return self._seen
 
-    def _inner_caller(self) -> Caller:
+    def _inner(self) -> Caller:
         if self._caller is None:
-            outer = self.caller
-            self._caller = Caller(
+            self._caller = replace(
+                self.caller,
                 origin=Origin.SCRIPT,
-                profile=outer.profile,
-                agent=outer.agent,
-                selection=outer.selection,
                 root=self._nest.root,
                 inside=self.spec.tool_id,
-                permissions=outer.permissions,
-                question_ttl_seconds=outer.question_ttl_seconds,
+                agent_tools=frozenset(),
+                clip_at=None,
             )
         return self._caller
-
-
-class Form:
-    """How a question may be answered."""
-
-    __slots__ = ("context", "options", "schema")
-
-    def __init__(
-        self,
-        *,
-        options: tuple[Option, ...] = (),
-        schema: dict[str, Any] | None = None,
-        context: str | None = None,
-    ) -> None:
-        self.options = options
-        self.schema = schema
-        self.context = context
-
-
-class Inside:
-    """What every invocation of one root call shares."""
-
-    __slots__ = ("door", "limits", "nest", "new_id")
-
-    def __init__(self, door: Door, nest: Nest, limits: Limits, new_id: NewId) -> None:
-        self.door = door
-        self.nest = nest
-        self.limits = limits
-        self.new_id = new_id

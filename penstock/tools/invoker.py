@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.call import Call, Effect, Origin
 from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.envelope import Envelope, Status
+from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import (
     BudgetExceeded,
     CallError,
+    Interrupted,
     InvalidInput,
+    InvalidOutput,
+    LeaseLost,
     NotPermitted,
     Rejected,
     Signal,
@@ -19,7 +23,7 @@ from penstock.core.errors import (
     ToolNotFound,
     ToolTimeout,
 )
-from penstock.core.events import CallRetried, CallSettled
+from penstock.core.events import CallRetried, CallSettled, StoredFile
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.schema import Problem, json_problems
@@ -33,6 +37,7 @@ from penstock.tools.policy import Caller, grants, permit
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Action, Rules
 from penstock.tools.spec import ToolSpec
+from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
 
 log = logging.getLogger(__name__)
@@ -45,28 +50,45 @@ class Invoker:
     """
 
     def __init__(
-        self, registry: Registry, rules: Rules, artifacts: Artifacts, *, world: World
+        self,
+        registry: Registry,
+        rules: Rules,
+        artifacts: Artifacts,
+        *,
+        world: World,
+        threads: Threads | None = None,
     ) -> None:
         self.registry = registry
         self.rules = rules
+        self.threads = threads or Threads(world.limits.tool_threads)
+        """Where synchronous tools run; close it with the runtime."""
         self._artifacts = artifacts
         self._clock = world.clock
         self._limits = world.limits
         self._new_id = world.new_id
+        self._inside = Inside(
+            door=self.call,
+            effect_of=self._effect_of,
+            artifacts=artifacts,
+            threads=self.threads,
+            world=world,
+        )
 
     async def call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
-        """Replay, resolve, permit, validate, ask, reserve, run, settle."""
+        """Replay, resolve, permit, validate, ask, reserve, run, check, settle."""
         if settled := ledger.find(call.path):
-            return settled.envelope
+            return await self._replay(settled, caller)
         run = _Run(call, caller, ledger)
         try:
             tool = run.tool = self._resolve(call, caller)
             self._validate(tool, call.input)
             agreed = await self._ask(tool, run)
             self._reserve(run, nest)
-            envelope = Envelope(Status.SUCCESS, await self._run(tool, agreed, run))
+            output = await self._run(tool, agreed, run)
+            self._check(tool, output)
+            envelope = Envelope(Status.SUCCESS, output)
         except CallError as error:
             envelope = error.envelope()
         finally:
@@ -80,12 +102,18 @@ class Invoker:
             tool_id=call.tool_id,
             envelope=envelope,
             call_id=call.call_id,
-            context=self._artifacts.error_text(envelope),
+            context=self._artifacts.error_text(_error_of(envelope)),
             ran=False,
             detector=detector or None,
         )
         ledger.settle(call.path, settled)
         return settled
+
+    async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
+        """Return what was recorded; code gets all of it, a model has read its part."""
+        if settled.artifact_blob is None or caller.clip_at is not None:
+            return settled.envelope
+        return await self._artifacts.whole(settled)
 
     def _resolve(self, call: Call, caller: Caller) -> Tool:
         tool = self.registry.find(call.tool_id)
@@ -149,53 +177,81 @@ class Invoker:
 
     async def _run(self, tool: Tool, input: dict[str, Any], run: "_Run") -> Any:
         """Run under the timeout, and again as the tool's retry policy says."""
-        spec, ledger, call, nest = tool.spec, run.ledger, run.call, run.nest
+        spec, ledger, call = tool.spec, run.ledger, run.call
         if spec.effect is Effect.WRITE:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
         run.began = self._clock.monotonic()
-        inside = Inside(self.call, nest or Nest(None), self._limits, self._new_id)
-        invocation = Invocation(call, spec, run.caller, ledger=ledger, inside=inside)
         attempt = 1
         while True:
             try:
-                return await self._attempt(tool, input, invocation, attempt)
+                return await self._attempt(tool, input, run, attempt)
             except CallError as error:
                 if not error.retryable or attempt >= spec.retry.max_attempts:
                     raise
-                detail = error.envelope().error
-                assert detail is not None  # noqa: S101  a CallError always has one
+                detail = _error_of(error.envelope())
                 event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
                 await self._clock.sleep(spec.retry.backoff_ms(attempt) / 1000)
                 attempt += 1
 
-    async def _attempt(
-        self, tool: Tool, input: dict[str, Any], invocation: Invocation, attempt: int
-    ) -> Any:
-        seconds = tool.spec.timeout_ms / 1000
-        left = invocation.ledger.budget.seconds_left()
-        invocation.begin(attempt, self._clock.monotonic() + min(seconds, left))
-        limit = asyncio.timeout(min(seconds, max(left, 0)))
+    async def _attempt(self, tool: Tool, input: dict[str, Any], run: "_Run", attempt: int) -> Any:
+        spec = tool.spec
+        seconds, left = spec.timeout_ms / 1000, run.ledger.budget.seconds_left()
+        given = max(min(seconds, left), 0)
+        invocation = run.invocation = Invocation(
+            run.call, spec, run.caller, ledger=run.ledger, inside=self._inside
+        )
+        invocation.enter(run.nest or Nest(None), attempt, self._clock.monotonic() + given)
+        limit = asyncio.timeout(given)
         try:
             async with limit:
-                return await tool.run(input, invocation)
+                return await _enter(tool, input, invocation)
         except CallError:
             raise
-        except Exception as error:
+        except BaseExceptionGroup as group:
+            raise self._failure(spec, _foremost(group)) from group
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise _out_of_time(tool, seconds, left) from None
-            log.exception("tool %s failed", tool.spec.tool_id)
-            text = cut(f"{type(error).__name__}: {error}", self._limits.error_chars)
-            raise ToolFailed(text) from error
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise ToolFailed(f"the tool tried to end the process ({error!r})") from error
+            raise self._failure(spec, error) from error
+        except asyncio.CancelledError:
+            self._cut(tool, run)
+            raise
+
+    def _failure(self, spec: ToolSpec, error: BaseException) -> BaseException:
+        """Return what a tool's own error means for its caller."""
+        if isinstance(error, CallError | Signal):
+            return error
+        log.error("tool %s failed", spec.tool_id, exc_info=error)
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return ToolFailed(f"the tool tried to end the process ({error!r})")
+        return ToolFailed(cut(f"{type(error).__name__}: {error}", self._limits.error_chars))
+
+    def _cut(self, tool: Tool, run: "_Run") -> None:
+        """Record that a write inside another call was cut by that call: nobody may run it again."""
+        if tool.spec.effect is Effect.WRITE and run.call.depth and not tool.spec.is_frame:
+            error = Interrupted(
+                f'"{run.call.tool_id}" was cut in the middle: it may or may not have happened'
+            )
+            settled = CallSettled(tool_id=run.call.tool_id, envelope=error.envelope())
+            run.ledger.settle(run.call.path, settled)
+
+    def _check(self, tool: Tool, output: Any) -> None:
+        schema = self.registry.output_schema(tool)
+        if schema is not None and (problems := schema.problems(output)):
+            said = "; ".join(str(problem) for problem in problems)
+            message = f'output of "{tool.spec.tool_id}" is not valid: {said}'
+            raise InvalidOutput(message, details=_found(problems))
 
     async def _settle(self, run: "_Run", envelope: Envelope) -> Envelope:
-        call = run.call
-        shown = await self._artifacts.show(run.tool, call, envelope, clip_at=run.caller.clip_at)
+        call, clip_at = run.call, run.caller.clip_at
+        own_preview = run.tool.preview if run.tool else None
+        try:
+            shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
+        except CallError as error:
+            envelope = error.envelope()
+            shown = await self._artifacts.show(envelope, None, clip_at=clip_at)
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=shown.envelope,
@@ -207,16 +263,20 @@ class Invoker:
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
-            files=shown.files,
+            files=(*run.files, *shown.files),
         )
         run.ledger.settle(call.path, settled)
-        return shown.envelope
+        return envelope if clip_at is None else shown.envelope
+
+    def _effect_of(self, tool_id: str) -> Effect:
+        tool = self.registry.find(tool_id)
+        return Effect.NONE if tool is None else tool.spec.effect
 
 
 class _Run:
     """One call on its way through the door."""
 
-    __slots__ = ("began", "call", "caller", "ledger", "nest", "tool")
+    __slots__ = ("began", "call", "caller", "invocation", "ledger", "nest", "tool")
 
     def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
         self.call = call
@@ -226,6 +286,8 @@ class _Run:
         self.nest: Nest | None = None
         """Set once the call is reserved."""
         self.began: float | None = None
+        self.invocation: Invocation | None = None
+        """The newest entry."""
 
     @property
     def root(self) -> ToolSpec | None:
@@ -233,6 +295,11 @@ class _Run:
         if self.tool is None or self.caller.origin is not Origin.DIRECT:
             return None
         return self.tool.spec
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """Return what the tool kept beside its output."""
+        return self.invocation.files if self.invocation else []
 
     def give_back(self) -> None:
         """Return the reservation: the log has the call now, or it waits."""
@@ -244,11 +311,36 @@ class _Run:
         return 0 if self.began is None else round(1000 * (clock.monotonic() - self.began))
 
 
+async def _enter(tool: Tool, input: dict[str, Any], invocation: Invocation) -> Any:
+    """Run the tool once, with all that it started; what ended a call inside ends it too."""
+    is_cut = False
+    try:
+        output = await tool.run(input, invocation)
+    except asyncio.CancelledError:
+        is_cut = True
+        raise
+    finally:
+        await invocation.settle_inside(cancel=is_cut)
+        invocation.end()
+        if invocation.signal is not None:
+            raise invocation.signal
+    return output
+
+
 def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     """Return the error that names every problem of an input."""
     said = "; ".join(str(problem) for problem in problems)
+    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details=_found(problems))
+
+
+def _found(problems: list[Problem]) -> dict[str, Any]:
     found = [{"path": problem.path, "message": problem.message} for problem in problems]
-    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details={"problems": found})
+    return {"problems": found}
+
+
+def _error_of(envelope: Envelope) -> ErrorDetail:
+    assert envelope.error is not None  # noqa: S101  only failures are asked
+    return envelope.error
 
 
 def _sees(tool: Tool, caller: Caller) -> bool:
@@ -261,9 +353,16 @@ def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
     return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the Signal that calls made together ended with; anything else is the tool's fault."""
-    inner = group.exceptions[0]
-    if isinstance(inner, BaseExceptionGroup):
-        return _first(inner)
-    return inner if isinstance(inner, Signal) else ToolFailed(f"{type(inner).__name__}: {inner}")
+def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return what counts of errors that came together: a Signal, a CallError, or the first."""
+    leaves = list(_leaves(group))
+    kinds = (LeaseLost, Signal, CallError, BaseException)
+    return next(each for kind in kinds for each in leaves if isinstance(each, kind))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

@@ -14,6 +14,7 @@ class Registry:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._schemas: dict[str, Schema] = {}
+        self._outputs: dict[str, Schema] = {}
         for tool in tools:
             if self._tools.setdefault(tool.spec.tool_id, tool) is not tool:
                 raise NameTaken(f"there are two tools {tool.spec.tool_id!r}; rename one of them")
@@ -43,6 +44,16 @@ class Registry:
         schema = self._schemas.get(tool_id)
         if schema is None:
             schema = self._schemas[tool_id] = Schema(tool.spec.input_schema)
+        return schema
+
+    def output_schema(self, tool: Tool) -> Schema | None:
+        """Return the compiled schema of what the tool returns, if it has one."""
+        spec = tool.spec
+        if spec.output_schema is None:
+            return None
+        schema = self._outputs.get(spec.tool_id)
+        if schema is None:
+            schema = self._outputs[spec.tool_id] = Schema(spec.output_schema)
         return schema
 
     def plus(self, tools: Mapping[str, Tool]) -> "Registry":

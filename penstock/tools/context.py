@@ -1,0 +1,198 @@
+"""What a Python tool may ask of the runtime while it runs."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Envelope
+from penstock.core.errors import Rejected
+from penstock.core.events import CallSettled, NoteEmitted, StoredFile
+from penstock.core.ids import SessionId, TaskId
+from penstock.core.profile import Profile
+from penstock.core.question import Option, QuestionStatus
+from penstock.tools.invocation import Form, Invocation
+from penstock.tools.outputs import to_json
+from penstock.tools.state import ToolState
+
+T = TypeVar("T")
+
+EMIT = "emit"
+LEVELS = ("info", "warning", "error")
+TYPE_CHARACTERS = 128
+MESSAGE_CHARACTERS = 4096
+
+
+class ToolContext:
+    """Handed to a Python tool that has a parameter with this hint, under whatever name."""
+
+    __slots__ = ("_invocation", "_loop", "_thread", "artifacts", "state")
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.state = ToolState(invocation)
+        """What the tool remembers within this task."""
+        self.artifacts = Keeping(invocation)
+        """Bytes kept beside the output, shown to people."""
+
+    async def call(
+        self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
+    ) -> Envelope:
+        """Call another tool, with the grants that a script has; its failure is an Envelope too.
+
+        The outcome is recorded: a function that is entered again gets it without a second run.
+        """
+        given = _object(input, self._invocation.inside.world.limits.json_depth)
+        return await self._invocation.invoke(tool_id, given)
+
+    def call_sync(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
+        """Call another tool from a tool that is no coroutine."""
+        return self._wait(self.call(tool_id, input))
+
+    async def ask(
+        self,
+        question: str,
+        options: Sequence[str | Option] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return a person's answer: words, the value of an option, or what matches the schema.
+
+        The call is parked and the function is later entered again from its top, so ask before
+        anything with an effect that is not made by this context. Words that name no option are
+        returned as they are. Raises Rejected when the person will not say.
+        """
+        chosen = tuple(_option(each) for each in options or ())
+        form = Form(options=chosen, schema=None if schema is None else dict(schema))
+        answered = await self._invocation.ask(question, form=form)
+        answer = answered.answer
+        if answered.status is QuestionStatus.CANCELLED or answer.get("cancel"):
+            raise Rejected(f"nobody answered: {question}")
+        return answer["value"] if "value" in answer else answer.get("text")
+
+    def emit(
+        self,
+        event_type: str,
+        message: str | None = None,
+        payload: Any = None,
+        level: str = "info",
+    ) -> None:
+        """Write an event into the task's timeline, once however often the function is entered."""
+        if not event_type or len(event_type) > TYPE_CHARACTERS or any(map(str.isspace, event_type)):
+            wanted = f"1 to {TYPE_CHARACTERS} characters without spaces"
+            raise ValueError(f"event_type must have {wanted}, not {event_type!r}")
+        if level not in LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+        if message is not None and len(message) > MESSAGE_CHARACTERS:
+            raise ValueError(f"message must have at most {MESSAGE_CHARACTERS} characters")
+        payload = to_json(payload, self._invocation.inside.world.limits.json_depth)
+        note = NoteEmitted(event_type=event_type, message=message, payload=payload, level=level)
+        self._soon(note, once=True)
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the work has come."""
+        payload = {"done": done} if total is None else {"done": done, "total": total}
+        self._soon(NoteEmitted(event_type="progress", message=message, payload=payload), once=False)
+
+    async def wait_cancelled(self) -> None:
+        """Return when nobody wants the outcome any more: a cancel, or the timeout."""
+        await self._invocation.wait_stopped()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the outcome any more."""
+        return self._invocation.is_cancelled
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same key for the same call, over crashes and attempts."""
+        return self._invocation.idempotency_key
+
+    @property
+    def call_id(self) -> str:
+        """The call's own name: the model's, or its place in the task."""
+        return self._invocation.call.call_id or self._invocation.call.path
+
+    @property
+    def task_id(self) -> TaskId:
+        """The piece of work that the call belongs to."""
+        return self._invocation.ledger.task.task_id
+
+    @property
+    def session_id(self) -> SessionId:
+        """The conversation; of a direct call, its own log."""
+        return SessionId(self._invocation.ledger.held.state.log_id)
+
+    @property
+    def profile(self) -> Profile:
+        """Whom it is done for."""
+        return self._invocation.caller.profile
+
+    @property
+    def depth(self) -> int:
+        """How many calls the call is inside of."""
+        return self._invocation.call.depth
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._invocation.attempt
+
+    @property
+    def deadline(self) -> float:
+        """When the timeout ends the call, on `time.monotonic()`."""
+        return self._invocation.deadline
+
+    def _soon(self, note: NoteEmitted, *, once: bool) -> None:
+        write = self._write_once if once else self._invocation.note
+        if threading.get_ident() == self._thread:
+            write(note)
+        else:
+            self._loop.call_soon_threadsafe(write, note)
+
+    def _write_once(self, note: NoteEmitted) -> None:
+        invocation = self._invocation
+        shape = [note.event_type, note.message, note.payload, note.level]
+        path = invocation.place(EMIT, shape, Effect.WRITE)
+        if not invocation.has_ended and invocation.ledger.find(path) is None:
+            invocation.ledger.note(invocation.call.path, note)
+            done = CallSettled(tool_id=EMIT, envelope=Envelope.success(None), ran=False)
+            invocation.ledger.settle(path, done)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise RuntimeError(
+                "call_sync would stop the event loop here: await ctx.call(…) instead"
+            )
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class Keeping:
+    """Keeps bytes that a tool made."""
+
+    __slots__ = ("_invocation",)
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+
+    async def put(self, data: bytes, mime: str, name: str | None = None) -> StoredFile:
+        """Keep the bytes; people see them beside the result, an image as an image."""
+        if not isinstance(data, bytes):
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        stored = await self._invocation.inside.artifacts.keep(data, mime, name=name)
+        if stored not in self._invocation.files:
+            self._invocation.files.append(stored)
+        return stored
+
+
+def _object(input: Mapping[str, Any] | None, depth: int) -> dict[str, Any]:
+    given = to_json(dict(input or {}), depth)
+    assert isinstance(given, dict)  # noqa: S101  a dict stays one
+    return given
+
+
+def _option(option: str | Option) -> Option:
+    return option if isinstance(option, Option) else Option(label=option, value=option)

@@ -1,0 +1,105 @@
+"""What a Python tool returned, as JSON."""
+
+import base64
+import dataclasses
+import math
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, TypeAdapter
+
+from penstock.core.errors import InvalidOutput
+from penstock.core.schema import pointer
+from penstock.tools.media import sniff
+
+Path = tuple[str | int, ...]
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+_KEYS = frozenset({int, float, bool})
+_TEXTUAL = (date, time, timedelta, Decimal, UUID)
+"""`date` is also every `datetime`."""
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def to_json(value: Any, depth: int) -> Any:
+    """Return the value as JSON; the same object when it is JSON already and flat.
+
+    Raises InvalidOutput that names the place: what has no JSON form, NaN, a path of this machine,
+    more than `depth` levels.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict and all(type(k) is str and type(v) in _PLAIN for k, v in value.items()):
+        return value
+    return _convert(value, (), depth)
+
+
+def _convert(value: Any, path: Path, depth: int) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _refused(path, f"is {value}; return None or a text")
+        return float(value)
+    if len(path) >= depth:
+        raise _refused(path[:3], f"is nested more than {depth} levels deep")
+    if isinstance(value, Enum):
+        return _convert(value.value, path, depth)
+    if isinstance(value, Mapping):
+        return {_key(k, path): _convert(v, (*path, str(k)), depth) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_convert(each, (*path, number), depth) for number, each in enumerate(value)]
+    return _convert_object(value, path, depth)
+
+
+def _convert_object(value: Any, path: Path, depth: int) -> Any:
+    if isinstance(value, BaseModel):
+        return _convert(value.model_dump(by_alias=True), path, depth)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {n: _convert(getattr(value, n), (*path, n), depth) for n in names}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return encoded(bytes(value))
+    if isinstance(value, _TEXTUAL):
+        return _ANYTHING.dump_python(value, mode="json")
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, PurePath):
+        raise _refused(path, "is a path of this machine; return what the file holds, or its name")
+    wanted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
+    raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {wanted}")
+
+
+def encoded(content: bytes) -> dict[str, str]:
+    """Return bytes as JSON holds them: base64 with its type."""
+    text = base64.b64encode(content).decode()
+    return {"data": text, "encoding": "base64", "mimeType": sniff(content)}
+
+
+def _key(key: Any, path: Path) -> str:
+    if isinstance(key, Enum):
+        return _key(key.value, path)
+    if isinstance(key, str):
+        return str(key)
+    if type(key) in _KEYS:
+        return str(key).lower() if isinstance(key, bool) else str(key)
+    raise _refused(path, f"has the key {key!r}; keys are texts")
+
+
+def _refused(path: Path, problem: str) -> InvalidOutput:
+    place = pointer(list(path)) or "/"
+    details = {"problems": [{"path": place, "message": problem}]}
+    return InvalidOutput(f"the output at {place} {problem}", details=details)
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[:1] in "AEIOUaeiou" else f"a {noun}"

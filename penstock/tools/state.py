@@ -1,0 +1,118 @@
+"""Small durable values of one tool in one task."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
+from penstock.core.events import CallSettled, StateWritten
+from penstock.tools.invocation import Invocation
+from penstock.tools.outputs import to_json
+
+MOST_SECONDS = 365 * 24 * 3600
+KEY_CHARACTERS = 256
+GET, PUT = "state.get", "state.put"
+
+
+class Always:
+    """Says that a write does not care what is there."""
+
+
+ALWAYS = Always()
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """What became of a write."""
+
+    ok: bool
+    revision: str | None = None
+    """Of the value that is there now: the new one, or the one in the way."""
+
+
+class ToolState:
+    """What a tool remembers within one task; other tools have a partition of their own.
+
+    What was read and written is in the log: a function that is entered again gets the same answers,
+    and writes nothing twice.
+    """
+
+    __slots__ = ("_invocation",)
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """Return the value, or `default` when there is none or its time is over."""
+        _check_key(key)
+        invocation = self._invocation
+        path = invocation.place(GET, {"key": key}, Effect.READ)
+        settled = invocation.ledger.find(path)
+        if settled is None:
+            written = self._current(key)
+            found = [] if written is None else [written.value]
+            settled = CallSettled(tool_id=GET, envelope=Envelope.success(found), ran=False)
+            invocation.ledger.settle(path, settled)
+        found = settled.envelope.output
+        return found[0] if found else default
+
+    async def put(
+        self,
+        key: str,
+        value: Any,
+        ttl: float | None = None,
+        *,
+        if_revision: str | Always | None = ALWAYS,
+    ) -> StateWrite:
+        """Store a value for so many seconds, or for as long as the task; None removes it.
+
+        With `if_revision` only over that revision, or with None only where nothing is.
+        """
+        _check_key(key)
+        if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
+            raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
+        invocation = self._invocation
+        value = to_json(value, invocation.inside.world.limits.json_depth)
+        wanted = "" if isinstance(if_revision, Always) else [if_revision]
+        shape = {"key": key, "value": value, "ttl": ttl, "if_revision": wanted}
+        path = invocation.place(PUT, shape, Effect.WRITE)
+        settled = invocation.ledger.find(path)
+        if settled is None:
+            outcome = self._outcome(key, if_revision)
+            if outcome.ok:
+                revision = int(outcome.revision or 0)
+                event = self._event(key, value, ttl, revision=revision)
+                invocation.ledger.put(path, event)
+            output = [outcome.ok, outcome.revision]
+            settled = CallSettled(tool_id=PUT, envelope=Envelope.success(output), ran=False)
+            invocation.ledger.settle(path, settled)
+        return StateWrite(*settled.envelope.output)
+
+    def _current(self, key: str) -> StateWritten | None:
+        ledger, now = self._invocation.ledger, self._invocation.inside.world.clock.now()
+        written = ledger.value(self._invocation.spec.tool_id, key, now)
+        return None if written is None or written.value is None else written
+
+    def _outcome(self, key: str, if_revision: str | Always | None) -> StateWrite:
+        current = self._current(key)
+        revision = None if current is None else str(current.revision)
+        if not isinstance(if_revision, Always) and if_revision != revision:
+            return StateWrite(ok=False, revision=revision)
+        last = self._invocation.ledger.task.values.get((self._invocation.spec.tool_id, key))
+        return StateWrite(ok=True, revision=str(last.revision + 1 if last else 1))
+
+    def _event(self, key: str, value: Any, ttl: float | None, *, revision: int) -> StateWritten:
+        now = self._invocation.inside.world.clock.now()
+        return StateWritten(
+            tool_id=self._invocation.spec.tool_id,
+            key=key,
+            value=value,
+            revision=revision,
+            expires_at=None if ttl is None else Moment(now + round(1000 * ttl)),
+        )
+
+
+def _check_key(key: str) -> None:
+    if not 1 <= len(key) <= KEY_CHARACTERS:
+        raise ValueError(f"a key is a text of 1 to {KEY_CHARACTERS} characters, not {key!r}")

@@ -1,0 +1,105 @@
+"""Threads for tools that block: bounded, and never waited for at the end of the process."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+Job = Callable[[], None]
+
+
+class Threads:
+    """Runs synchronous functions beside the event loop, at most `most` at once.
+
+    A thread cannot be stopped: when who waits for it is cancelled, it is left to end by itself, and
+    its result is dropped. Threads are daemons, so a stuck one does not keep the process alive.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._started = 0
+        self._free = 0
+        """Threads without work, less the jobs that wait."""
+        self._closed = False
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Return what the function returns, or raise what it raises."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def job() -> None:
+            if waiter.cancelled():
+                return
+            outcome = _Outcome()
+            with outcome:
+                outcome.value = context.run(work)
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(outcome.tell, waiter)
+
+        self._put(job)
+        return await waiter
+
+    def close(self) -> None:
+        """Take no new work; idle threads end, others when they have done their job."""
+        with self._lock:
+            self._closed = True
+            for _ in range(self._started):
+                self._jobs.put(None)
+
+    def _put(self, job: Job) -> None:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the runtime was closed: no tool can run any more")
+            self._jobs.put(job)
+            self._free -= 1
+            if self._free < 0 and self._started < self._most:
+                self._started += 1
+                self._free += 1
+                name = f"penstock-tool-{self._started}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            with self._lock:
+                self._free += 1
+
+
+class _Outcome:
+    """What a function returned or raised, whatever it was."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin to watch."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Keep what was raised. A StopIteration cannot pass through an awaiting coroutine."""
+        is_odd = isinstance(error, StopIteration)
+        self.error = RuntimeError(f"the tool raised {error!r}") if is_odd else error
+        return True
+
+    def tell(self, waiter: "asyncio.Future[Any]") -> None:
+        """Hand over what happened, if anybody still waits."""
+        if waiter.done():
+            return
+        if self.error is not None:
+            waiter.set_exception(self.error)
+        else:
+            waiter.set_result(self.value)
