@@ -28,6 +28,23 @@ class Command:
 
 COMMANDS = (
     Command("init", "Make a new project that works.", lambda: late("penstock.cli.init:init")),
+    Command("chat", "Talk with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
+    Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
+    Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
+    Command(
+        "tasks",
+        "List, show, follow or cancel tasks.",
+        lambda: late("penstock.cli.tasks:COMMANDS"),
+    ),
+    Command(
+        "answer", "List open questions, or answer one.", lambda: late("penstock.cli.answer:answer")
+    ),
+    Command(
+        "doctor",
+        "Say what is installed, reachable, misconfigured.",
+        lambda: late("penstock.cli.doctor:doctor"),
+    ),
+    Command("keys", "Make, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 

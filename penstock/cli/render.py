@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.clock import to_iso
+from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
 from penstock.core.events import (
@@ -30,6 +31,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _MOST_ARGUMENTS = 160
 _MOST_PREVIEW = 300
 _MOST_EVENT = 120
+_WIDE = 1000
 
 Frame = Mapping[str, Any]
 
@@ -162,14 +164,20 @@ def envelope_text(envelope: Envelope) -> str:
     return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Return rows under headings, without lines around them."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under headings; where nobody looks, each is one line however long."""
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        made.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in rows:
         made.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
-    return made
+    console.print(made)
+
+
+def when(moment: Moment | None) -> str | None:
+    """Return a moment as people read it, in UTC."""
+    return None if moment is None else to_iso(moment)[:19].replace("T", " ")
 
 
 def _what(event: Event) -> str:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
+from penstock.core.errors import StoreCorrupt
 from penstock.store.database import Database
 from penstock.store.tables import REVISION, events, logs
 
@@ -24,20 +25,23 @@ class Health:
 
 async def check(database: Database) -> Health:
     """Return how a database is; it is read once, wholly."""
-    problems: list[str] = []
-    if database.dialect == "sqlite":
-        said = await database.read(
-            lambda connection: (
-                connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
-            )
-        )
-        problems = [str(each) for each in said if each != _SOUND]
-    counts = [
-        await database.read(
-            lambda connection, table=table: connection.execute(
-                select(func.count()).select_from(table)
-            ).scalar_one()
-        )
+    try:
+        problems = await database.read(_problems)
+        sizes = await database.read(_sizes)
+    except StoreCorrupt as error:
+        return Health(revision=REVISION, logs=0, events=0, problems=(str(error),))
+    return Health(revision=REVISION, logs=sizes[0], events=sizes[1], problems=problems)
+
+
+def _problems(connection: Connection) -> tuple[str, ...]:
+    if connection.dialect.name != "sqlite":
+        return ()
+    said = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+    return tuple(str(each) for each in said if each != _SOUND)
+
+
+def _sizes(connection: Connection) -> tuple[int, ...]:
+    return tuple(
+        connection.execute(select(func.count()).select_from(table)).scalar_one()
         for table in (logs, events)
-    ]
-    return Health(revision=REVISION, logs=counts[0], events=counts[1], problems=tuple(problems))
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.cli.render import Screen, clean, envelope_text, event_line, table
+from penstock.cli.render import Screen, clean, envelope_text, event_line, print_table, when
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ToolNotFound
@@ -134,11 +134,15 @@ def test_an_envelope_is_its_output_or_its_error() -> None:
     assert envelope_text(refused) == "failed: TOOL_NOT_FOUND: There is no tool 'x'.\n  Use y."
 
 
-def test_rows_stand_under_their_headings() -> None:
-    output = io.StringIO()
-    Console(file=output, width=40).print(table(["id", "what"], [["a", None], ["b", "[x]\x1b"]]))
-    assert [line.rstrip() for line in output.getvalue().splitlines()] == [
+def test_rows_stand_under_their_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["id", "what"], [["a", None], ["b", "[x]\x1b" + "y" * 200]])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "id  what",
         "a",
-        "b   [x]\ufffd",
+        "b   [x]\ufffd" + "y" * 200,
     ]
+
+
+def test_a_moment_is_read_in_utc() -> None:
+    assert when(Moment(0)) == "1970-01-01 00:00:00"
+    assert when(None) is None

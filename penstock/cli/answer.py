@@ -1,0 +1,133 @@
+"""Open questions, and answers to them."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock.app.runtime import Runtime
+from penstock.chat.message import Reply
+from penstock.chat.parts import question_record
+from penstock.cli.asking import EDIT, NO, YES, ask, text_answer
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import run
+from penstock.cli.render import Screen, clean, envelope_text, print_table
+from penstock.core.errors import InvalidAnswer, NotFound
+from penstock.core.ids import QuestionId
+from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.store.projections import Page
+
+Which = Annotated[str | None, typer.Argument(metavar="QUESTION", help="Its id; none lists all.")]
+What = Annotated[
+    str | None,
+    typer.Argument(metavar="ANSWER", help="approve, reject, an option, or a text; none asks you."),
+]
+Input = Annotated[str | None, typer.Option("--input", help="JSON that runs instead, approved.")]
+Note = Annotated[str | None, typer.Option("--note", help="Why.")]
+
+EXIT_CODES = {TaskStatus.SUCCEEDED: 0, TaskStatus.SUSPENDED: 4}
+
+
+def answer(
+    question: Which = None,
+    what: What = None,
+    *,
+    edited: Input = None,
+    reason: Note = None,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List open questions, or answer one and show what becomes of its task."""
+
+    async def work(runtime: Runtime) -> int:
+        if question is None:
+            await _list(runtime, as_json=as_json)
+            return 0
+        record = await _get(runtime, question)
+        body = _body(record, what) | _extras(edited, reason)
+        taken = await runtime.answer(record.question.question_id, body)
+        reply = await runtime.wait(taken.task_id)
+        return _show(taken, reply, as_json=as_json)
+
+    raise typer.Exit(run(project, work))
+
+
+async def _list(runtime: Runtime, *, as_json: bool) -> None:
+    found, total = await runtime.parts.projections.questions(
+        status=QuestionStatus.OPEN, page=Page(limit=200)
+    )
+    if as_json:
+        print_json({"questions": [question_record(each) for each in found], "total": total})
+        return
+    rows = [
+        (each.question.question_id, each.question.kind, each.agent, each.question.text)
+        for each in found
+    ]
+    print_table(("question", "kind", "agent", "text"), rows)
+    if found:
+        note("answer one: penstock answer QUESTION approve|reject|an option|a text")
+    else:
+        note("nothing waits for an answer")
+
+
+async def _get(runtime: Runtime, question: str) -> QuestionRecord:
+    record = await runtime.parts.projections.find_question(QuestionId(question))
+    if record is None:
+        raise NotFound(f"There is no question {question!r}; `penstock answer` lists the open ones.")
+    return record
+
+
+def _body(record: QuestionRecord, what: str | None) -> dict[str, Any]:
+    part = question_record(record)
+    if what is None:
+        Screen(Console(highlight=False, stderr=True)).question(part)
+        return ask(part, input)
+    if record.question.kind is not QuestionKind.APPROVAL:
+        return text_answer(part, what)
+    said = what.strip().lower()
+    if said in YES | EDIT:
+        return {"decision": "approve"}
+    if said in NO:
+        return {"decision": "reject"}
+    issue = f"must be approve or reject, found {what!r}"
+    raise InvalidAnswer([{"field": "/decision", "issue": issue}])
+
+
+def _extras(edited: str | None, reason: str | None) -> dict[str, Any]:
+    extras: dict[str, Any] = {} if reason is None else {"note": reason}
+    if edited is not None:
+        try:
+            extras["input"] = json.loads(edited)
+        except ValueError as error:
+            raise typer.BadParameter(f"--input must be JSON: {error}") from None
+    return extras
+
+
+def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
+    if reply is None:
+        return 0
+    waiting = [each.question.question_id for each in reply.questions]
+    envelope = reply.envelope
+    if as_json:
+        outcome = envelope.to_wire() if envelope else reply.content
+        status = reply.status.value
+        print_json(
+            {
+                "question": question_record(taken),
+                "status": status,
+                "result": outcome,
+                "waiting": waiting,
+            }
+        )
+    elif envelope is not None:
+        print(clean(envelope_text(envelope)))
+    elif reply.error is not None:
+        print(clean(f"{reply.error.code}: {reply.error.message}"))
+    else:
+        print(clean(reply.content))
+    if waiting:
+        note(f"It waits for another answer: {', '.join(waiting)}")
+    return EXIT_CODES.get(reply.status, 1)

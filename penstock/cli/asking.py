@@ -1,0 +1,53 @@
+"""Puts a question to the person at the terminal."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.core.question import QuestionKind
+
+Read = Callable[[str], str]
+"""Shows a prompt and returns the line that the person wrote. Raises EOFError."""
+
+YES = {"y", "yes", "approve"}
+NO = {"n", "no", "reject"}
+EDIT = {"e", "edit"}
+
+
+def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
+    """Return the body of an answer; the question itself has been shown already.
+
+    Raises EOFError when the person answers later.
+    """
+    if question["kind"] == QuestionKind.APPROVAL:
+        return _approval(read)
+    return text_answer(question, read("answer> "))
+
+
+def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return what a line means: the number, value or label of an option, or a text."""
+    said = text.strip()
+    for number, option in enumerate(question.get("options", ()), 1):
+        if said.lower() in {str(number), option["value"].lower(), option["label"].lower()}:
+            return {"value": option["value"]}
+    return {"text": said}
+
+
+def _approval(read: Read) -> dict[str, Any]:
+    while True:
+        said = read("[y]es, [n]o, [e]dit its input, Ctrl-D to answer later> ").strip().lower()
+        if said in YES:
+            return {"decision": "approve"}
+        if said in NO:
+            note = read("why not? (Enter for no reason)> ").strip()
+            return {"decision": "reject"} | ({"note": note} if note else {})
+        if said in EDIT:
+            return {"decision": "approve", "input": _json(read)}
+
+
+def _json(read: Read) -> Any:
+    while True:
+        try:
+            return json.loads(read("its input, as JSON> "))
+        except ValueError as error:
+            read(f"that is not JSON: {error}. Enter to try again> ")

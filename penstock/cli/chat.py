@@ -1,0 +1,140 @@
+"""Talks with an agent in a terminal; no server is needed."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock.app.runtime import Runtime
+from penstock.cli.asking import ask
+from penstock.cli.background import Background
+from penstock.cli.conversation import FINE, Conversation, Frame
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import opened
+from penstock.cli.render import Screen
+from penstock.core.errors import NotFound, PenstockError
+from penstock.core.ids import SessionId
+from penstock.core.profile import LOCAL
+from penstock.store.projections import Page
+
+Message = Annotated[
+    str | None, typer.Argument(help="What to say; nothing opens a conversation, - reads stdin.")
+]
+AgentName = Annotated[str, typer.Option("--agent", "-a", help="Whom to talk with.")]
+Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")]
+GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
+
+HELP = "/new begins a conversation, /model NAME asks another model, /exit or Ctrl-D leaves"
+INTERRUPTED = 130
+
+
+def chat(
+    message: Message = None,
+    *,
+    agent: AgentName = "assistant",
+    session: Session = None,
+    go_on: GoOn = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Talk with an agent; with a message, say only this and show the answer.
+
+    Ctrl-C cancels what the agent is doing; pressed again, it leaves, and the task goes on with the
+    next command that opens this project.
+    """
+    context = opened(project)
+    with Background() as background:
+        runtime = background.enter(context)
+        try:
+            talk = _Talk(runtime, background, as_json=as_json)
+            talk.begin(agent, session, go_on=go_on)
+            code = talk.alone(message) if _is_single(message) else talk.together()
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        finally:
+            background.leave(context)
+    raise typer.Exit(code)
+
+
+class _Talk:
+    """One run of the command."""
+
+    def __init__(self, runtime: Runtime, background: Background, *, as_json: bool) -> None:
+        self._runtime = runtime
+        self._background = background
+        self._screen = Screen(Console(highlight=False))
+        self._is_asking = sys.stdin.isatty() and not as_json
+        self._conversation = Conversation(
+            runtime,
+            background,
+            show=print_json if as_json else self._screen.show,
+            ask=self._ask,
+        )
+
+    def begin(self, agent: str, session: str | None, *, go_on: bool) -> None:
+        """Choose whom to talk with, and where."""
+        self._runtime.parts.agents.get(agent)
+        self._conversation.agent = agent
+        if session is not None:
+            self._conversation.session_id = SessionId(session)
+        elif go_on:
+            self._conversation.session_id = self._background.do(_newest(self._runtime, agent))
+
+    def alone(self, message: str | None) -> int:
+        """Say one thing."""
+        content = sys.stdin.read() if message in {None, "-"} else message
+        return self._conversation.say(content or "")
+
+    def together(self) -> int:
+        """Talk until the person leaves."""
+        name = self._conversation.agent
+        note(f"You talk with {name}. {HELP}.")
+        while True:
+            try:
+                said = input(f"{name}> ").strip()
+            except EOFError:
+                print()
+                return FINE
+            if said in {"/exit", "/quit"}:
+                return FINE
+            if said:
+                self._take(said)
+
+    def _take(self, said: str) -> None:
+        word, _, rest = said.partition(" ")
+        if word == "/new":
+            self._conversation.session_id = None
+        elif word == "/model":
+            self._conversation.model = rest.strip() or None
+        elif word == "/help" or said.startswith("/"):
+            note(HELP)
+        else:
+            try:
+                self._conversation.say(said)
+            except PenstockError as error:
+                self._screen.line(f"✗ {error}", "red")
+
+    def _ask(self, question: Frame) -> dict[str, Any] | None:
+        """Return the person's answer; None when nobody is there, or later."""
+        self._screen.end_line()
+        if self._is_asking:
+            try:
+                return ask(question, input)
+            except EOFError:
+                print()
+        note(f"It waits for an answer: penstock answer {question['id']}")
+        return None
+
+
+def _is_single(message: str | None) -> bool:
+    return message is not None or not sys.stdin.isatty()
+
+
+async def _newest(runtime: Runtime, agent: str) -> SessionId:
+    page = Page(limit=1)
+    found, _ = await runtime.parts.projections.sessions(profile_id=LOCAL, agent=agent, page=page)
+    if not found:
+        raise NotFound(f"there is no session with {agent!r} yet; leave --continue out")
+    return found[0].session_id

@@ -1,0 +1,122 @@
+"""A conversation at a terminal: messages in, frames out, questions asked, Ctrl-C understood."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from penstock.app.runtime import Runtime
+from penstock.chat.follow import Source, follow
+from penstock.chat.message import NewMessage, Sent
+from penstock.cli.background import Background, Feed
+from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
+from penstock.core.ids import LogId, QuestionId, SessionId
+from penstock.server.wire import ChatFrames, Position, View
+
+FINE, FAILED, SUSPENDED = 0, 1, 4
+"""How a message ended, as an exit code."""
+
+Frame = Mapping[str, Any]
+Show = Callable[[Frame], None]
+Ask = Callable[[Frame], dict[str, Any] | None]
+"""Returns the body of the answer; None answers later."""
+
+
+class Conversation:
+    """Messages of one session, one after the other."""
+
+    def __init__(self, runtime: Runtime, background: Background, *, show: Show, ask: Ask) -> None:
+        self._runtime = runtime
+        self._background = background
+        self._show = show
+        self._ask = ask
+        self.agent = "assistant"
+        self.session_id: SessionId | None = None
+        """None until the first message, and for a new conversation."""
+        self.model: str | None = None
+
+    def say(self, content: str) -> int:
+        """Send a message and show what becomes of it; return how it ended.
+
+        Ctrl-C cancels the task; a second one raises KeyboardInterrupt, and the task goes on.
+        """
+        message = NewMessage(
+            content=content, agent=self.agent, session_id=self.session_id, model=self.model
+        )
+        sent = self._background.do(self._runtime.send(message))
+        self.session_id = sent.session_id
+        feed = self._background.feed(frames(self._runtime, sent, self.agent))
+        return self._watch(sent, feed)
+
+    def _watch(self, sent: Sent, feed: Feed[Frame]) -> int:
+        questions: dict[str, Frame] = {}
+        is_cancelled = False
+        while True:
+            try:
+                frame = feed.take()
+                code = self._take(frame, questions)
+            except KeyboardInterrupt:
+                if is_cancelled:
+                    raise
+                is_cancelled = True
+                self._cancel(sent)
+                continue
+            if code is not None:
+                return code
+
+    def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
+        """Show a frame; return how the message ended, if it did."""
+        if frame is None:
+            return FAILED
+        self._show(frame)
+        match frame["type"]:
+            case "question":
+                questions[frame["id"]] = frame
+            case "suspended":
+                question = questions[frame["questions"][0]]
+                return None if self._answer(question) else SUSPENDED
+            case "message_complete":
+                return FINE
+            case "error":
+                return FAILED
+            case _:
+                pass
+        return None
+
+    def _answer(self, question: Frame) -> bool:
+        """Ask until the answer counts; False when the person answers later."""
+        while (body := self._ask(question)) is not None:
+            try:
+                question_id = QuestionId(question["id"])
+                self._background.do(self._runtime.answer(question_id, body))
+            except InvalidAnswer as error:
+                self._show({"type": "error", "code": error.code, "message": str(error)})
+            except (AlreadyAnswered, QuestionClosed):
+                return True
+            else:
+                return True
+        return False
+
+    def _cancel(self, sent: Sent) -> None:
+        try:
+            self._background.do(self._runtime.cancel(sent.task_id))
+        except PenstockError:
+            return
+
+
+async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Frame]:
+    """Yield the frames of a message's task, until it has ended."""
+    parts = runtime.parts
+    view = View(
+        session_id=sent.session_id,
+        link_to=lambda blob_id: f"blob:{blob_id}",
+        max_iterations=parts.agents.get(agent).settings.max_iterations,
+        only=sent.task_id,
+    )
+    task = await parts.projections.find_task(sent.task_id)
+    after = (sent.seq if task is None else task.first_seq) - 1
+    fold = ChatFrames(view, Position(sent.seq))
+    source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+    async for item in follow(source, LogId(sent.session_id), after=after, task_id=sent.task_id):
+        for _, frame in fold.feed([item]):
+            yield frame
+            if frame["type"] in {"message_complete", "error"}:
+                return

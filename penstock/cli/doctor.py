@@ -1,0 +1,161 @@
+"""What is installed, reachable, misconfigured."""
+
+import asyncio
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import print_json
+from penstock.cli.project import Found, find
+from penstock.cli.render import clean
+from penstock.core.diagnostics import Severity
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.models.resolve import Models
+from penstock.store.database import open_database
+from penstock.store.health import check
+
+EXTRAS = {
+    "speed": ("uvloop", "httptools"),
+    "postgres": ("psycopg",),
+    "providers": ("pydantic_ai_slim",),
+}
+"""What each extra brings."""
+LITTLE_SPACE = 100 * 1024 * 1024
+
+
+class Mark(StrEnum):
+    """How a finding is."""
+
+    FINE = "ok"
+    NOTE = "note"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    mark: Mark
+    about: str
+    said: str
+
+
+_STYLES = {Mark.FINE: ("✓", "green"), Mark.NOTE: ("·", "yellow"), Mark.WRONG: ("✗", "bold red")}
+
+
+def doctor(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """Say what is installed, reachable, misconfigured. Ends with 1 if something is wrong."""
+    findings = [*_installed()]
+    try:
+        found = find(project)
+    except ConfigError as error:
+        findings.append(Finding(Mark.WRONG, "project", str(error)))
+    else:
+        findings += [*_project(found), *_models(found), *_disk(found)]
+        findings.append(asyncio.run(_database(found)))
+    _print(findings, as_json=as_json)
+    raise typer.Exit(int(any(each.mark is Mark.WRONG for each in findings)))
+
+
+def _print(findings: Sequence[Finding], *, as_json: bool) -> None:
+    if as_json:
+        rows = [{"mark": f.mark.value, "about": f.about, "said": f.said} for f in findings]
+        print_json({"findings": rows, "ok": all(f.mark is not Mark.WRONG for f in findings)})
+        return
+    console = Console(highlight=False)
+    for finding in findings:
+        sign, style = _STYLES[finding.mark]
+        said = clean(f"{sign} {finding.about}: {finding.said}")
+        console.print(Text(said, style=style), soft_wrap=True)
+
+
+def _installed() -> Iterator[Finding]:
+    said = f"{version('penstock')} on Python {platform.python_version()}"
+    yield Finding(Mark.FINE, "penstock", said)
+    for extra, packages in EXTRAS.items():
+        missing = [name for name in packages if not _has(name)]
+        if missing:
+            said = f"not installed, {', '.join(missing)} missing: pip install 'penstock[{extra}]'"
+            yield Finding(Mark.NOTE, f"extra {extra}", said)
+        else:
+            yield Finding(Mark.FINE, f"extra {extra}", "installed")
+
+
+def _has(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _project(found: Found) -> Iterator[Finding]:
+    project = found.project
+    agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
+    said = f"{project.root}: {agents}; {len(project.tools)} tools of its own"
+    yield Finding(Mark.FINE, "project", said)
+    for each in project.diagnostics:
+        mark = Mark.WRONG if each.severity is Severity.ERROR else Mark.NOTE
+        yield Finding(mark, "file", str(each))
+
+
+def _models(found: Found) -> Iterator[Finding]:
+    settings = found.settings
+    models = Models(settings.model_configs(), default=settings.models.default)
+    names = {settings.models.default, *settings.models.entries}
+    names |= {agent.model for agent in found.project.agents if isinstance(agent.model, str)}
+    for name in sorted(names):
+        is_default = " (the default)" if name == settings.models.default else ""
+        try:
+            card = models.get(name).card
+        except ConfigError as error:
+            yield Finding(Mark.WRONG, f"model {name}", str(error))
+        else:
+            said = f"{card.provider} {card.name}{is_default}"
+            yield Finding(Mark.FINE, f"model {name}", said)
+
+
+def _disk(found: Found) -> Iterator[Finding]:
+    place = found.settings.data_path
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(b"x" * 4096)
+    except OSError as error:
+        said = f"{place} cannot be written: {error.strerror}"
+        yield Finding(Mark.WRONG, "disk", said)
+        return
+    yield _space(place)
+
+
+def _space(place: Path) -> Finding:
+    free = shutil.disk_usage(place).free
+    mark = Mark.FINE if free > LITTLE_SPACE else Mark.WRONG
+    return Finding(mark, "disk", f"{place} is writable, {free // 2**20:,} MiB free")
+
+
+async def _database(found: Found) -> Finding:
+    settings = found.settings
+    place = settings.database_shown
+    try:
+        database = await open_database(settings.database, synchronous=settings.synchronous)
+    except PenstockError as error:
+        return Finding(Mark.WRONG, "database", f"{place}: {error}")
+    try:
+        health = await check(database)
+    finally:
+        await database.close()
+    if health.problems:
+        return Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")
+    said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
+    return Finding(Mark.FINE, "database", said)

@@ -1,0 +1,106 @@
+"""Keys of the API: make one, list them, make one worthless."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from penstock.chat.keys import NEW_KEY, KeyRecord, Keys
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import find
+from penstock.cli.render import print_table, when
+from penstock.core.clock import Moment, SystemClock, to_iso
+from penstock.store.database import open_database
+
+Value = TypeVar("Value")
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.")]
+Permissions = Annotated[
+    list[str] | None,
+    typer.Option("--permission", help=f"What it may do; may be repeated. [{', '.join(NEW_KEY)}]"),
+]
+Days = Annotated[int | None, typer.Option("--days", min=1, help="After which it is worthless.")]
+_DAY_MS = 24 * 3600 * 1000
+
+
+def create_key(
+    name: KeyName,
+    *,
+    permission: Permissions = None,
+    days: Days = None,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and show it, this once."""
+
+    async def work(keys: Keys) -> str:
+        until = None if days is None else Moment(SystemClock().now() + days * _DAY_MS)
+        return await keys.create(name, permissions=permission or NEW_KEY, expires_at=until)
+
+    key = _with_keys(project, work)
+    if as_json:
+        print_json({"name": name, "key": key})
+    else:
+        print(key)
+        note("Keep it: it is not shown again. Send it as `Authorization: Bearer pk_…`.")
+
+
+def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """List every key there was, without what opens the door."""
+    found = _with_keys(project, lambda keys: keys.list())
+    if as_json:
+        print_json({"keys": [key_part(each) for each in found]})
+        return
+    rows = [
+        (
+            each.name,
+            ", ".join(each.permissions),
+            when(each.created_at),
+            when(each.expires_at),
+            when(each.revoked_at),
+            when(each.last_used_at),
+        )
+        for each in found
+    ]
+    print_table(("key", "may", "created", "expires", "revoked", "last used"), rows)
+    note(f"{len(found)} keys")
+
+
+def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:
+    """Make a key worthless, from now on."""
+    _with_keys(project, lambda keys: keys.revoke(name))
+    print(f"{name} opens nothing any more")
+
+
+COMMANDS = {"create": create_key, "list": list_keys, "revoke": revoke_key}
+
+
+def key_part(key: KeyRecord) -> dict[str, Any]:
+    """Return a key as JSON."""
+    return {
+        "name": key.name,
+        "permissions": list(key.permissions),
+        "created_at": _iso(key.created_at),
+        "expires_at": _iso(key.expires_at),
+        "revoked_at": _iso(key.revoked_at),
+        "last_used_at": _iso(key.last_used_at),
+    }
+
+
+def _with_keys(folder: Path | None, work: Callable[[Keys], Awaitable[Value]]) -> Value:
+    settings = find(folder).settings
+
+    async def whole() -> Value:
+        database = await open_database(settings.database, synchronous=settings.synchronous)
+        try:
+            return await work(Keys(database, SystemClock()))
+        finally:
+            await database.close()
+
+    return asyncio.run(whole())
+
+
+def _iso(moment: Moment | None) -> str | None:
+    return None if moment is None else to_iso(moment)

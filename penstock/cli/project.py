@@ -1,0 +1,52 @@
+"""The project that a command is about."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.app.opening import open_project
+from penstock.app.project import Project, check_root, find_root, load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import Settings, load
+from penstock.cli.output import note
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A project and its settings, read but not opened."""
+
+    settings: Settings
+    project: Project
+
+
+def find(folder: Path | None, **overrides: Any) -> Found:
+    """Read the project in this folder, or the nearest from here upwards; findings are noted."""
+    root = find_root(Path()) if folder is None else check_root(folder)
+    settings = load(root, **overrides)
+    project = load_project(settings)
+    for finding in project.diagnostics:
+        note(str(finding))
+    return Found(settings=settings, project=project)
+
+
+def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:
+    """Open the project, do the work, close it again."""
+
+    async def whole() -> Value:
+        async with opened(folder) as runtime:
+            return await work(runtime)
+
+    return asyncio.run(whole())
+
+
+@asynccontextmanager
+async def opened(folder: Path | None) -> AsyncIterator[Runtime]:
+    """Open the project in this folder, or the nearest from here upwards."""
+    found = find(folder)
+    async with open_project(found.settings, found.project) as runtime:
+        yield runtime

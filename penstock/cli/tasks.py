@@ -1,0 +1,154 @@
+"""Tasks: list them, look into them, follow them, end them."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import typer
+
+from penstock.app.runtime import Runtime
+from penstock.chat.follow import Source, follow
+from penstock.chat.parts import question_record
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import run
+from penstock.cli.render import clean, event_line, pretty, print_table, when
+from penstock.core.clock import Moment, to_iso
+from penstock.core.codec import kind_of, to_wire
+from penstock.core.errors import NotFound
+from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.ids import TaskId
+from penstock.core.task import TaskRecord
+from penstock.store.projections import Page
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task's id, such as task_….")]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends.")]
+
+
+def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """List tasks, newest first."""
+
+    async def work(runtime: Runtime) -> None:
+        found, total = await runtime.parts.projections.tasks(page=Page(limit=limit))
+        if as_json:
+            print_json({"tasks": [task_part(each) for each in found], "total": total})
+            return
+        rows = [
+            (each.task_id, each.status, each.kind, each.agent, when(each.created_at))
+            for each in found
+        ]
+        print_table(("task", "status", "kind", "agent", "created"), rows)
+        note(f"{len(found)} of {total}")
+
+    run(project, work)
+
+
+def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """Show a task, its outcome, and its questions."""
+
+    async def work(runtime: Runtime) -> None:
+        record = await _get(runtime, task)
+        asked, _ = await runtime.parts.projections.questions(
+            log_id=record.log_id, page=Page(limit=200)
+        )
+        questions = [question_record(each) for each in asked if each.task_id == record.task_id]
+        whole = task_part(record) | {"outcome": record.outcome, "questions": questions}
+        if as_json:
+            print_json(whole)
+        else:
+            print(clean(pretty(whole)))
+
+    run(project, work)
+
+
+def task_events(
+    task: TaskName,
+    *,
+    go_on: Follow = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the events of a task, one a line."""
+
+    async def work(runtime: Runtime) -> None:
+        record = await _get(runtime, task)
+        async for each in _events(runtime, record, go_on=go_on):
+            if as_json:
+                print_json(event_part(each))
+            else:
+                print(event_line(each), flush=True)
+
+    run(project, work)
+
+
+def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """End a task, whatever it is doing."""
+
+    async def work(runtime: Runtime) -> None:
+        record = await runtime.cancel(TaskId(task))
+        if as_json:
+            print_json(task_part(record))
+        else:
+            print(f"{record.task_id} {record.status.value}")
+
+    run(project, work)
+
+
+COMMANDS = {
+    "list": list_tasks,
+    "show": show_task,
+    "events": task_events,
+    "cancel": cancel_task,
+}
+
+
+def task_part(record: TaskRecord) -> dict[str, Any]:
+    """Return a task as the API shows it."""
+    return {
+        "id": record.task_id,
+        "kind": record.kind,
+        "status": record.status.value,
+        "agentId": record.agent,
+        "conversationId": record.log_id,
+        "createdAt": _iso(record.created_at),
+        "startedAt": _iso(record.started_at),
+        "endedAt": _iso(record.ended_at),
+    }
+
+
+def event_part(record: Record) -> dict[str, Any]:
+    """Return an event as the API shows it."""
+    return {
+        "seq": record.seq,
+        "at": to_iso(record.at),
+        "kind": kind_of(record.event),
+        "path": record.path,
+        "body": to_wire(record.event),
+    }
+
+
+async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> AsyncIterator[Record]:
+    parts, after = runtime.parts, record.first_seq - 1
+    if not go_on:
+        for each in await parts.log.read(record.log_id, after=after):
+            if each.task_id == record.task_id:
+                yield each
+        return
+    source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+    items = follow(source, record.log_id, after=after, task_id=record.task_id)
+    async for item in items:
+        if isinstance(item, Record):
+            yield item
+            if isinstance(item.event, TaskEnded | TaskSuspended):
+                return
+
+
+async def _get(runtime: Runtime, task: str) -> TaskRecord:
+    record = await runtime.parts.projections.find_task(TaskId(task))
+    if record is None:
+        raise NotFound(f"There is no task {task!r}; `penstock tasks list` names them.")
+    return record
+
+
+def _iso(moment: Moment | None) -> str | None:
+    return None if moment is None else to_iso(moment)

@@ -1,0 +1,60 @@
+"""Puts a question to the person at the terminal."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.cli.asking import ask, text_answer
+
+
+def person(*lines: str) -> Callable[[str], str]:
+    said = iter(lines)
+
+    def read(prompt: str) -> str:
+        line = next(said, None)
+        if line is None:
+            raise EOFError
+        return line
+
+    return read
+
+
+APPROVALS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("y",), {"decision": "approve"}),
+    (("YES ",), {"decision": "approve"}),
+    (("what?", "", "y"), {"decision": "approve"}),
+    (("n", ""), {"decision": "reject"}),
+    (("no", "too dear"), {"decision": "reject", "note": "too dear"}),
+    (("e", '{"to": "bob"}'), {"decision": "approve", "input": {"to": "bob"}}),
+    (("e", "{", "", '{"a": 1}'), {"decision": "approve", "input": {"a": 1}}),
+]
+
+
+@pytest.mark.parametrize(("lines", "body"), APPROVALS)
+def test_an_approval_is_yes_no_or_another_input(
+    lines: tuple[str, ...], body: dict[str, Any]
+) -> None:
+    assert ask({"kind": "approval"}, person(*lines)) == body
+
+
+OPTIONS = [{"label": "Go on", "value": "go"}, {"label": "Stop", "value": "stop"}]
+ANSWERS = [
+    ("1", {"value": "go"}),
+    ("STOP", {"value": "stop"}),
+    ("go on", {"value": "go"}),
+    ("3", {"text": "3"}),
+    (" neither ", {"text": "neither"}),
+]
+
+
+@pytest.mark.parametrize(("line", "body"), ANSWERS)
+def test_an_option_is_chosen_by_number_value_or_label(line: str, body: dict[str, str]) -> None:
+    question = {"kind": "ask_user", "options": OPTIONS}
+    assert text_answer(question, line) == body
+    assert ask(question, person(line)) == body
+
+
+def test_who_leaves_answers_later() -> None:
+    with pytest.raises(EOFError):
+        ask({"kind": "approval"}, person("hm"))

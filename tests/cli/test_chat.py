@@ -1,0 +1,59 @@
+"""Talks with an agent in a terminal."""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_one_message_is_said_and_answered(run: Run) -> None:
+    code, out, _ = run("chat", "Hello")
+    assert code == 0
+    assert "I am the offline model" in out
+
+
+def test_frames_are_lines_of_json_for_programs(run: Run) -> None:
+    _, out, _ = run("chat", "Hello", "--json")
+    frames = [json.loads(line) for line in out.splitlines()]
+    assert frames[0]["type"] == "message_start"
+    assert frames[-1]["type"] == "message_complete"
+    text = "".join(each["delta"] for each in frames if each["type"] == "content_delta")
+    assert text == frames[-1]["content"]
+
+
+def test_a_message_may_come_through_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello\n"))
+    assert run("chat")[0] == 0
+
+
+def test_a_conversation_goes_on(run: Run, run_json: Callable[..., Any]) -> None:
+    for options in ((), ("--continue",)):
+        run("chat", "Hello", *options)
+    sessions = {task["conversationId"] for task in run_json("tasks", "list")["tasks"]}
+    assert len(sessions) == 1
+    run("chat", "Hello", "--session", *sessions)
+    assert run_json("tasks", "list")["total"] == 3
+
+
+REFUSED = [
+    (("--agent", "asistant"), "There is no agent 'asistant'. Did you mean 'assistant'?"),
+    (("--continue",), "there is no session with 'assistant' yet; leave --continue out"),
+    (("--session", "conv_x"), "conv_x"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED)
+def test_what_is_not_there_is_said(run: Run, options: tuple[str, ...], said: str) -> None:
+    code, out, told = run("chat", "Hello", *options)
+    assert (code, out) == (1, "")
+    assert said in told
+
+
+def test_an_empty_message_is_refused(run: Run) -> None:
+    code, _, told = run("chat", " ")
+    assert code == 1
+    assert "/content: must not be blank" in told

@@ -1,0 +1,51 @@
+"""What is installed, reachable, misconfigured."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "✓ model offline: offline offline (the default)" in out
+    assert "✓ database: " in out
+    assert run_json("doctor")["ok"] is True
+
+
+WRONG = [
+    ("penstock.toml", "x = 1", "✗ project: penstock.toml:1: x is not a setting."),
+    ("agents/bad.md", "", "✗ file: agents/bad.md:1:1: error no-front-matter: "),
+    ("agents/a.md", "---\nname: a\nmodel: fst\n---\n", "✗ model fst: there is no model 'fst'."),
+    (
+        "penstock.toml",
+        '[models]\ndefault = "m"\n[models.m]\nprovider = "openai"\nmodel = "m"\n',
+        "✗ model m: the model 'm' needs a key",
+    ),
+    (".penstock/penstock.db", "no database", "✗ database: sqlite:///"),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "said"), WRONG)
+def test_what_is_wrong_is_named_and_ends_with_one(
+    run: Run, project: Path, file: str, text: str, said: str
+) -> None:
+    (project / file).parent.mkdir(exist_ok=True)
+    (project / file).write_text(text)
+    code, out, _ = run("doctor")
+    assert code == 1
+    assert said in out
+
+
+def test_where_there_is_no_project_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor"]) == 1
+    assert "Make one with `penstock init`" in capsys.readouterr().out

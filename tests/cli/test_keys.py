@@ -1,0 +1,34 @@
+"""Keys of the API."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def test_a_key_is_shown_once_and_listed_without_itself(
+    run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
+) -> None:
+    code, key, told = run("keys", "create", "ann", "--permission", "read", "--days", "2")
+    assert code == 0
+    assert key.startswith("pk_")
+    assert told.startswith("Keep it: it is not shown again.")
+    (listed,) = run_json("keys", "list")["keys"]
+    assert (listed["name"], listed["permissions"]) == ("ann", ["read"])
+    assert listed["expires_at"] > listed["created_at"]
+    assert key.strip() not in run("keys", "list")[1]
+
+
+def test_a_revoked_key_stays_in_the_list(
+    run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
+) -> None:
+    assert run_json("keys", "create", "ann")["key"].startswith("pk_")
+    assert run("keys", "revoke", "ann") == (0, "ann opens nothing any more\n", "")
+    assert run_json("keys", "list")["keys"][0]["revoked_at"]
+
+
+def test_a_name_is_taken_once_and_a_missing_one_has_a_nearest(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    run("keys", "create", "ann")
+    assert run("keys", "create", "ann")[0] == 1
+    code, _, told = run("keys", "revoke", "an")
+    assert (code, told) == (1, "Error: there is no key 'an'. Did you mean 'ann'?\n")

@@ -1,0 +1,52 @@
+"""Tasks: list them, look into them, follow them, end them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def task(run: Run, run_json: Callable[..., Any]) -> str:
+    """A task that has ended."""
+    assert run("chat", "Hello")[0] == 0
+    return str(run_json("tasks", "list")["tasks"][0]["id"])
+
+
+def test_tasks_are_listed(run: Run, task: str) -> None:
+    code, out, told = run("tasks", "list")
+    assert code == 0
+    assert out.splitlines()[1].startswith(f"{task}  succeeded  message  assistant")
+    assert told == "1 of 1\n"
+
+
+def test_a_task_is_shown_with_its_outcome(run_json: Callable[..., Any], task: str) -> None:
+    shown = run_json("tasks", "show", task)
+    assert (shown["id"], shown["status"], shown["questions"]) == (task, "succeeded", [])
+    assert shown["outcome"]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("options", [(), ("--follow",)])
+def test_the_events_of_a_task_are_lines(run: Run, task: str, options: tuple[str, ...]) -> None:
+    _, out, _ = run("tasks", "events", task, "--json", *options)
+    kinds = [json.loads(line)["kind"] for line in out.splitlines()]
+    assert kinds == ["message_received", "task_started", "reply_received", "task_ended"]
+    assert len(run("tasks", "events", task, *options)[1].splitlines()) == 4
+
+
+def test_what_has_ended_cannot_be_cancelled(run: Run, task: str) -> None:
+    code, _, told = run("tasks", "cancel", task)
+    assert code == 1
+    assert f"'{task}' has ended" in told
+
+
+def test_an_unknown_task_is_answered_with_where_to_look(run: Run) -> None:
+    for command in ("show", "events"):
+        assert run("tasks", command, "task_x") == (
+            1,
+            "",
+            "Error: There is no task 'task_x'; `penstock tasks list` names them.\n",
+        )
