@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.app.settings import ServerSection
 from penstock.chat.keys import Keys
+from penstock.core.clock import Moment
 from penstock.core.errors import (
     ConfigError,
     HostNotAllowed,
@@ -97,10 +98,11 @@ class Gate:
         scope[PROFILE] = profile
         caller = profile.profile_id if profile else self._address(scope, headers)
         kind = kind_of(scope["method"], path)
-        if spent := self._rates.count(caller, kind):
+        now = site.runtime.parts.clock.now() if site else Moment(0)
+        if spent := self._rates.count(caller, kind, now):
             extra += [(name.lower().encode(), text.encode()) for name, text in
                       spent.headers().items()]  # fmt: skip
-            self._rates.check(spent, kind)
+            self._rates.check(spent, kind, now)
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated

@@ -85,11 +85,13 @@ class Form:
         return plain
 
 
-async def read_json(request: Request, limit: int) -> tuple[Any, bytes]:
-    """Return the body as a value and as it came.
+async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple[Any, bytes]:
+    """Return the body as a value and as it came; no body at all is `empty`, if that is given.
 
     Raises UnsupportedType, TooLarge, BadRequest.
     """
+    if empty is not None and "content-type" not in request.headers:
+        return empty, b""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
         found = repr(media_type) if media_type else "none"

@@ -107,8 +107,11 @@ def answer(
     return Json({"error": error}, status, headers)
 
 
-def end_problem(reply: Reply, headers: dict[str, str]) -> Json:
-    """Return the answer about a task that did not succeed, for who did not stream it."""
+def end_problem(reply: Reply, culprit: dict[str, Any], headers: dict[str, str]) -> Json:
+    """Return the answer about a task that did not succeed, for who did not stream it.
+
+    `culprit` names the call that ended the task, if one did.
+    """
     error = reply.error
     details: dict[str, Any] = {"taskId": reply.task_id, "conversationId": reply.session_id}
     if reply.status is TaskStatus.CANCELLED or error is None:
@@ -118,7 +121,7 @@ def end_problem(reply: Reply, headers: dict[str, str]) -> Json:
     status = END_STATUS.get(error.code, 422)
     if status == END_STATUS[errors.ModelUnavailable.code]:
         details["retryable"] = error.retryable
-    details |= error.details or {}
+    details |= culprit
     return answer(status, error.code, error.message, details=details, headers=headers)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from penstock.app.settings import RateSection
-from penstock.core.clock import Clock
+from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 
 WINDOW_SECONDS = 60
@@ -33,18 +33,17 @@ class Spent:
 class Rates:
     """Fixed windows of a minute."""
 
-    def __init__(self, limits: RateSection, clock: Clock) -> None:
+    def __init__(self, limits: RateSection) -> None:
         self._limits = {CHAT: limits.chat, GENERAL: limits.general}
-        self._clock = clock
         self._window = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def count(self, caller: str, kind: str) -> Spent | None:
+    def count(self, caller: str, kind: str, now: Moment) -> Spent | None:
         """Count a request of this caller; None when its class has no limit."""
         limit = self._limits[kind]
         if not limit:
             return None
-        window = self._clock.now() // (1000 * WINDOW_SECONDS)
+        window = now // (1000 * WINDOW_SECONDS)
         if window != self._window:
             self._window = window
             self._counts.clear()
@@ -52,10 +51,10 @@ class Rates:
         used = self._counts[caller, kind]
         return Spent(limit, limit - used, (window + 1) * WINDOW_SECONDS)
 
-    def check(self, spent: Spent, kind: str) -> None:
+    def check(self, spent: Spent, kind: str, now: Moment) -> None:
         """Raise RateLimited if this was one too many."""
         if spent.remaining < 0:
-            wait = max(spent.reset - self._clock.now() // 1000, 1)
+            wait = max(spent.reset - now // 1000, 1)
             raise RateLimited(
                 f"{spent.limit} requests a minute of the class {kind!r} are allowed; "
                 f"try again in {wait} s",

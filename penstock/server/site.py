@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from penstock.app.runtime import Runtime
+from penstock.chat.archive import Archive
 from penstock.chat.follow import Source
+from penstock.chat.history import History
 from penstock.chat.keys import Keys
-from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
+from penstock.core.errors import Forbidden, NotAvailable, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId
+from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, Profile
 from penstock.server.links import Links
 from penstock.server.sse import Streams
@@ -22,24 +25,51 @@ class Site:
     """A runtime, and what stands around it while it is served."""
 
     runtime: Runtime
-    keys: Keys | None
-    """None where no key can exist, as in memory."""
     streams: Streams
     links: Links
     source: Source
 
+    history: History
+    doorstep: "Doorstep"
+
     @classmethod
-    def build(cls, runtime: Runtime, keys: Keys | None) -> "Site":
+    def build(cls, runtime: Runtime, doorstep: "Doorstep") -> "Site":
         """Return what serves this runtime."""
         parts = runtime.parts
         limits = parts.limits
+        links = Links(parts.key, parts.clock, limits.blob_url_seconds)
         return cls(
             runtime=runtime,
-            keys=keys,
             streams=Streams(limits),
-            links=Links(parts.key, parts.clock, limits.blob_url_seconds),
+            links=links,
             source=Source(log=parts.log, bus=parts.bus, limits=limits),
+            history=History(parts.log, parts.projections, links.to),
+            doorstep=doorstep,
         )
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of the runtime."""
+        return self.runtime.parts.limits
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the server is about to stop."""
+        return self.doorstep.is_draining
+
+    @property
+    def kept(self) -> Archive:
+        """What is kept. Raises NotAvailable where nothing is."""
+        archive = self.runtime.parts.archive
+        if archive is None:
+            raise NotAvailable("this server keeps nothing, so nothing can be looked up or deleted")
+        return archive
+
+    @property
+    def keys(self) -> Keys | None:
+        """The keys; None where none can be."""
+        archive = self.runtime.parts.archive
+        return archive.keys if archive else None
 
 
 class Doorstep:

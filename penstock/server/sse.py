@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
-from penstock.server.wire import ChatFrames, Frame
+from penstock.server.wire import Fold, Frame
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,10 @@ class EventStream(Response):
     def __init__(
         self,
         tail: Tail,
-        frames: ChatFrames,
+        frames: Fold,
         place: Place,
         *,
-        headers: dict[str, str],
+        headers: Mapping[str, str],
         first: Sequence[Frame] = (),
     ) -> None:
         self._tail = tail
@@ -92,7 +92,7 @@ class EventStream(Response):
         self._first = first
         self.follow = False
         """Go on when the last task has ended."""
-        super().__init__(headers=HEADERS | headers)
+        super().__init__(headers=HEADERS | dict(headers))
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

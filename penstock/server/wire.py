@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from penstock.chat.parts import LinkTo, call_part, question_part, result_part
 from penstock.core.errors import BadLastEventId
@@ -65,6 +65,32 @@ class View(NamedTuple):
     """The one task to show; None shows all, one after the other."""
 
 
+class Fold(Protocol):
+    """Makes frames of what happens.
+
+    Contract: ids of frames rise strictly; `is_over` and `is_at_work` are about what was fed.
+    """
+
+    @property
+    def task_id(self) -> TaskId | None:
+        """The task that is at work."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes by itself."""
+        ...
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a task is running or queued."""
+        ...
+
+    def feed(self, items: Iterable[Live]) -> list[Frame]:
+        """Take in what happened; returns the frames that follow from it."""
+        ...
+
+
 class ChatFrames:
     """Folds what happens in a conversation into frames.
 
@@ -125,6 +151,11 @@ class ChatFrames:
     def is_at_work(self) -> bool:
         """Whether a task is running or queued, as far as was fed."""
         return bool(self._queue) or (self._task is not None and not self._is_over)
+
+    @property
+    def task_id(self) -> TaskId | None:
+        """The task that is at work, as far as was fed."""
+        return self._task
 
     def _emit(self, position: Position, frame: dict[str, Any]) -> None:
         if position > self._last:

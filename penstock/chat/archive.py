@@ -1,0 +1,17 @@
+"""What of conversations, and around them, is kept in a database alone."""
+
+from penstock.chat.keys import Keys
+from penstock.core.clock import Clock
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasure import Erasure
+from penstock.store.lookup import Lookup
+
+
+class Archive:
+    """The keys, and what finds and erases what was said."""
+
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+        self.keys = Keys(database, clock)
+        self.lookup = Lookup(database, blobs)
+        self.erasure = Erasure(database, blobs, clock)

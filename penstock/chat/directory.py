@@ -1,0 +1,103 @@
+"""The conversations of a profile: list, begin, delete."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.core.clock import to_iso
+from penstock.core.errors import NotFound, TaskEnded
+from penstock.core.events import CancelRequested, Entry, SessionOpened
+from penstock.core.ids import LogId, NewId, SessionId
+from penstock.core.limits import Limits
+from penstock.core.profile import ADMIN, Profile
+from penstock.core.task import SessionRecord
+from penstock.core.text import cut, one_line
+from penstock.engine.launcher import Launcher
+from penstock.store.erasure import Erasure
+from penstock.store.log import Log
+from penstock.store.projections import Page, Projections
+
+UNTITLED = "New conversation"
+_NEWEST = Page(limit=1)
+_MANY = Page(limit=200)
+
+
+class Directory:
+    """Lists conversations, begins them, and makes them as if they had never been."""
+
+    def __init__(self, log: Log, projections: Projections, launcher: Launcher) -> None:
+        self._log = log
+        self._projections = projections
+        self._launcher = launcher
+
+    async def get(self, session_id: SessionId, agent: str, profile: Profile) -> SessionRecord:
+        """Return a conversation of this profile with this agent, or raise NotFound."""
+        session = await self._projections.find_session(session_id)
+        if session is None or session.agent != agent or not _owns(profile, session):
+            raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
+        return session
+
+    async def newest(self, agent: str, profile: Profile) -> SessionRecord | None:
+        """Return the conversation that was used last."""
+        found, _ = await self._projections.sessions(
+            profile_id=profile.profile_id, agent=agent, page=_NEWEST
+        )
+        return found[0] if found else None
+
+    async def list(
+        self, agent: str, profile: Profile, *, page: Page, search: str = ""
+    ) -> tuple[Sequence[SessionRecord], int]:
+        """Return conversations with this agent, newest first, and how many there are."""
+        return await self._projections.sessions(
+            profile_id=profile.profile_id, agent=agent, search=search, page=page
+        )
+
+    async def begin(
+        self, agent: str, profile: Profile, title: str | None, *, limits: Limits, new_id: NewId
+    ) -> SessionRecord:
+        """Begin a conversation in which nothing was said yet."""
+        session_id = SessionId(new_id("conv"))
+        text = cut(one_line(title or ""), limits.title_chars) or UNTITLED
+        opened = SessionOpened(profile_id=profile.profile_id, agent=agent, title=text)
+        await self._log.send(LogId(session_id), [Entry(opened)])
+        return await self.get(session_id, agent, profile)
+
+    async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
+        """End what runs in a conversation, and erase it."""
+        log_id = LogId(session.session_id)
+        tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
+        for task in tasks:
+            if not task.status.is_final:
+                await self._cancel(log_id, task.task_id)
+        await erasure.erase_log(log_id)
+
+    async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
+        """Delete every conversation of this profile with the agent."""
+        while True:
+            found, _ = await self.list(agent, profile, page=_MANY)
+            for session in found:
+                await self.delete(session, erasure)
+            if not found:
+                return
+
+    async def _cancel(self, log_id: LogId, task_id: Any) -> None:
+        try:
+            await self._log.send(log_id, [Entry(CancelRequested(), task_id)])
+        except TaskEnded:
+            return
+        self._launcher.wake(log_id)
+
+
+def conversation(session: SessionRecord) -> dict[str, Any]:
+    """Return a conversation as lists show it."""
+    return {
+        "id": session.session_id,
+        "title": session.title,
+        "createdAt": to_iso(session.created_at),
+        "updatedAt": to_iso(session.updated_at),
+        "messageCount": session.message_count,
+        "status": session.status.value if session.status else None,
+    }
+
+
+def _owns(profile: Profile, session: SessionRecord) -> bool:
+    return profile.profile_id == session.profile_id or profile.holds(ADMIN)

@@ -1,0 +1,222 @@
+"""A log as messages on the wire: what people see, or what the model saw."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from penstock.chat.parts import LinkTo, call_part, result_part
+from penstock.core.clock import Moment, to_iso
+from penstock.core.errors import NotFound
+from penstock.core.events import CallSettled, MessageReceived, Record, ReplyReceived, TaskEnded
+from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
+from penstock.core.task import TaskRecord
+from penstock.store.log import Log
+from penstock.store.projections import Page, Projections
+
+_AT_ONCE = 50
+Message = dict[str, Any]
+
+
+class View(StrEnum):
+    """Which messages are wanted."""
+
+    CHAT = "chat"
+    """What people wrote, and one answer to each."""
+    FULL = "full"
+    """Every message as the model saw it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of a history is wanted."""
+
+    view: View = View.CHAT
+    limit: int = 50
+    before: MessageId | None = None
+    """Only what is older than this message."""
+    search: str = ""
+    """Only messages that contain this, in whichever case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A part of a history, oldest first."""
+
+    messages: Sequence[Message]
+    total: int
+    has_more: bool
+
+
+@dataclass(slots=True)
+class Chapter:
+    """One task of a conversation, as far as it has come."""
+
+    task: TaskRecord
+    brief: MessageReceived | None = None
+    model: str | None = None
+    replies: list[ReplyReceived] = field(default_factory=list)
+    settled: dict[CallId, CallSettled] = field(default_factory=dict)
+    end: TaskEnded | None = None
+    asked_at: Moment | None = None
+    ended_at: Moment | None = None
+
+    def add(self, record: Record) -> None:
+        """Take in one of the task's events."""
+        match record.event:
+            case MessageReceived() as brief if brief.message_id:
+                self.brief, self.asked_at = brief, record.at
+            case ReplyReceived() as reply:
+                self.replies.append(reply)
+            case CallSettled(call_id=call_id) as settled if call_id is not None:
+                self.settled[call_id] = settled
+            case TaskEnded() as end:
+                self.end, self.ended_at = end, record.at
+            case _:
+                self.model = getattr(record.event, "model", None) or self.model
+
+
+class History:
+    """The messages of conversations, newest pages first."""
+
+    def __init__(self, log: Log, projections: Projections, link_to: LinkTo) -> None:
+        self._log = log
+        self._projections = projections
+        self._link_to = link_to
+
+    async def page(self, session_id: SessionId, wanted: Wanted) -> Found:
+        """Return the newest messages that are wanted. Raises NotFound for `before`."""
+        kept: list[Message] = []
+        total, past = 0, wanted.before is None
+        counts = await self._count(session_id, wanted)
+        async for chapter in self._chapters(session_id):
+            messages = self._fitting(chapter, wanted)
+            total += len(messages)
+            for message in reversed(messages):
+                if past:
+                    kept.append(message)
+                past = past or message.get("id") == wanted.before
+            if counts is not None and past and len(kept) > wanted.limit:
+                break
+        if not past:
+            raise NotFound(f"there is no message {wanted.before!r} in {session_id!r}")
+        newest = kept[: wanted.limit]
+        return Found(newest[::-1], total if counts is None else counts, len(kept) > wanted.limit)
+
+    async def chapter(self, task: TaskRecord) -> Chapter:
+        """Return a task as far as it has come."""
+        limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
+        chapter = Chapter(task)
+        for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
+            if record.task_id == task.task_id:
+                chapter.add(record)
+        return chapter
+
+    def user(self, chapter: Chapter) -> Message | None:
+        """Return what the person wrote, unless it was erased."""
+        brief, end = chapter.brief, chapter.end
+        if brief is None:
+            return None
+        metadata: dict[str, Any] = {"taskId": chapter.task.task_id}
+        if end is not None and end.error is not None:
+            metadata["error"] = {"code": end.error.code, "message": end.error.message}
+        return {
+            "id": brief.message_id,
+            "role": "user",
+            "content": brief.content,
+            "conversationId": chapter.task.log_id,
+            "createdAt": to_iso(chapter.asked_at or chapter.task.created_at),
+            "toolCalls": None,
+            "toolResults": None,
+            "metadata": metadata,
+        }
+
+    def answer(self, chapter: Chapter) -> Message | None:
+        """Return the answer, if there is one."""
+        end = chapter.end
+        if end is None or end.message_id is None:
+            return None
+        calls = [call for reply in chapter.replies for call in reply.calls]
+        settled = [
+            chapter.settled[each.call_id] for each in calls if each.call_id in chapter.settled
+        ]
+        return {
+            "id": end.message_id,
+            "role": "assistant",
+            "content": end.content,
+            "conversationId": chapter.task.log_id,
+            "createdAt": to_iso(chapter.ended_at or chapter.task.created_at),
+            "toolCalls": [call_part(each) for each in calls] or None,
+            "toolResults": [result_part(each, self._link_to) for each in settled] or None,
+            "metadata": {
+                "model": chapter.model,
+                "taskId": chapter.task.task_id,
+                "finishReason": end.finish_reason,
+                "iterations": end.iterations,
+                "usage": end.usage.to_wire(),
+            },
+        }
+
+    async def _chapters(self, session_id: SessionId) -> AsyncIterator[Chapter]:
+        """Yield the tasks of a conversation, newest first, without those that were superseded."""
+        log_id, offset = LogId(session_id), 0
+        gone: TaskId | None = None
+        while True:
+            page = Page(limit=_AT_ONCE, offset=offset)
+            tasks, _ = await self._projections.tasks(log_id=log_id, page=page)
+            for task in tasks:
+                if gone is None and task.kind == "message":
+                    chapter = await self.chapter(task)
+                    gone = chapter.brief.supersedes if chapter.brief else None
+                    yield chapter
+                elif task.task_id == gone:
+                    gone = await self._superseded_by(task)
+            if len(tasks) < _AT_ONCE:
+                return
+            offset += _AT_ONCE
+
+    async def _superseded_by(self, task: TaskRecord) -> TaskId | None:
+        """Return what a task that has left the history had itself taken the place of."""
+        chapter = await self.chapter(task)
+        return chapter.brief.supersedes if chapter.brief else None
+
+    async def _count(self, session_id: SessionId, wanted: Wanted) -> int | None:
+        """Return how many messages there are in all, if that is known without reading them."""
+        if wanted.view is View.FULL or wanted.search:
+            return None
+        session = await self._projections.find_session(session_id)
+        return session.message_count if session else 0
+
+    def _fitting(self, chapter: Chapter, wanted: Wanted) -> list[Message]:
+        if wanted.view is View.FULL:
+            messages = self._full(chapter)
+        else:
+            both = (self.user(chapter), self.answer(chapter))
+            messages = [each for each in both if each is not None]
+        needle = wanted.search.casefold()
+        return [
+            each for each in messages if not needle or needle in (each["content"] or "").casefold()
+        ]
+
+    def _full(self, chapter: Chapter) -> list[Message]:
+        messages: list[Message] = []
+        if (user := self.user(chapter)) is not None:
+            messages.append(_plain(user))
+        for reply in chapter.replies:
+            if reply.calls:
+                calls = [call_part(each) for each in reply.calls]
+                content = reply.text or None
+                messages.append({"role": "assistant", "content": content, "toolCalls": calls})
+            for call in reply.calls:
+                if settled := chapter.settled.get(call.call_id):
+                    content = settled.context or ""
+                    tool = {"role": "tool", "toolCallId": call.call_id, "content": content}
+                    messages.append(tool)
+        if (answer := self.answer(chapter)) is not None:
+            messages.append(_plain(answer))
+        return messages
+
+
+def _plain(message: Message) -> Message:
+    """Return a message without calls as the model saw it, and with what it is found by."""
+    return {key: message[key] for key in ("id", "role", "content", "createdAt")}

@@ -1,0 +1,141 @@
+"""The HTTP server: its routes, and what stands before them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.app.runtime import Runtime
+from penstock.app.settings import RateSection, ServerSection
+from penstock.core.errors import BadRequest, PenstockError
+from penstock.server import (
+    agents,
+    blobs,
+    chat,
+    conversations,
+    health,
+    questions,
+    tasks,
+)
+from penstock.server.auth import Gate
+from penstock.server.paper import document
+from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
+from penstock.server.rates import Rates
+from penstock.server.site import Doorstep, Site
+
+OpenRuntime = Callable[[], AbstractAsyncContextManager[Runtime]]
+ROUTERS = (
+    health.router,
+    agents.router,
+    chat.router,
+    conversations.router,
+    tasks.router,
+    questions.router,
+    blobs.router,
+)
+_EXPOSED = ["X-Conversation-Id", "X-Task-Id", "X-Request-Id"]
+
+
+def create_application(
+    runtime: Runtime | OpenRuntime,
+    *,
+    server: ServerSection | None = None,
+    rates: RateSection | None = None,
+) -> FastAPI:
+    """Return the server of a runtime, or of one that is opened and closed with the server.
+
+    Before it stops, `application.state.doorstep.drain()` ends the streams.
+    """
+    server = server or ServerSection()
+    doorstep = Doorstep()
+    app = FastAPI(
+        title="penstock",
+        version=version("penstock"),
+        description="Chat with agents, follow what they do, answer what they ask.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(runtime, doorstep),
+    )
+    app.state.doorstep = doorstep
+    if isinstance(runtime, Runtime):
+        doorstep.site = Site.build(runtime, doorstep)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(PenstockError, on_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_bad_query)
+    counted = Rates(rates or RateSection())
+    app.add_middleware(Gate, doorstep=doorstep, server=server, rates=counted)
+    if server.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=server.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=_EXPOSED,
+        )
+    app.add_middleware(LastDoor)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return app
+
+
+class LastDoor:
+    """Turns what nobody expected into an answer without details."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            refusal = unexpected(error, request_id_of(scope))
+            if not begun:
+                refusal.headers["x-request-id"] = request_id_of(scope)
+                await refusal(scope, receive, send)
+
+
+def _lifespan(
+    runtime: Runtime | OpenRuntime, doorstep: Doorstep
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if isinstance(runtime, Runtime):
+            yield
+            return
+        async with runtime() as opened:
+            doorstep.site = Site.build(opened, doorstep)
+            yield
+            doorstep.drain()
+
+    return lifespan
+
+
+async def _on_bad_query(request: Request, error: Exception) -> Response:
+    """Name every value of a query or a header that cannot be read."""
+    errors: list[dict[str, Any]] = list(getattr(error, "errors", list)())
+    details = [
+        {"field": "/" + "/".join(map(str, each["loc"][1:])), "issue": each["msg"]}
+        for each in errors
+    ]
+    said = "; ".join(f"{each['field'].removeprefix('/')}: {each['issue']}" for each in details)
+    return answer(400, BadRequest.code, f"the request cannot be read: {said}", details=details)

@@ -1,0 +1,96 @@
+"""Stored bytes by signed link, and whole results by their id."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from penstock.core.errors import Forbidden, NotFound
+from penstock.core.ids import ArtifactId, BlobId
+from penstock.core.profile import ADMIN, READ, Profile
+from penstock.server.paper import PROBLEM, answers
+from penstock.server.problem import Json
+from penstock.server.site import PROFILE, allowed, site_of
+
+router = APIRouter(prefix="/api", tags=["stored"])
+
+SAFE = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; sandbox",
+    "cache-control": "private, max-age=3600",
+}
+_UNKNOWN = "application/octet-stream"
+_BEGINNINGS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_BYTES = {"content": {"application/octet-stream": {}}, "description": "The bytes"}
+
+
+class LinkQuery(BaseModel):
+    """What makes a link valid."""
+
+    exp: str = ""
+    sig: str = ""
+
+
+class PartQuery(BaseModel):
+    """Which part of a text, in characters."""
+
+    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: int = Field(default=100_000, ge=1, le=100_000)
+
+
+@router.get(
+    "/blobs/{blob_id}", responses={200: _BYTES, "default": PROBLEM}, response_class=Response
+)
+async def read_blob(
+    blob_id: str, request: Request, query: Annotated[LinkQuery, Query()]
+) -> Response:
+    """Return stored bytes: by a signed link, or with a key that may see everything."""
+    site = site_of(request)
+    profile: Profile | None = request.scope.get(PROFILE)
+    if query.sig or profile is None:
+        site.links.check(blob_id, query.exp, query.sig)
+    elif not profile.holds(ADMIN):
+        raise Forbidden("bytes are read by their signed link, or with the permission 'admin'")
+    content = await site.runtime.parts.blobs.get(BlobId(blob_id))
+    media_type = type_of(content)
+    disposition = "attachment" if media_type == _UNKNOWN else "inline"
+    headers = SAFE | {"content-disposition": disposition}
+    return Response(content, headers=headers, media_type=media_type)
+
+
+@router.get("/artifacts/{artifact_id}", responses=answers("Artifact"), response_class=Json)
+async def read_artifact(
+    artifact_id: str, request: Request, query: Annotated[PartQuery, Query()]
+) -> Response:
+    """Return a part of a result that was too long to be shown whole."""
+    site, profile = site_of(request), allowed(request, READ)
+    owner = None if profile.holds(ADMIN) else profile.profile_id
+    kept = await site.kept.lookup.find_artifact(ArtifactId(artifact_id), owner)
+    if kept is None:
+        raise NotFound(f"there is no artifact {artifact_id!r}")
+    text = (await site.runtime.parts.blobs.get(kept.blob_id)).decode()
+    end = query.offset + query.limit
+    part = {
+        "id": artifact_id,
+        "toolName": kept.tool_id,
+        "totalCharacters": len(text),
+        "offset": query.offset,
+        "text": text[query.offset : end],
+        "hasMore": end < len(text),
+    }
+    return Json(part)
+
+
+def type_of(content: bytes) -> str:
+    """Return the type of an image by its first bytes; anything else is of no known type."""
+    for beginning, media_type in _BEGINNINGS:
+        if content.startswith(beginning):
+            return media_type
+    is_webp = content[:4] == b"RIFF" and content[8:12] == b"WEBP"
+    return "image/webp" if is_webp else _UNKNOWN

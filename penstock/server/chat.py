@@ -1,0 +1,165 @@
+"""Messages to an agent, and the answers: as a stream, or when they are there."""
+
+from hashlib import sha256
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from starlette.responses import Response
+
+from penstock.chat.history import Chapter
+from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.chat.parts import question_record
+from penstock.core.errors import (
+    ConfigError,
+    InvalidRequest,
+    NotAvailable,
+    NotFound,
+    SessionBusy,
+)
+from penstock.core.ids import MessageId, SessionId
+from penstock.core.profile import CHAT, Profile
+from penstock.core.task import TaskStatus
+from penstock.server.bodies import Form, clean, read_json
+from penstock.server.paper import answers, streams, takes
+from penstock.server.problem import Json, end_problem
+from penstock.server.site import Site, allowed, site_of
+from penstock.server.spoken import spoken
+from penstock.server.stream import stream_of_sent
+
+router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
+
+_CHOICE = {"type": ["boolean", "null"]}
+_NAME = {"type": ["string", "null"], "minLength": 1, "maxLength": 200}
+CONTENT = {"type": "string", "minLength": 1, "maxLength": 100_000, "pattern": r"\S"}
+MESSAGE = Form(
+    {
+        "content": CONTENT,
+        "conversationId": _NAME,
+        "model": _NAME,
+        "enableTools": _CHOICE,
+        "autoRag": _CHOICE,
+        "stream": _CHOICE,
+        "cancelOpen": _CHOICE,
+        "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
+    },
+    required=("content",),
+    aliases={"message": "content", "conversation_id": "conversationId"},
+)
+AGAIN = Form({"stream": _CHOICE, "model": _NAME, "enableTools": _CHOICE})
+_PATIENCE_SECONDS = 1.0
+_DONE = streams(answers("Exchange", s202="Waiting"))
+
+
+@router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
+async def send_message(
+    agent_id: str,
+    request: Request,
+    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+) -> Response:
+    """Say something to an agent."""
+    site, profile = site_of(request), allowed(request, CHAT)
+    body, raw = await read_json(request, site.limits.request_bytes)
+    asked = MESSAGE.read(body)
+    if asked.get("selectedSkillIds"):
+        raise NotAvailable("skills cannot be selected yet: leave selectedSkillIds out")
+    message = NewMessage(
+        content=clean(asked["content"]),
+        agent=agent_id,
+        session_id=asked.get("conversationId"),
+        model=_model(site, asked),
+        enable_tools=asked.get("enableTools", True),
+        cancel_open=asked.get("cancelOpen", False),
+        idempotency=_idempotency(idempotency_key, request, raw),
+    )
+    return await _send(site, profile, message, stream=asked.get("stream", False))
+
+
+@router.post(
+    "/messages/{message_id}/regenerate",
+    responses=_DONE,
+    openapi_extra=takes(AGAIN, required=False),
+    response_class=Json,
+)
+async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
+    """Answer a message anew; the old answer, and all that came later, leave the history."""
+    site, profile = site_of(request), allowed(request, CHAT)
+    body, _ = await read_json(request, site.limits.request_bytes, empty={})
+    asked = AGAIN.read(body)
+    chapter = await spoken(site, profile, agent_id, MessageId(message_id))
+    if chapter.brief is None:
+        raise NotFound(f"what {message_id!r} answers was erased")
+    if not chapter.task.status.is_final:
+        raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
+    message = NewMessage(
+        content=chapter.brief.content,
+        agent=agent_id,
+        session_id=SessionId(chapter.task.log_id),
+        model=_model(site, asked),
+        enable_tools=asked.get("enableTools", True),
+        supersedes=chapter.task.task_id,
+    )
+    return await _send(site, profile, message, stream=asked.get("stream", False))
+
+
+async def _send(site: Site, profile: Profile, message: NewMessage, *, stream: bool) -> Response:
+    if not stream:
+        return await _answer(site, await site.runtime.send(message, profile))
+    place = site.streams.enter(profile.profile_id, is_local=profile.everything)
+    try:
+        sent = await site.runtime.send(message, profile)
+        is_new = message.session_id is None and message.idempotency is None
+        return await stream_of_sent(site, message.agent, sent, place, is_new=is_new)
+    except BaseException:
+        place.leave()
+        raise
+
+
+async def _answer(site: Site, sent: Sent) -> Response:
+    """Wait for the end of a task, as long as a request may, and tell how it ended."""
+    headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
+    clock, reply = site.runtime.parts.clock, None
+    until = clock.monotonic() + site.limits.request_wait_seconds
+    while reply is None and not site.is_draining and clock.monotonic() < until:
+        reply = await site.runtime.wait(sent.task_id, seconds=_PATIENCE_SECONDS)
+    task = await site.runtime.parts.projections.find_task(sent.task_id)
+    if task is None:
+        raise NotFound(f"there is no task {sent.task_id!r} any more")
+    ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
+    if reply is None:
+        return Json(ids | {"status": task.status.value}, 202, headers)
+    chapter = await site.history.chapter(task)
+    user = site.history.user(chapter)
+    if reply.status is TaskStatus.SUCCEEDED:
+        both = {"userMessage": user, "assistantMessage": site.history.answer(chapter)}
+        return Json(both, 200, headers)
+    if reply.status is TaskStatus.SUSPENDED:
+        questions = [question_record(each) for each in reply.questions]
+        waiting = {"userMessage": user, "assistantMessage": None} | ids
+        return Json(waiting | {"suspended": {"questions": questions}}, 202, headers)
+    return end_problem(reply, _culprit(chapter, reply), headers)
+
+
+def _culprit(chapter: Chapter, reply: Reply) -> dict[str, Any]:
+    """Return which call ended the task, if one did."""
+    for settled in reversed(chapter.settled.values()):
+        error = settled.envelope.error
+        if error is not None and reply.error is not None and error.code == reply.error.code:
+            return {"toolCallId": settled.call_id, "toolName": settled.tool_id}
+    return {}
+
+
+def _model(site: Site, asked: dict[str, Any]) -> str | None:
+    """Return the model that was asked for. Raises InvalidRequest for one there is not."""
+    name: str | None = asked.get("model")
+    if name is not None:
+        try:
+            site.runtime.parts.models.get(name)
+        except ConfigError as error:
+            raise InvalidRequest([{"field": "/model", "issue": str(error)}]) from None
+    return name
+
+
+def _idempotency(key: str | None, request: Request, raw: bytes) -> tuple[str, str] | None:
+    if key is None:
+        return None
+    return key, sha256(request.url.path.encode() + b"\n" + raw).hexdigest()

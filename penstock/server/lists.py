@@ -1,0 +1,61 @@
+"""What lists take in their query, and how they answer."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from penstock.chat.history import View
+from penstock.core.ids import MessageId, TaskId
+from penstock.server.problem import Json
+from penstock.store.projections import Page
+
+Number = Annotated[int, Field(ge=1, le=200)]
+Words = Annotated[str, Field(max_length=200)]
+
+
+class ListQuery(BaseModel):
+    """Which page of a list, and of what."""
+
+    limit: Number = 50
+    offset: int = Field(default=0, ge=0, le=2**53)
+    search: Words = ""
+
+    @property
+    def page(self) -> Page:
+        """The page."""
+        return Page(limit=self.limit, offset=self.offset)
+
+
+class HistoryQuery(BaseModel):
+    """Which messages."""
+
+    model_config = ConfigDict(use_enum_values=False)
+
+    conversation_id: str | None = Field(default=None, alias="conversationId")
+    view: View = View.CHAT
+    limit: Number = 50
+    before: MessageId | None = None
+    search: Words = ""
+
+
+class StreamQuery(BaseModel):
+    """Which conversation, and from where."""
+
+    conversation_id: str = Field(alias="conversationId")
+    task_id: TaskId | None = Field(default=None, alias="taskId")
+    start: Literal["start", "now"] = Field(default="start", alias="from")
+    last: str | None = Field(default=None, alias="lastEventId")
+    follow: bool = False
+
+
+Listed = Annotated[ListQuery, Query()]
+InHistory = Annotated[HistoryQuery, Query()]
+InStream = Annotated[StreamQuery, Query()]
+
+
+def page_of(name: str, items: Sequence[Any], page: Page, total: int) -> Json:
+    """Return a page of a list, under the name of what is in it."""
+    meta = {"total": total, "limit": page.limit, "offset": page.offset}
+    return Json({name: items, "meta": meta})

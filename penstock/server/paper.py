@@ -1,0 +1,73 @@
+"""How routes are described: answers, bodies, streams, in the words of OpenAPI."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from penstock.server.bodies import JSON_TYPE, Form
+from penstock.server.schemas import COMPONENTS, STRING, ref
+
+Responses = dict[int | str, dict[str, Any]]
+
+PROBLEM: dict[str, Any] = {
+    "description": "What is wrong",
+    "content": {JSON_TYPE: {"schema": ref("Problem")}},
+}
+_EVENTS = {
+    "schema": STRING,
+    "itemSchema": {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"},
+            "event": {"const": "message"},
+            "data": {
+                "type": "string",
+                "contentMediaType": JSON_TYPE,
+                "contentSchema": ref("Frame"),
+            },
+        },
+    },
+}
+
+
+def answers(name: str | None, status: int = 200, **more: str) -> Responses:
+    """Return what a route answers: a component, others as `s202="Waiting"`, and problems."""
+    found: Responses = {status: _answer(name)}
+    for key, other in more.items():
+        found[int(key.removeprefix("s"))] = _answer(other)
+    return found | {"default": PROBLEM}
+
+
+def streams(found: Responses) -> Responses:
+    """Add that a route can also answer with the chat stream."""
+    content = found.setdefault(200, {"description": "The stream"}).setdefault("content", {})
+    content["text/event-stream"] = _EVENTS
+    return found
+
+
+def takes(form: Form, *, required: bool = True) -> dict[str, Any]:
+    """Return what a route says about its body."""
+    content = {JSON_TYPE: {"schema": form.schema}}
+    return {"requestBody": {"required": required, "content": content}}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, made once."""
+    if app.openapi_schema is None:
+        made = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        made.setdefault("components", {})["schemas"] = COMPONENTS
+        for path in made["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _answer(name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {"description": "Done; nothing to say"}
+    return {"description": name, "content": {JSON_TYPE: {"schema": ref(name)}}}

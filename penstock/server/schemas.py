@@ -1,0 +1,335 @@
+"""What the API answers with, as JSON Schemas: the components of its OpenAPI document."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+INTEGER: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "integer", "minimum": 0}
+TRUTH: Schema = {"type": "boolean"}
+OBJECT: Schema = {"type": "object"}
+ANYTHING: Schema = {}
+TIME: Schema = {"type": "string", "format": "date-time"}
+TIME_OR_NULL: Schema = {"type": ["string", "null"], "format": "date-time"}
+
+
+def ref(name: str) -> Schema:
+    """Return a reference to a component."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def listed(item: Schema) -> Schema:
+    """Return a list of these."""
+    return {"type": "array", "items": item}
+
+
+def record(properties: Mapping[str, Schema], *optional: str) -> Schema:
+    """Return an object with these keys and no others; all but the optional ones are there."""
+    required = [name for name in properties if name not in optional]
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def frame(kind: str, properties: Mapping[str, Schema], *optional: str) -> Schema:
+    """Return a frame of the chat stream."""
+    return record({"type": {"const": kind}} | dict(properties), *optional)
+
+
+def page_of(name: str, item: str) -> Schema:
+    """Return a page of a list."""
+    meta = record({"total": NUMBER, "limit": NUMBER, "offset": NUMBER})
+    return record({name: listed(ref(item)), "meta": meta})
+
+
+_USAGE = record(
+    {
+        "inputTokens": NUMBER,
+        "outputTokens": NUMBER,
+        "modelCalls": NUMBER,
+        "toolCalls": NUMBER,
+        "costUsd": {"type": ["number", "null"]},
+    }
+)
+_CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
+_FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
+_IMAGE = _FILE | {"width": NUMBER, "height": NUMBER}
+_RESULT = {
+    "toolCallId": STRING,
+    "name": STRING,
+    "success": {"const": True},
+    "result": ANYTHING,
+    "resultPreview": STRING,
+    "truncated": {"const": True},
+    "totalCharacters": NUMBER,
+    "artifactId": STRING,
+    "imageUrl": STRING,
+    "images": listed(record(_IMAGE, "width", "height")),
+    "files": listed(record(_FILE)),
+}
+_FAILURE = {
+    "toolCallId": STRING,
+    "name": STRING,
+    "success": {"const": False},
+    "error": STRING,
+    "code": STRING,
+    "suggestion": STRING,
+    "detector": {"enum": ["identical", "cycle", "no_progress"]},
+}
+_QUESTION = {
+    "id": STRING,
+    "kind": {"enum": ["approval", "ask_user", "user_message", "fork", "task"]},
+    "text": STRING,
+    "toolCallId": STRING,
+    "toolName": STRING,
+    "arguments": OBJECT,
+    "path": listed(STRING),
+    "context": STRING,
+    "options": listed(record({"label": STRING, "value": STRING})),
+    "schema": OBJECT,
+}
+_QUESTION_OPTIONAL = ("toolCallId", "toolName", "arguments", "path", "context", "options", "schema")
+_TASK_STATUS = {
+    "enum": ["queued", "blocked", "running", "suspended", "succeeded", "failed", "cancelled"]
+}
+_FINISH = {
+    "enum": [
+        "stop",
+        "length",
+        "content_filter",
+        "max_iterations",
+        "loop_detected",
+        "budget_exceeded",
+    ]
+}
+
+FRAMES: dict[str, Schema] = {
+    "MessageStart": frame(
+        "message_start",
+        {
+            "conversationId": STRING,
+            "taskId": STRING,
+            "userMessageId": TEXT_OR_NULL,
+            "model": TEXT_OR_NULL,
+        },
+    ),
+    "Thinking": frame(
+        "thinking",
+        {"iteration": INTEGER, "maxIterations": INTEGER, "delta": STRING},
+        "maxIterations",
+        "delta",
+    ),
+    "ContentDelta": frame(
+        "content_delta",
+        {"iteration": INTEGER, "closing": {"const": True}, "delta": STRING},
+        "iteration",
+        "closing",
+    ),
+    "ContentReset": frame(
+        "content_reset",
+        {"iteration": INTEGER, "closing": {"const": True}},
+        "iteration",
+        "closing",
+    ),
+    "ToolCall": frame(
+        "tool_call", _CALL | {"iteration": INTEGER, "argumentsText": STRING}, "argumentsText"
+    ),
+    "ToolResult": frame(
+        "tool_result",
+        _RESULT,
+        "truncated",
+        "totalCharacters",
+        "artifactId",
+        "imageUrl",
+        "images",
+        "files",
+    ),
+    "ToolFailure": frame("tool_result", _FAILURE, "suggestion", "detector"),
+    "QuestionAsked": frame("question", _QUESTION, *_QUESTION_OPTIONAL),
+    "QuestionAnswered": frame(
+        "question_answered",
+        {"id": STRING, "status": {"enum": ["answered", "cancelled"]}, "answer": OBJECT},
+        "answer",
+    ),
+    "Suspended": frame("suspended", {"taskId": STRING, "questions": listed(STRING)}),
+    "MessageComplete": frame(
+        "message_complete",
+        {
+            "assistantMessageId": TEXT_OR_NULL,
+            "conversationId": STRING,
+            "taskId": STRING,
+            "content": STRING,
+            "toolCalls": listed(record(_CALL)),
+            "toolResults": listed({"oneOf": [ref("ToolResult"), ref("ToolFailure")]}),
+            "finishReason": {"anyOf": [_FINISH, {"type": "null"}]},
+            "iterations": NUMBER,
+            "usage": ref("Usage"),
+        },
+    ),
+    "TaskError": frame(
+        "error", {"message": STRING, "code": STRING, "retryable": TRUTH, "taskId": STRING}
+    ),
+}
+"""Every frame of the chat stream, by name."""
+
+MAPPING = {
+    "message_start": "MessageStart",
+    "thinking": "Thinking",
+    "content_delta": "ContentDelta",
+    "content_reset": "ContentReset",
+    "tool_call": "ToolCall",
+    "tool_result": "ToolOutcome",
+    "question": "QuestionAsked",
+    "question_answered": "QuestionAnswered",
+    "suspended": "Suspended",
+    "message_complete": "MessageComplete",
+    "error": "TaskError",
+}
+"""Which schema a frame has, by its `type`."""
+
+_MESSAGE = {
+    "id": STRING,
+    "role": {"enum": ["user", "assistant", "system", "tool"]},
+    "content": TEXT_OR_NULL,
+    "conversationId": STRING,
+    "createdAt": TIME,
+    "toolCalls": {"type": ["array", "null"], "items": record(_CALL)},
+    "toolResults": {"type": ["array", "null"], "items": ref("ToolOutcome")},
+    "metadata": OBJECT,
+    "toolCallId": STRING,
+}
+_ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
+_ASKED = {
+    "status": {"enum": ["open", "answered", "cancelled"]},
+    "taskId": STRING,
+    "conversationId": STRING,
+    "agentId": STRING,
+    "createdAt": TIME,
+    "answeredAt": TIME,
+    "answeredBy": STRING,
+    "answer": OBJECT,
+}
+_TASK = {
+    "id": STRING,
+    "kind": STRING,
+    "status": _TASK_STATUS,
+    "agentId": STRING,
+    "conversationId": TEXT_OR_NULL,
+    "createdAt": TIME,
+    "startedAt": TIME_OR_NULL,
+    "endedAt": TIME_OR_NULL,
+    "iterations": NUMBER,
+    "usage": ref("Usage"),
+    "error": OBJECT,
+    "result": OBJECT,
+    "questions": listed(STRING),
+}
+_EVENT = {"seq": INTEGER, "at": TIME, "kind": STRING, "path": TEXT_OR_NULL, "body": OBJECT}
+_CONVERSATION = {
+    "id": STRING,
+    "title": STRING,
+    "createdAt": TIME,
+    "updatedAt": TIME,
+    "messageCount": NUMBER,
+    "status": {"anyOf": [_TASK_STATUS, {"type": "null"}]},
+}
+_MODEL = {
+    "id": STRING,
+    "name": STRING,
+    "provider": STRING,
+    "available": TRUTH,
+    "contextTokens": {"type": ["integer", "null"]},
+    "tools": TRUTH,
+}
+_TOOL = {
+    "name": STRING,
+    "description": STRING,
+    "parameters": OBJECT,
+    "type": STRING,
+    "cluster": TEXT_OR_NULL,
+    "enabled": TRUTH,
+    "approval": TRUTH,
+    "effect": {"enum": ["none", "read", "write"]},
+}
+_AGENT = {
+    "id": STRING,
+    "name": STRING,
+    "description": STRING,
+    "model": TEXT_OR_NULL,
+    "source": STRING,
+    "created_at": TIME_OR_NULL,
+    "updated_at": TIME_OR_NULL,
+}
+_SECTION_META = record({"total": NUMBER, "limit": NUMBER, "hasMore": TRUTH})
+
+COMPONENTS: dict[str, Schema] = FRAMES | {
+    "Usage": _USAGE,
+    "ToolOutcome": {"oneOf": [ref("ToolResult"), ref("ToolFailure")]},
+    "Frame": {
+        "oneOf": [ref(name) for name in dict.fromkeys(MAPPING.values())],
+        "discriminator": {
+            "propertyName": "type",
+            "mapping": {kind: ref(name)["$ref"] for kind, name in MAPPING.items()},
+        },
+    },
+    "Problem": record({"error": _ERROR}),
+    "Message": record(_MESSAGE, *(name for name in _MESSAGE if name not in {"role", "content"})),
+    "Exchange": record({"userMessage": ref("Message"), "assistantMessage": ref("Message")}),
+    "Waiting": record(
+        {
+            "taskId": STRING,
+            "conversationId": STRING,
+            "userMessage": ref("Message"),
+            "assistantMessage": {"type": "null"},
+            "suspended": record({"questions": listed(ref("Question"))}),
+            "status": _TASK_STATUS,
+        },
+        "userMessage",
+        "assistantMessage",
+        "suspended",
+        "status",
+    ),
+    "History": record(
+        {"messages": listed(ref("Message")), "conversationId": TEXT_OR_NULL, "meta": _SECTION_META}
+    ),
+    "Question": record(
+        _QUESTION | _ASKED, *_QUESTION_OPTIONAL, "answeredAt", "answeredBy", "answer"
+    ),
+    "Questions": page_of("questions", "Question"),
+    "AnsweredQuestion": record({"question": ref("Question")}),
+    "Task": record(_TASK, "error", "result"),
+    "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
+    "TaskEvent": record(_EVENT),
+    "TaskEvents": record(
+        {"events": listed(ref("TaskEvent")), "meta": record({"limit": NUMBER, "hasMore": TRUTH})}
+    ),
+    "Conversation": record(_CONVERSATION),
+    "Conversations": page_of("conversations", "Conversation"),
+    "Models": record({"models": listed(record(_MODEL)), "default": STRING}),
+    "Tools": record({"tools": listed(record(_TOOL))}),
+    "Agent": record(
+        _AGENT | {"instructions": STRING, "settings": OBJECT}, "instructions", "settings"
+    ),
+    "Agents": page_of("agents", "Agent"),
+    "AgentSettings": record({"settings": OBJECT, "overridden": listed(STRING)}),
+    "Metrics": record({"metrics": listed(OBJECT), "meta": record({"from": TIME, "to": TIME})}),
+    "Artifact": record(
+        {
+            "id": STRING,
+            "toolName": STRING,
+            "totalCharacters": NUMBER,
+            "offset": NUMBER,
+            "text": STRING,
+            "hasMore": TRUTH,
+        }
+    ),
+    "Health": record({"status": STRING, "version": STRING}),
+    "Readiness": record({"status": STRING, "checks": OBJECT}, "checks"),
+}
+"""Every schema that the document names."""

@@ -1,0 +1,131 @@
+"""Where a stream of a conversation begins: after a message, or where a reader left it."""
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from penstock.chat.follow import Tail
+from penstock.chat.message import Sent
+from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.task import TaskRecord
+from penstock.server.site import Site
+from penstock.server.sse import EventStream, Place
+from penstock.server.wire import ChatFrames, Frame, Position, View
+from penstock.store.projections import Page
+
+NO_CONTENT = 204
+_NEWEST = Page(limit=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Where a reader wants to go on."""
+
+    session_id: SessionId
+    agent: str
+    last: str | None = None
+    """The id of the last frame it has."""
+    from_now: bool = False
+    """Without an id: only what is to come."""
+    task_id: TaskId | None = None
+    follow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """After which frame a stream shows, and after which event it reads."""
+
+    shown: Position
+    read: int
+
+
+async def stream_of_sent(
+    site: Site, agent: str, sent: Sent, place: Place, *, is_new: bool
+) -> EventStream:
+    """Return the stream of the task that a message began, or goes on with.
+
+    A new conversation holds nothing that is not known here, so nothing is read.
+    """
+    log_id = LogId(sent.session_id)
+    frames = ChatFrames(_view(site, agent, sent.session_id, sent.task_id), Position(sent.seq))
+    if is_new:
+        frames.expect(sent.task_id, sent.message_id)
+        tail = Tail(site.source, log_id, after=sent.seq, stored=False)
+    else:
+        task = await site.runtime.parts.projections.find_task(sent.task_id)
+        first = sent.seq if task is None else task.first_seq
+        tail = Tail(site.source, log_id, after=first - 1)
+    headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
+    return EventStream(tail, frames, place, headers=headers)
+
+
+async def stream_of_session(site: Site, resume: Resume, place: Place) -> Response:
+    """Return the stream of a conversation from where a reader left it; 204 if all is said.
+
+    Raises BadLastEventId, and NotFound for a task of another conversation.
+    """
+    log_id = LogId(resume.session_id)
+    beginning = await _beginning(site, log_id, resume)
+    view = _view(site, resume.agent, resume.session_id, resume.task_id)
+    frames = ChatFrames(view, beginning.shown)
+    tail = Tail(site.source, log_id, after=beginning.read)
+    first: list[Frame] = []
+    try:
+        while tail.is_stored and not first:
+            first += frames.feed(await tail.catch_up())
+    except BaseException:
+        tail.close()
+        raise
+    if not (first or frames.is_at_work or resume.follow):
+        tail.close()
+        place.leave()
+        return Response(status_code=NO_CONTENT)
+    task_id = frames.task_id or resume.task_id
+    headers: dict[str, str] = {"x-conversation-id": resume.session_id}
+    if task_id:
+        headers["x-task-id"] = task_id
+    stream = EventStream(tail, frames, place, headers=headers, first=first)
+    stream.follow = resume.follow
+    return stream
+
+
+async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
+    parts = site.runtime.parts
+    task = None
+    if resume.task_id is not None:
+        task = await parts.projections.find_task(resume.task_id)
+        if task is None or task.log_id != log_id:
+            raise NotFound(f"the conversation {log_id!r} has no task {resume.task_id!r}")
+    head = await parts.log.head(log_id)
+    if resume.last is not None:
+        shown = Position.parse(resume.last)
+        if shown.seq > head:
+            raise BadLastEventId(f"this conversation has come to {head}, not yet to {resume.last}")
+        task = task or await parts.projections.task_at(log_id, shown.seq)
+    elif resume.from_now:
+        reply = parts.bus.reply(log_id)
+        shown = Position(head) if reply is None else Position(reply.base, reply.units)
+        task = task or await parts.projections.task_at(log_id, head)
+    elif task is not None:
+        shown = Position(task.first_seq)
+    else:
+        task = await parts.projections.task_at(log_id, head)
+        shown = await _start(site, log_id, task)
+    return _Beginning(shown, 0 if task is None else task.first_seq - 1)
+
+
+async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:
+    """Return the place before the newest task, which has started or will."""
+    if task is None or task.started_seq is None:
+        return Position(0)
+    newest, _ = await site.runtime.parts.projections.tasks(log_id=log_id, page=_NEWEST)
+    is_newest = not newest or newest[0].task_id == task.task_id
+    if task.ended_seq is None or is_newest:
+        return Position(task.started_seq - 1)
+    return Position(task.ended_seq)
+
+
+def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None) -> View:
+    most = site.runtime.parts.agents.get(agent).settings.max_iterations
+    return View(session_id, site.links.to, most, task_id)
