@@ -31,6 +31,10 @@ class Watched(Generator[Any, Any, T]):
         """Let it be awaited."""
         return self
 
+    def __next__(self) -> Any:
+        """Make the next step: an event loop never sends anything."""
+        return self.send(None)
+
     def send(self, value: Any) -> Any:
         """Make the next step."""
         began = self._monotonic()

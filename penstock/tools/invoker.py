@@ -33,7 +33,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invocation import Inside, Invocation, Nest
-from penstock.tools.policy import Caller, grants, permit
+from penstock.tools.policy import Caller, refused
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Action, Rules
 from penstock.tools.spec import ToolSpec
@@ -117,14 +117,19 @@ class Invoker:
 
     def _resolve(self, call: Call, caller: Caller) -> Tool:
         tool = self.registry.find(call.tool_id)
-        if tool is not None and (caller.origin is Origin.SCRIPT or _sees(tool, caller)):
-            permit(tool.spec, caller)
-            if self.rules.hides(tool.spec, caller):
-                raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
-            return tool
-        visible = [each.spec.tool_id for each in self.registry if _sees(each, caller)]
-        hint = did_you_mean(call.tool_id, visible)
-        raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
+        refusal = ToolNotFound() if tool is None else refused(tool.spec, caller)
+        if tool is None or isinstance(refusal, ToolNotFound):
+            visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
+            hint = did_you_mean(call.tool_id, visible)
+            raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
+        if refusal is not None:
+            raise refusal
+        if self.rules.hides(tool.spec, caller):
+            raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
+        return tool
+
+    def _sees(self, tool: Tool, caller: Caller) -> bool:
+        return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
 
     def _validate(self, tool: Tool, input: dict[str, Any]) -> None:
         problems = self.registry.schema(tool).problems(input)
@@ -341,10 +346,6 @@ def _found(problems: list[Problem]) -> dict[str, Any]:
 def _error_of(envelope: Envelope) -> ErrorDetail:
     assert envelope.error is not None  # noqa: S101  only failures are asked
     return envelope.error
-
-
-def _sees(tool: Tool, caller: Caller) -> bool:
-    return any(holds for _, holds in grants(tool.spec, caller))
 
 
 def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.core.call import Origin
-from penstock.core.errors import NotPermitted, ToolNotFound
+from penstock.core.errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.tools.spec import ToolSpec
 
@@ -44,22 +44,31 @@ class Caller:
     """Characters of a result that this caller gets to read; None is all."""
 
 
-def permit(spec: ToolSpec, caller: Caller) -> str:
-    """Return the first grant that covers the call.
+def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
+    """Return why the caller may not call the tool; None if it may.
 
-    Raises ToolNotFound when a model or an outside caller cannot see the tool, NotPermitted when a
-    script has no grant, or when the profile lacks a permission.
+    ToolNotFound when a model or an outside caller cannot see the tool, NotPermitted when a script
+    has no grant, or when the profile lacks a permission.
     """
-    grant = next((name for name, holds in grants(spec, caller) if holds), None)
-    if grant is None:
-        raise _refusal(spec, caller)
+    if find_grant(spec, caller) is None:
+        return _refusal(spec, caller)
+    if not spec.requires_permissions or caller.profile.everything:
+        return None
     missing = sorted(each for each in spec.requires_permissions if not caller.profile.holds(each))
-    if missing:
-        raise NotPermitted(
-            f'"{spec.tool_id}" needs the permission {", ".join(missing)}',
-            details={"missing_permissions": missing},
-        )
-    return grant
+    if not missing:
+        return None
+    return NotPermitted(
+        f'"{spec.tool_id}" needs the permission {", ".join(missing)}',
+        details={"missing_permissions": missing},
+    )
+
+
+def find_grant(spec: ToolSpec, caller: Caller) -> str | None:
+    """Return the first grant that covers the call."""
+    for name, holds in grants(spec, caller):
+        if holds:
+            return name
+    return None
 
 
 def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:

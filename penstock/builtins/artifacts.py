@@ -1,0 +1,237 @@
+"""Tools that read whole outputs of which the model saw the beginning."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.core.call import CallPath, Effect
+from penstock.core.canonical import compact
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
+from penstock.core.errors import ToolFailed
+from penstock.core.events import CallSettled
+from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
+
+MOST_BYTES = 16_384
+JSON, TEXT = "application/json", "text/plain"
+
+
+class ReadArtifact:
+    """Reads a whole output, a part at a time."""
+
+    spec = ToolSpec(
+        tool_id="read_tool_result_artifact",
+        description=(
+            "Read a part of a tool's whole output that was truncated in the conversation. Takes "
+            "the artifact id of the truncation mark; json_pointer picks a part, offset and limit a "
+            "range: items of an array, else bytes. Returns data, has_more and the total."
+        ),
+        input_schema={
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["artifact_id"],
+            "properties": {
+                "artifact_id": {"type": "string"},
+                "json_pointer": {
+                    "type": "string",
+                    "pattern": "^(/.*)?$",
+                    "description": "Such as /results/3/title; without it the whole output.",
+                },
+                "offset": {"type": "integer", "minimum": 0},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_BYTES,
+                    "description": "Items of an array, else bytes.",
+                },
+            },
+        },
+        effect=Effect.READ,
+        is_global=True,
+    )
+
+    def preview(self, output: Any) -> str | None:
+        """Return how much was read."""
+        if "returned_items" in output:
+            return f"Read {output['returned_items']} of {output['total_items']} items"
+        return f"Read {output['returned_bytes']} of {output['total_bytes']} bytes"
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return a part of one output of this task."""
+        settled = _find(invocation, input["artifact_id"])
+        text = await invocation.inside.artifacts.text(settled)
+        value = _at(json.loads(text), input.get("json_pointer", ""))
+        offset, limit = input.get("offset", 0), input.get("limit", MOST_BYTES)
+        if isinstance(value, list):
+            return _items(value, offset, limit)
+        is_text = isinstance(value, str)
+        whole = (value if is_text else compact(value)).encode()
+        return _bytes(whole, offset, limit) | {"content_type": TEXT if is_text else JSON}
+
+
+class ListArtifacts:
+    """Lists the outputs that were truncated."""
+
+    spec = ToolSpec(
+        tool_id="list_tool_result_artifacts",
+        description=(
+            "List the tool outputs of this task that were truncated in the conversation, newest "
+            "first, each with its artifact_id, tool, size and beginning. Use it when the id is gone "
+            "from the conversation; read one with read_tool_result_artifact."
+        ),
+        input_schema={
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "tool_name": {"type": "string", "description": "Only outputs of this tool."},
+                "query": {
+                    "type": "string",
+                    "description": "Only those that begin with such text.",
+                },
+                "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+                "offset": {"type": "integer", "minimum": 0},
+            },
+        },
+        effect=Effect.READ,
+        is_global=True,
+    )
+
+    def preview(self, output: Any) -> str | None:
+        """Return how many there are."""
+        number = output["total_entries"]
+        return f"{number} artifact" if number == 1 else f"{number} artifacts"
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return the entries, newest first."""
+        kept = list(_kept(invocation))
+        kept.reverse()
+        if name := input.get("tool_name"):
+            kept = [each for each in kept if each[1].tool_id == name]
+        if query := input.get("query", "").casefold():
+            kept = [each for each in kept if query in _searched(each[1])]
+        offset, limit = input.get("offset", 0), input.get("limit", 10)
+        after = offset + limit
+        text_of = invocation.inside.artifacts.text
+        return {
+            "entries": [
+                _entry(number, settled, len((await text_of(settled)).encode()))
+                for number, settled in kept[offset:after]
+            ],
+            "has_more": after < len(kept),
+            "next_offset": after if after < len(kept) else None,
+            "total_entries": len(kept),
+        }
+
+
+def _kept(invocation: Invocation) -> Iterator[tuple[int, CallSettled]]:
+    """Yield the truncated outputs of this task, with their place among its settled calls."""
+    settled: dict[CallPath, CallSettled] = invocation.ledger.task.settled
+    for number, each in enumerate(settled.values(), start=1):
+        if each.artifact_id is not None:
+            yield number, each
+
+
+def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
+    kept = {str(each.artifact_id): each for _, each in _kept(invocation)}
+    if found := kept.get(artifact_id):
+        return found
+    hint = did_you_mean(artifact_id, kept)
+    raise ToolFailed(
+        f"this task has no artifact {artifact_id!r}.{hint}",
+        suggestion="List them with list_tool_result_artifacts.",
+        details={"reason": "not_found"},
+    )
+
+
+def _at(value: Any, pointer: str) -> Any:
+    """Return what a JSON Pointer points at."""
+    for number, part in enumerate(pointer.split("/")[1:], start=1):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isascii() and key.isdigit() and _has(value, key):
+            value = value[int(key)]
+        else:
+            reached = "/".join(pointer.split("/")[:number]) or "/"
+            raise ToolFailed(
+                f"nothing is at {pointer!r}: at {reached} {_inside(value)}",
+                suggestion="Read the output without json_pointer to see its parts.",
+                details={"reason": "not_found"},
+            )
+    return value
+
+
+def _has(value: list[Any], key: str) -> bool:
+    return len(key) <= len(str(len(value))) and int(key) < len(value)
+
+
+def _inside(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"is an object with {', '.join(map(repr, list(value)[:10]))}"
+    if isinstance(value, list):
+        return f"is an array of {len(value)} items"
+    return "is a value without parts"
+
+
+def _items(value: list[Any], offset: int, limit: int) -> dict[str, Any]:
+    """Return items, as many as are wanted and fit."""
+    data: list[Any] = []
+    size = 2
+    for each in value[offset : offset + limit]:
+        size += len(compact(each).encode()) + 1
+        if size > MOST_BYTES and data:
+            break
+        data.append(each)
+    if size > MOST_BYTES and len(data) == 1:
+        place = f"item {offset}"
+        raise ToolFailed(
+            f"{place} alone has {size} bytes, at most {MOST_BYTES} can be read at once",
+            suggestion=f"Read it with json_pointer …/{offset}, and offset and limit inside it.",
+            details={"reason": "too_large"},
+        )
+    return {
+        "data": data,
+        "content_type": JSON,
+        "offset": offset,
+        "has_more": offset + len(data) < len(value),
+        "returned_bytes": len(compact(data).encode()),
+        "total_bytes": len(compact(value).encode()),
+        "returned_items": len(data),
+        "total_items": len(value),
+    }
+
+
+def _bytes(whole: bytes, offset: int, limit: int) -> dict[str, Any]:
+    """Return bytes as text; a character is never cut in two."""
+    data = whole[offset : offset + limit].decode(errors="ignore")
+    while not data and offset + limit < len(whole):
+        limit += 1
+        data = whole[offset : offset + limit].decode(errors="ignore")
+    returned = len(data.encode())
+    return {
+        "data": data,
+        "offset": offset,
+        "has_more": offset + returned < len(whole),
+        "returned_bytes": returned,
+        "total_bytes": len(whole),
+    }
+
+
+def _entry(number: int, settled: CallSettled, size: int) -> dict[str, Any]:
+    return {
+        "artifact_id": settled.artifact_id,
+        "tool_name": settled.tool_id,
+        "summary": settled.preview or "",
+        "content_type": JSON,
+        "size_bytes": size,
+        "first_seen_sequence": number,
+        "preview": (settled.context or "")[:200],
+    }
+
+
+def _searched(settled: CallSettled) -> str:
+    return f"{settled.tool_id} {settled.preview} {settled.context}".casefold()
+
+
+TOOLS = (ReadArtifact(), ListArtifacts())

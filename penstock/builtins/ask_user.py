@@ -1,0 +1,152 @@
+"""The tool that asks the person."""
+
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.errors import Rejected
+from penstock.core.question import Option, QuestionStatus
+from penstock.core.schema import Problem
+from penstock.engine.answers import OTHER
+from penstock.tools.invocation import Form, Invocation
+from penstock.tools.invoker import invalid
+from penstock.tools.spec import ToolSpec
+
+TEXT = {"type": "string", "minLength": 1, "maxLength": 512}
+SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["question"],
+    "properties": {
+        "question": {"type": "string", "minLength": 1, "maxLength": 4096},
+        "type": {
+            "enum": ["input", "select", "confirm"],
+            "description": "What is wanted: words, a choice from options, or yes or no.",
+        },
+        "options": {
+            "type": "array",
+            "maxItems": 50,
+            "description": "The choices of a select, each a text.",
+            "items": {
+                "anyOf": [
+                    TEXT,
+                    {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["label", "value"],
+                        "properties": {
+                            "label": TEXT,
+                            "value": TEXT,
+                            "aliases": {"type": "array", "maxItems": 20, "items": TEXT},
+                        },
+                    },
+                ]
+            },
+        },
+        "multiSelect": {"type": "boolean", "description": "More than one option may be chosen."},
+        "allowCustom": {"type": "boolean", "description": "Other words are an answer too."},
+        "defaultValue": {"type": "string", "description": "Taken when an input is left empty."},
+        "context": {
+            "type": "string",
+            "maxLength": 8192,
+            "description": "What the person should know before answering.",
+        },
+    },
+}
+FOLLOW_UP = (
+    "The person said something else instead: answer it, then ask again if you still need to."
+)
+STOP = "The person will not answer. Go on without it, or say what is missing."
+
+
+class AskUser:
+    """Waits for a person, for as long as it takes."""
+
+    spec = ToolSpec(
+        tool_id="ask_user",
+        description=(
+            "Ask the person one question and wait for the answer. Use it when only they can know "
+            "or decide, not for what another tool can find out. Returns {answer}: the text of an "
+            "input, the option of a select (a list with multiSelect), true or false of a confirm."
+        ),
+        input_schema=SCHEMA,
+        effect=Effect.NONE,
+        is_global=True,
+    )
+
+    def preview(self, output: Any) -> str | None:
+        """Return the answer."""
+        said = output.get("answer", output.get("value", output.get("user_message")))
+        if isinstance(said, bool):
+            return "Answered: yes" if said else "Answered: no"
+        if isinstance(said, list):
+            said = ", ".join(said)
+        return "Not answered" if said is None else f"Answered: {said}"
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return the answer; the task waits until there is one."""
+        form = _typed(input) if "type" in input else _plain(input)
+        answered = await invocation.ask(input["question"], form=form)
+        answer = answered.answer
+        is_over = answered.status is QuestionStatus.CANCELLED or bool(answer.get("cancel"))
+        if form.typed is not None:
+            if is_over:
+                raise Rejected("the person did not answer", suggestion=STOP)
+            return {"answer": answer["value"]}
+        base = {"question_id": answered.question_id}
+        if is_over:
+            return {"status": "cancelled", **base, "instruction": STOP}
+        if "value" in answer:
+            return {"status": "answered", **base, "value": answer["value"]}
+        if not form.options:
+            return {"status": "answered", **base, "value": answer["text"]}
+        said = {"user_message": answer["text"], "instruction": FOLLOW_UP}
+        return {"status": "follow_up", **base, **said}
+
+
+def _typed(input: Json) -> Form:
+    """Return the form of a question with a type; what belongs to another type is passed over."""
+    kind = input["type"]
+    typed = {"type": kind}
+    options: tuple[Option, ...] = ()
+    if kind == "input" and "defaultValue" in input:
+        typed["defaultValue"] = input["defaultValue"]
+    if kind == "select":
+        texts = _texts(input)
+        is_open = bool(input.get("allowCustom"))
+        typed |= {"multiSelect": bool(input.get("multiSelect")), "allowCustom": is_open}
+        options = tuple(Option(label=each, value=each) for each in [*texts, *[OTHER] * is_open])
+    return Form(options=options, context=input.get("context"), typed=typed)
+
+
+def _texts(input: Json) -> list[str]:
+    texts = [each if isinstance(each, str) else each["value"] for each in input.get("options", ())]
+    if not texts:
+        raise invalid("ask_user", [Problem("/options", "a select needs at least one option")])
+    if len(set(texts)) < len(texts):
+        raise invalid("ask_user", [Problem("/options", "each option may stand there once")])
+    return texts
+
+
+def _plain(input: Json) -> Form:
+    options = tuple(_option(each) for each in input.get("options", ()))
+    said = [text for each in options for text in {*map(_spelling, (each.value, *each.aliases))}]
+    if len(set(said)) < len(said):
+        problem = "values and aliases must differ, whatever their case and spaces"
+        raise invalid("ask_user", [Problem("/options", problem)])
+    return Form(options=options, context=input.get("context"))
+
+
+def _option(given: Any) -> Option:
+    if isinstance(given, str):
+        return Option(label=given, value=given)
+    return Option(
+        label=given["label"], value=given["value"], aliases=tuple(given.get("aliases", ()))
+    )
+
+
+def _spelling(text: str) -> str:
+    return text.strip().casefold()
+
+
+TOOLS = (AskUser(),)
