@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import make_url
 
 PROGRAM = Path(__file__).with_name("postgres.py")
 NUMBERS = count(1)
@@ -29,13 +30,15 @@ def postgres() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres: str) -> str:
     """The address of an empty database on it."""
+    return empty_database(postgres)
+
+
+def empty_database(postgres: str) -> str:
+    """Make a database on a server, and return its address."""
     name = f"test_{next(NUMBERS)}"
-    url = make_url(postgres).set(drivername="postgresql+psycopg")
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return make_url(postgres).set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture

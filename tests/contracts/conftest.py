@@ -1,9 +1,11 @@
 """The places where a log may live, each with everything that follows from it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from penstock.core.limits import Limits
@@ -13,8 +15,10 @@ from penstock.store.log import Log
 from penstock.store.projections import Projections
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
+from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from tests.databases import empty_database
 
 LIMITS = Limits(body_bytes=200, queued_tasks=3, lease_seconds=3)
 
@@ -28,15 +32,43 @@ class Place:
     clock: FakeClock
 
 
+@pytest.fixture(scope="session")
+def used_postgres_url(postgres: str) -> str:
+    """The address of a database whose tables are there; making it takes longer than a test."""
+    url = empty_database(postgres)
+    asyncio.run(_make_tables(url))
+    return url
+
+
+@pytest.fixture
+def emptied_postgres_url(used_postgres_url: str) -> str:
+    """The address of the same database, with nothing in its tables."""
+    emptied = [str(each.delete()) for each in metadata.sorted_tables if each.name != "installation"]
+    with psycopg.connect(used_postgres_url) as connection:
+        connection.execute("; ".join(emptied).encode())
+    return used_postgres_url
+
+
+async def _make_tables(url: str) -> None:
+    await (await open_database(url)).close()
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+def address(request: pytest.FixtureRequest) -> str | None:
+    """Where the log lives; None for memory."""
+    names = {"sqlite": "sqlite_url", "postgres": "emptied_postgres_url"}
+    name = names.get(request.param)
+    return None if name is None else str(request.getfixturevalue(name))
+
+
+@pytest.fixture
+async def place(address: str | None, tmp_path: Path) -> AsyncIterator[Place]:
     clock = FakeClock()
-    if request.param == "memory":
+    if address is None:
         memory = MemoryLog(clock, LIMITS)
         yield Place(log=memory, lists=memory, clock=clock)
         return
-    url = request.getfixturevalue(f"{request.param}_url")
-    database = await open_database(url, synchronous="NORMAL", limits=LIMITS)
+    database = await open_database(address, synchronous="NORMAL", limits=LIMITS)
     blobs = open_blobs(str(tmp_path / "blobs"))
     log = SqlLog(database, blobs, clock)
     yield Place(log=log, lists=SqlProjections(database, blobs), clock=clock)
