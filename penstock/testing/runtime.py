@@ -1,0 +1,74 @@
+"""A whole runtime in memory, for tests of what is built on it."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.app.runtime import Runtime
+from penstock.app.wiring import Company, Foundation, assemble
+from penstock.core.clock import Clock, SystemClock
+from penstock.core.ids import new_id
+from penstock.core.limits import Limits
+from penstock.core.world import World
+from penstock.models.model import Model
+from penstock.models.resolve import OFFLINE, Models
+from penstock.store.blobs import open_blobs
+from penstock.store.owner import this_process
+from penstock.testing.log import MemoryLog
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rule, Rules
+from penstock.tools.tool import Tool
+
+KEY = bytes(range(32))
+
+
+class Place:
+    """Where runtimes in memory keep their things: one opened here after another goes on with them.
+
+    With a FakeClock, what an abandoned runtime held is free once `lease_seconds` are over.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        log: MemoryLog | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.limits = limits or Limits()
+        self.log = log or MemoryLog(self.clock, self.limits)
+        self.blobs = open_blobs("memory:///")
+
+
+@asynccontextmanager
+async def memory_runtime(
+    *,
+    model: Model | None = None,
+    tools: Iterable[Tool] = (),
+    agents: Iterable[Agent] = (),
+    rules: Iterable[Rule] = (),
+    place: Place | None = None,
+) -> AsyncIterator[Runtime]:
+    """Open a runtime in memory until the block ends; `model` is the one that answers by default."""
+    place = place or Place()
+    models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
+    if model is not None:
+        models.add(model)
+    company = Company(
+        registry=Registry(tools), rules=Rules(rules), agents=Catalog(agents), models=models
+    )
+    base = Foundation(
+        log=place.log,
+        projections=place.log,
+        blobs=place.blobs,
+        key=KEY,
+        owner=this_process(new_id("run")),
+    )
+    runtime = assemble(World(place.clock, place.limits, new_id), base, company)
+    await runtime.parts.launcher.open()
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
