@@ -6,8 +6,10 @@ from pathlib import Path
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
 from penstock.app.settings import FILE, Settings
+from penstock.builtins import TOOLS
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError
+from penstock.tools.load import load_tools
 from penstock.tools.tool import Tool
 
 MARKS = (FILE, ".penstock")
@@ -47,8 +49,11 @@ def check_root(folder: Path) -> Path:
 def load_project(settings: Settings) -> Project:
     """Read everything that authors wrote in the project's folder."""
     agents = load_agents(settings.root)
+    reserved = [tool.spec.tool_id for tool in TOOLS]
+    tools = load_tools(settings.root, reserved=reserved, is_on=settings.tools.python)
     return Project(
         root=settings.root,
         agents=tuple(agents.agents),
-        diagnostics=tuple(agents.diagnostics),
+        tools=tools.tools,
+        diagnostics=(*agents.diagnostics, *tools.diagnostics),
     )

@@ -77,7 +77,7 @@ class ListArtifacts:
         tool_id="list_tool_result_artifacts",
         description=(
             "List the tool outputs of this task that were truncated in the conversation, newest "
-            "first, each with its artifact_id, tool, size and beginning. Use it when the id is gone "
+            "first, each with artifact_id, tool, size and beginning. Use it when the id is gone "
             "from the conversation; read one with read_tool_result_artifact."
         ),
         input_schema={
@@ -87,7 +87,7 @@ class ListArtifacts:
                 "tool_name": {"type": "string", "description": "Only outputs of this tool."},
                 "query": {
                     "type": "string",
-                    "description": "Only those that begin with such text.",
+                    "description": "Only those that hold this text.",
                 },
                 "limit": {"type": "integer", "minimum": 1, "maximum": 20},
                 "offset": {"type": "integer", "minimum": 0},

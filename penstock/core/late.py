@@ -1,6 +1,10 @@
 """Load a costly module when it is first needed. The only file that imports by name."""
 
+import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from penstock.core.errors import ConfigError
@@ -17,3 +21,31 @@ def late(path: str, *, extra: str = "") -> Any:
         raise ConfigError(
             f"{path} needs {error.name!r}, which is not installed: pip install 'penstock[{extra}]'"
         ) from error
+
+
+def open_folder(folder: Path, name: str) -> None:
+    """Make a folder a package of this name, so that its files can be loaded and see each other.
+
+    What was loaded from it before under this name is forgotten.
+    """
+    for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+        del sys.modules[loaded]
+    package = ModuleType(name)
+    package.__path__ = [str(folder)]
+    sys.modules[name] = package
+
+
+def load_file(file: Path, name: str) -> ModuleType:
+    """Run a Python file as the module of this name, once; raises whatever the file raises."""
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module

@@ -98,6 +98,11 @@ class FunctionTool(Generic[P, R]):
         """The name for callers."""
         return self._options.get("id", self._function.__name__)
 
+    @property
+    def line(self) -> int:
+        """Where the function stands in its file."""
+        return self._signature.line
+
     @cached_property
     def spec(self) -> ToolSpec:
         """What callers may know. Raises DeclarationError with all that is wrong."""
@@ -193,7 +198,7 @@ class FunctionTool(Generic[P, R]):
             code=code,
             message=message,
             file=Path(place.co_filename).name if place else "",
-            line=self._signature.line,
+            line=self.line,
         )
 
 
