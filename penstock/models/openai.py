@@ -16,7 +16,7 @@ from penstock.core.text import cut, one_line
 from penstock.models.config import ModelConfig
 from penstock.models.model import Finished, ModelEvent, ModelRequest
 from penstock.models.openai_request import to_wire
-from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text
+from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text, without_key
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
 
@@ -142,19 +142,16 @@ class OpenAIModel:
 
     def _unreachable(self, error: httpx2.RequestError) -> str:
         """Return what went wrong below HTTP, for people."""
-        what = self._clean(str(error)) or type(error).__name__
+        what = without_key(str(error), self._config.api_key) or type(error).__name__
         return f"the model {self.card.model_id!r} at {_place(self._url)} broke off: {what}"
 
     def _named(self, error: ModelError) -> ModelError:
         """Return the error with the model's name, and surely without the key."""
-        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {self._clean(str(error))}"
+        said = without_key(str(error), self._config.api_key)
+        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {said}"
         if isinstance(error, ModelUnavailable):
             return ModelUnavailable(text, retry_after=error.retry_after)
         return type(error)(text)
-
-    def _clean(self, text: str) -> str:
-        key = self._config.api_key
-        return text.replace(key, "[key]") if key else text
 
 
 async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:

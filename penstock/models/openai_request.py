@@ -38,11 +38,9 @@ def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
             }
             for tool in request.tools
         ]
-        if request.closing:
-            body["tool_choice"] = "none"
     body.update(config.extra)
-    if request.closing and body.get("tool_choice", "none") != "none":
-        del body["tool_choice"]
+    if request.closing:
+        body["tool_choice"] = "none" if "tools" in body else None
     wire = {name: value for name, value in body.items() if value is not None}
     return json.dumps(wire, separators=(",", ":")).encode()
 

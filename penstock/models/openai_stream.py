@@ -10,6 +10,8 @@ from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDel
 from penstock.models.retry import failure
 
 SHOWN_CHARS = 200
+SHORTEST_KEY = 8
+"""A shorter key is no secret, and taking it out would spoil the words."""
 _REASONS = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -174,6 +176,11 @@ def error_text(error: Any) -> str:
             return error_text(inner)
         case _:
             return json.dumps(error)
+
+
+def without_key(text: str, key: str | None) -> str:
+    """Return the text without the key, which some providers repeat in their errors."""
+    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
 def _begins_anew(slot: _Slot, call_id: str) -> bool:

@@ -31,7 +31,7 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
 )
-from penstock.models.openai_stream import error_text
+from penstock.models.openai_stream import error_text, without_key
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
 
@@ -105,10 +105,13 @@ class PydanticAIModel:
 
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
-        if request.closing and _tools(request):
-            settings["tool_choice"] = "none"
-        if self._config.extra:
-            settings["extra_body"] = dict(self._config.extra)
+        extra = dict(self._config.extra)
+        if request.closing:
+            extra.pop("tool_choice", None)
+            if _tools(request):
+                settings["tool_choice"] = "none"
+        if extra:
+            settings["extra_body"] = extra
         return settings
 
     def _finished(
@@ -140,9 +143,8 @@ class PydanticAIModel:
         """Return a failure of the library as one of ours, surely without the key."""
         body = getattr(error, "body", None)
         said = error_text(body) if body else str(error) or type(error).__name__
-        if key := self._config.api_key:
-            said = said.replace(key, "[key]")
-        text = f"the model {self.card.model_id!r}: {cut(said, self._limits.error_chars)}"
+        said = without_key(cut(said, self._limits.error_chars), self._config.api_key)
+        text = f"the model {self.card.model_id!r}: {said}"
         match error:
             case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
                 return ModelRefused(text)

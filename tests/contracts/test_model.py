@@ -1,0 +1,270 @@
+"""What every model does, be it a script, rules, a fake server or a real one.
+
+The real one is the llama.cpp server on this machine, over the OpenAI and the Anthropic wire, with a
+model whose words are noise and whose calls are forced by a grammar.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.call import ToolCall
+from penstock.core.errors import ModelUnavailable
+from penstock.core.ids import CallId
+from penstock.core.late import late
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.models.config import ModelConfig
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolDefinition,
+)
+from penstock.models.offline import OfflineModel
+from penstock.models.openai import OpenAIModel
+from penstock.models.scripted import Reply, ScriptedModel, call, fail, say, think
+from tests.model_servers import Canned, called, delta, events, fake_server
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "integer", "minimum": 0, "maximum": 9},
+        "b": {"type": "boolean"},
+    },
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+ADD = ToolDefinition(name="add", description="Add.", parameters=PARAMETERS)
+TIMES = ToolDefinition(name="multiply", description="Multiply.", parameters=PARAMETERS)
+ASKED = UserMessage("add a=1 b=true, then multiply a=2 b=false")
+HISTORY: list[Message] = [
+    ASKED,
+    AssistantMessage("", (ToolCall(CallId("tc_1"), "add", {"a": 1, "b": True}),)),
+    ToolMessage(CallId("tc_1"), "add", "3"),
+]
+SITUATIONS: dict[str, dict[str, Any]] = {
+    "text": {"messages": [UserMessage("hello")], "max_tokens": 16},
+    "calls": {"messages": [ASKED], "tools": [ADD, TIMES], "max_tokens": 200},
+    "after": {"messages": HISTORY, "max_tokens": 16},
+    "closing": {"messages": HISTORY, "tools": [ADD, TIMES], "closing": True, "max_tokens": 16},
+    "failure": {"messages": [UserMessage("hello")], "max_tokens": 16},
+}
+ALL = ["scripted", "offline", "openai-fake", "openai", "pydantic-openai", "pydantic-anthropic"]
+FAILING = [name for name in ALL if name != "offline"]
+"""Rules do not fail."""
+CLOSING = [name for name in ALL if name != "pydantic-anthropic"]
+"""The Anthropic wire of this server has no way to offer tools and forbid them."""
+
+Open = Callable[[str], AbstractAsyncContextManager[Model]]
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[str]:
+    """The address of the llama.cpp server."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.peer.serve"],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        ready = next(line for line in server.stdout if line.startswith("READY"))
+        yield f"http://127.0.0.1:{ready.split()[1]}"
+        server.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def sdk(peer: str) -> None:
+    """The SDKs, loaded before any test is timed: they take two seconds."""
+    for provider in ("openai-chat", "anthropic"):
+        asyncio.run(_adapted(provider, peer, "text").close())
+
+
+@pytest.fixture
+def opening(request: pytest.FixtureRequest, name: str) -> Open:
+    """Return what opens a model for a situation."""
+    if name.startswith("pydantic"):
+        request.getfixturevalue("sdk")
+    if name in {"scripted", "offline", "openai-fake"}:
+        return {"scripted": _scripted, "offline": _offline, "openai-fake": _faked}[name]
+    url: str = request.getfixturevalue("peer")
+
+    @asynccontextmanager
+    async def real(situation: str) -> AsyncIterator[Model]:
+        place = "http://127.0.0.1:1" if situation == "failure" else url
+        if name == "openai":
+            extra = {"tool_choice": "required"} if situation == "calls" else {}
+            made: Model = OpenAIModel(_config("llama.cpp", f"{place}/v1", extra), Limits())
+        else:
+            made = _adapted(f"{name.partition('-')[2]}", place, situation)
+        yield made
+        await made.close()
+
+    return real
+
+
+def every(names: list[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", names)
+
+
+@every(ALL)
+async def test_a_reply_is_text_in_pieces_and_ends_with_finished(opening: Open) -> None:
+    async with opening("text") as model:
+        *pieces, last = await heard(model, "text")
+    assert isinstance(last, Finished)
+    assert last.reason in {"stop", "length"}
+    assert [piece for piece in pieces if isinstance(piece, TextDelta)]
+    for piece in pieces:
+        assert isinstance(piece, TextDelta | ReasoningDelta)
+        assert piece.text
+
+
+@every(ALL)
+async def test_a_reply_says_what_it_spent(opening: Open) -> None:
+    async with opening("text") as model:
+        last = (await heard(model, "text"))[-1]
+    assert isinstance(last, Finished)
+    assert last.usage.input_tokens > 0
+    assert last.usage.output_tokens > 0
+    assert last.usage.model_calls == last.usage.tool_calls == 0
+
+
+@every(ALL)
+async def test_several_calls_come_in_one_reply(opening: Open) -> None:
+    async with opening("calls") as model:
+        found = await heard(model, "calls")
+    calls = [event for event in found if isinstance(event, CallDelta)]
+    names = [event.name for event in calls if event.name]
+    indices = sorted({event.index for event in calls})
+    assert len(indices) > 1
+    assert indices == list(range(len(indices))), "calls are numbered from 0"
+    assert len(names) == len(indices), "a name comes once"
+    assert set(names) <= {"add", "multiply"}
+    first = "".join(event.arguments for event in calls if event.index == 0)
+    assert json.loads(first).keys() == {"a", "b"}
+    assert isinstance(found[-1], Finished)
+    assert found[-1].reason in {"tool_calls", "length"}
+
+
+@every(ALL)
+async def test_a_conversation_goes_on_after_results(opening: Open) -> None:
+    async with opening("after") as model:
+        found = await heard(model, "after")
+    assert isinstance(found[-1], Finished)
+    assert [event for event in found if isinstance(event, TextDelta)]
+
+
+@every(CLOSING)
+async def test_a_closing_request_gets_no_calls(opening: Open) -> None:
+    async with opening("closing") as model:
+        found = await heard(model, "closing")
+    assert [event for event in found if isinstance(event, TextDelta)]
+    assert not [event for event in found if isinstance(event, CallDelta)]
+
+
+@every(ALL)
+async def test_a_reply_may_be_left_and_the_model_asked_again(opening: Open) -> None:
+    async with opening("text") as model:
+        async with aclosing(model.stream(asked("text"))) as stream:
+            await anext(stream)
+        assert isinstance((await heard(model, "text"))[-1], Finished)
+
+
+@every(ALL)
+async def test_two_replies_at_once_do_not_mix(opening: Open) -> None:
+    async with opening("text") as model:
+        both = await asyncio.gather(heard(model, "text"), heard(model, "text"))
+    assert all(isinstance(found[-1], Finished) for found in both)
+    assert all(sum(isinstance(event, Finished) for event in found) == 1 for found in both)
+
+
+@every(FAILING)
+async def test_what_may_pass_is_unavailable_and_tried_once(opening: Open) -> None:
+    async with opening("failure") as model:
+        with pytest.raises(ModelUnavailable):
+            await heard(model, "failure")
+
+
+@every(ALL)
+async def test_a_model_is_known_before_it_is_asked(opening: Open) -> None:
+    async with opening("text") as model:
+        assert isinstance(model, Model)
+        assert model.card.model_id
+        assert model.card.provider
+        await model.close()
+
+
+def asked(situation: str) -> ModelRequest:
+    return ModelRequest(**{"system": "Be brief.", **SITUATIONS[situation]})
+
+
+async def heard(model: Model, situation: str) -> list[ModelEvent]:
+    return [event async for event in model.stream(asked(situation))]
+
+
+@asynccontextmanager
+async def _scripted(situation: str) -> AsyncIterator[Model]:
+    replies: dict[str, Reply] = {
+        "text": think("hm") + say("Hel", "lo"),
+        "calls": call("add", a=1, b=True) + call("multiply", a=2, b=False),
+        "after": say("3"),
+        "closing": say("3"),
+        "failure": fail(503),
+    }
+    yield ScriptedModel([replies[situation]] * 2)
+
+
+@asynccontextmanager
+async def _offline(situation: str) -> AsyncIterator[Model]:
+    yield OfflineModel()
+
+
+@asynccontextmanager
+async def _faked(situation: str) -> AsyncIterator[Model]:
+    text = events(delta(reasoning_content="hm"), delta(content="Hello"), delta("stop"))
+    given = {"arguments": '{"a": 1, "b": true}'}
+    answers = {
+        "calls": Canned(
+            events(
+                called(index=0, id="x", name="add", **given),
+                called("tool_calls", index=1, id="y", name="multiply", **given),
+            )
+        ),
+        "failure": Canned([b"busy"], 503, "text/plain"),
+    }
+    async with fake_server(*[answers.get(situation, Canned(text))] * 2) as server:
+        model = OpenAIModel(_config("openai", server.url, {}), Limits())
+        yield model
+        await model.close()
+
+
+def _adapted(wire: str, url: str, situation: str) -> Model:
+    provider = "anthropic" if wire == "anthropic" else "openai-chat"
+    forced: Any = {"type": "any"} if wire == "anthropic" else "required"
+    extra = {"tool_choice": forced} if situation == "calls" else {}
+    place = url if wire == "anthropic" else f"{url}/v1"
+    make = late("penstock.models.pydantic_ai:PydanticAIModel")
+    made: Model = make(_config(provider, place, extra), Limits())
+    return made
+
+
+def _config(provider: str, url: str, extra: dict[str, Any]) -> ModelConfig:
+    return ModelConfig(
+        name="mine", provider=provider, model="tiny", base_url=url, api_key="key", extra=extra
+    )
