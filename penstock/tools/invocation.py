@@ -10,7 +10,7 @@ from penstock.core.canonical import canonical
 from penstock.core.envelope import Envelope, Json
 from penstock.core.errors import Cancelled, DepthExceeded, LeaseLost, Signal
 from penstock.core.events import NoteEmitted, QuestionAnswered, StoredFile
-from penstock.core.ids import QuestionId
+from penstock.core.ids import CallId, QuestionId
 from penstock.core.question import Option, Question, QuestionKind
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
@@ -26,11 +26,13 @@ Door = Callable[[Call, Caller, Ledger, "Nest"], Awaitable[Envelope]]
 class Nest:
     """The calls made from inside one root call, counted."""
 
-    __slots__ = ("calls", "root")
+    __slots__ = ("call_id", "calls", "root")
 
-    def __init__(self, root: ToolSpec | None) -> None:
+    def __init__(self, root: ToolSpec | None, call_id: CallId | None = None) -> None:
         self.root = root
         """The direct call at the root, None below a model's call."""
+        self.call_id = call_id
+        """The model's call at the root, if it is one."""
         self.calls = 0
 
 
@@ -144,7 +146,7 @@ class Invocation:
             kind=QuestionKind.ASK_USER,
             text=text,
             path=self._occurrences().path("ask", canonical(shape)),
-            call_id=self.call.call_id,
+            call_id=self._nest.call_id,
             tool_id=self.spec.tool_id,
             context=form.context,
             options=form.options,

@@ -78,22 +78,25 @@ class Invoker:
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
         """Replay, resolve, permit, validate, ask, reserve, run, check, settle."""
+        if nest is not None:
+            nest.calls += 1
         if settled := ledger.find(call.path):
             return await self._replay(settled, caller)
         run = _Run(call, caller, ledger)
         try:
-            tool = run.tool = self._resolve(call, caller)
-            self._validate(tool, call.input)
-            agreed = await self._ask(tool, run)
-            self._reserve(run, nest)
-            output = await self._run(tool, agreed, run)
-            self._check(tool, output)
-            envelope = Envelope(Status.SUCCESS, output)
-        except CallError as error:
-            envelope = error.envelope()
+            try:
+                tool = run.tool = self._resolve(call, caller)
+                self._validate(tool, call.input)
+                agreed = await self._ask(tool, run, nest)
+                self._reserve(run, nest)
+                output = await self._run(tool, agreed, run)
+                self._check(tool, output)
+                envelope = Envelope(Status.SUCCESS, output)
+            except CallError as error:
+                envelope = error.envelope()
+            return await self._settle(run, envelope)
         finally:
             run.give_back()
-        return await self._settle(run, envelope)
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call that does not even come to the door."""
@@ -117,6 +120,8 @@ class Invoker:
 
     def _resolve(self, call: Call, caller: Caller) -> Tool:
         tool = self.registry.find(call.tool_id)
+        if tool and caller.origin is Origin.MODEL and self.rules.hides(tool.spec, caller):
+            raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
         refusal = ToolNotFound() if tool is None else refused(tool.spec, caller)
         if tool is None or isinstance(refusal, ToolNotFound):
             visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
@@ -137,24 +142,32 @@ class Invoker:
         if problems:
             raise invalid(tool.spec.tool_id, problems)
 
-    async def _ask(self, tool: Tool, run: "_Run") -> dict[str, Any]:
-        call, caller = run.call, run.caller
-        action = self.rules.decide(tool.spec, caller, call.input)
-        if action is Action.ALLOW:
+    async def _ask(self, tool: Tool, run: "_Run", nest: Nest | None) -> dict[str, Any]:
+        """Return the input that a person agreed to, where one has to; what was asked counts."""
+        call = run.call
+        action = self._decide(tool, run, call.input)
+        if action is Action.ALLOW and not run.ledger.is_asked(call.path):
             return call.input
-        if action is Action.DENY:
-            raise NotPermitted(f'a rule of this project forbids this call of "{call.tool_id}"')
-        answered = await ask(run.ledger, self._approval(tool, run))
+        answered = await ask(run.ledger, self._approval(tool, run, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
             raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
         if answer.get("decision") != "approve":
             note = f": {answer['note']}" if answer.get("note") else ""
             raise Rejected(f'a person rejected this call of "{call.tool_id}"{note}')
-        edited = answer.get("input")
-        return call.input if edited is None else edited
+        edited: dict[str, Any] | None = answer.get("input")
+        if edited is None:
+            return call.input
+        self._decide(tool, run, edited)
+        return edited
 
-    def _approval(self, tool: Tool, run: "_Run") -> Question:
+    def _decide(self, tool: Tool, run: "_Run", input: dict[str, Any]) -> Action:
+        action = self.rules.decide(tool.spec, run.caller, input)
+        if action is Action.DENY:
+            raise NotPermitted(f'a rule of this project forbids this call of "{run.call.tool_id}"')
+        return action
+
+    def _approval(self, tool: Tool, run: "_Run", nest: Nest | None) -> Question:
         call, spec = run.call, tool.spec
         ttl = run.caller.question_ttl_seconds
         return Question(
@@ -162,7 +175,7 @@ class Invoker:
             kind=QuestionKind.APPROVAL,
             text=f'Run "{spec.tool_id}"? {cut(spec.description, self._limits.preview_chars)}',
             path=call.path,
-            call_id=call.call_id,
+            call_id=nest.call_id if nest else call.call_id,
             tool_id=spec.tool_id,
             input=call.input,
             input_schema=spec.input_schema,
@@ -171,12 +184,10 @@ class Invoker:
 
     def _reserve(self, run: "_Run", nest: Nest | None) -> None:
         if nest is None:
-            nest = Nest(run.root)
-        else:
-            nest.calls += 1
-            if nest.calls > self._limits.nested_calls:
-                at_most = self._limits.nested_calls
-                raise BudgetExceeded(f"one call made more than {at_most} calls inside")
+            nest = Nest(run.root, run.call.call_id)
+        elif nest.calls > self._limits.nested_calls:
+            at_most = self._limits.nested_calls
+            raise BudgetExceeded(f"one call made more than {at_most} calls inside")
         run.ledger.budget.reserve_call()
         run.nest = nest
 
@@ -350,7 +361,10 @@ def _error_of(envelope: Envelope) -> ErrorDetail:
 
 def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
     if left < seconds:
-        return BudgetExceeded("the seconds of this task's budget were used up during the call")
+        text = "the seconds of this task's budget were used up during the call"
+        if tool.spec.effect is Effect.WRITE and not tool.spec.is_frame:
+            return Interrupted(f"{text}: it may or may not have happened")
+        return BudgetExceeded(text)
     return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
 
 
