@@ -39,7 +39,7 @@ class MemoryLog(MemoryProjections):
         if log is not None and type(entries[0].event) is SessionOpened:
             raise NameTaken(f"there is a log {log_id!r} already; take a new id")
         log = log or _Kept(_owned(log_id, entries))
-        self.admit(log.owned, entries)
+        self.admit(log.owned, entries, self._clock.now())
         self._logs[log_id] = self._in_need[log_id] = log
         log.wake_at = _AT_ONCE
         records = self._write(log, entries)

@@ -1,6 +1,7 @@
 """What follows from the logs, in memory."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core import events
@@ -27,13 +28,14 @@ class MemoryProjections:
     """Tasks, sessions and questions of logs in memory."""
 
     def __init__(self, limits: Limits, now: Callable[[], Moment]) -> None:
-        self._queued_tasks = limits.queued_tasks
+        self._limits = limits
         self._idempotency_seconds = limits.idempotency_seconds
         self._now = now
         self._claims: dict[tuple[str, str], tuple[str | None, TaskId | None, LogId, Moment]] = {}
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
         self._questions: dict[QuestionId, AskedRow] = {}
+        self._keys: dict[tuple[ProfileId, str | None], _Claim] = {}
         self._follows: dict[type[Any], Callable[[Owned, Record, Any], None]] = {
             events.SessionOpened: self._session_opened,
             events.MessageReceived: self._message_received,
@@ -115,49 +117,24 @@ class MemoryProjections:
         ]
         return [asked.record() for asked in found[_on(page)]], len(found)
 
-    def admit(self, log: Owned, entries: Sequence[Entry]) -> None:
+    def admit(self, log: Owned, entries: Sequence[Entry], at: Moment) -> None:
         """Refuse outside events that the log has no room or no use for."""
-        queued, new, answered = log.queued, set[TaskId | None](), dict[QuestionId, Any]()
+        coming = _Coming(log.queued)
         for entry in entries:
             match entry.event:
                 case events.MessageReceived() | events.CallRequested():
-                    if entry.task_id in self._tasks or entry.task_id in new:
-                        raise NameTaken(f"there is a task {entry.task_id!r} already; take a new id")
-                    if queued >= self._queued_tasks:
-                        raise SessionBusy(
-                            f"{queued} tasks wait in {log.log_id!r}, more may not; "
-                            "try again when one is done"
-                        )
-                    self._claim(log, entry)
-                    queued += 1
-                    new.add(entry.task_id)
-                case events.CancelRequested() if entry.task_id not in new:
+                    self._admit_task(log, entry, coming)
+                case events.CancelRequested() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
                         raise TaskEnded(f"the task {entry.task_id!r} has ended")
-                case events.MessagesErased(of_task=task_id) if task_id not in new:
+                case events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
                     self._task_in(log, task_id)
-                case events.QuestionAnswered(question_id=question_id, answer=answer):
-                    self._admit_answer(log, question_id)
-                    if question_id in answered:
-                        raise AlreadyAnswered(details={"answer": answered[question_id]})
-                    answered[question_id] = answer
+                case events.QuestionAnswered() as answer:
+                    self._admit_answer(log, answer, coming)
                 case _:
                     pass
-
-    def _claim(self, log: Owned, entry: Entry) -> None:
-        """Take the request's key, or say which task has it."""
-        event = entry.event
-        if not isinstance(event, events.MessageReceived) or event.idempotency_key is None:
-            return
-        now = self._now()
-        claim = (event.request_hash, entry.task_id, log.log_id, now)
-        name = (log.profile_id, event.idempotency_key)
-        first = self._claims.get(name)
-        if first is None or first[3] < now - 1000 * self._idempotency_seconds:
-            self._claims[name] = claim
-            return
-        details = {"task_id": first[1], "log_id": first[2], "same": first[0] == claim[0]}
-        raise IdempotencyConflict(details=details)
+            if isinstance(entry.event, events.MessageReceived):
+                self._admit_key(log, entry.event, at)
 
     def follow(self, log: Owned, record: Record) -> None:
         """Take in what follows from an event, if something does."""
@@ -171,14 +148,36 @@ class MemoryProjections:
             raise NotFound(f"there is no task {task_id!r} in {log.log_id!r}")
         return task
 
-    def _admit_answer(self, log: Owned, question_id: QuestionId) -> None:
-        asked = self._questions.get(question_id)
+    def _admit_task(self, log: Owned, entry: Entry, coming: "_Coming") -> None:
+        if entry.task_id in self._tasks or entry.task_id in coming.tasks:
+            raise NameTaken(f"there is a task {entry.task_id!r} already; take a new id")
+        if coming.queued >= self._limits.queued_tasks:
+            raise SessionBusy(
+                f"{coming.queued} tasks wait in {log.log_id!r}, more may not; "
+                "try again when one is done"
+            )
+        coming.queued += 1
+        coming.tasks.add(entry.task_id)
+
+    def _admit_key(self, log: Owned, event: events.MessageReceived, at: Moment) -> None:
+        first = self._keys.get((log.profile_id, event.idempotency_key))
+        if first is None or first.at < at - 1000 * self._limits.idempotency_seconds:
+            return
+        same = first.event.request_hash == event.request_hash
+        raise IdempotencyConflict(
+            details={"task_id": first.task_id, "log_id": first.log_id, "same": same}
+        )
+
+    def _admit_answer(self, log: Owned, answer: events.QuestionAnswered, coming: "_Coming") -> None:
+        asked = self._questions.get(answer.question_id)
         if asked is None or asked.log is not log:
-            raise NotFound(f"there is no question {question_id!r} in {log.log_id!r}")
-        if asked.status is QuestionStatus.ANSWERED and asked.answered:
-            raise AlreadyAnswered(details={"answer": asked.answered.answer})
-        if asked.status is not QuestionStatus.OPEN:
+            raise NotFound(f"there is no question {answer.question_id!r} in {log.log_id!r}")
+        first = asked.answered or coming.answers.get(answer.question_id)
+        if first is not None and first.status is QuestionStatus.ANSWERED:
+            raise AlreadyAnswered(details={"answer": first.answer})
+        if first is not None or asked.status is not QuestionStatus.OPEN:
             raise QuestionClosed
+        coming.answers[answer.question_id] = answer
 
     def _session_opened(self, log: Owned, record: Record, event: events.SessionOpened) -> None:
         self._sessions[log.log_id] = SessionRow(log, event.title, record.at, record.at)
@@ -188,6 +187,9 @@ class MemoryProjections:
         if superseded is not None and superseded.log is log:
             for task in log.tasks[log.tasks.index(superseded) :]:
                 task.messages = 0
+        if event.idempotency_key is not None:
+            claim = _Claim(log.log_id, _id(record), record.at, event)
+            self._keys[log.profile_id, event.idempotency_key] = claim
         self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
 
     def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
@@ -241,6 +243,25 @@ class MemoryProjections:
     def _touch(self, log: Owned, record: Record) -> None:
         if session := self._sessions.get(log.log_id):
             session.updated_at = record.at
+
+
+@dataclass(slots=True)
+class _Coming:
+    """What the entries before one in the same `send` amount to."""
+
+    queued: int
+    tasks: set[TaskId | None] = field(default_factory=set)
+    answers: dict[QuestionId, events.QuestionAnswered] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Which task has an Idempotency-Key."""
+
+    log_id: LogId
+    task_id: TaskId
+    at: Moment
+    event: events.MessageReceived
 
 
 def _id(record: Record) -> TaskId:

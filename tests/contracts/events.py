@@ -38,6 +38,16 @@ def message(task_id: TaskId = ONE, *, supersedes: TaskId | None = None) -> Entry
     return Entry(event, task_id)
 
 
+def keyed(task_id: TaskId, key: str, request_hash: str = "h") -> Entry:
+    event = MessageReceived(
+        message_id=MessageId(f"msg_{task_id}"),
+        content="Hello",
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+    return Entry(event, task_id)
+
+
 def note(text: str) -> Entry:
     return Entry(NoteEmitted(event_type="test", message=text), ONE)
 

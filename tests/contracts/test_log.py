@@ -8,6 +8,7 @@ import pytest
 from penstock.core.codec import to_wire
 from penstock.core.errors import (
     AlreadyAnswered,
+    IdempotencyConflict,
     NameTaken,
     NotFound,
     PenstockError,
@@ -22,6 +23,7 @@ from penstock.store.log import Log
 from penstock.testing.clock import FakeClock
 from tests.contracts.events import (
     ANN,
+    BOB,
     CHAT,
     ONE,
     THREE,
@@ -32,6 +34,7 @@ from tests.contracts.events import (
     ended,
     expired,
     held,
+    keyed,
     message,
     note,
     opened,
@@ -295,3 +298,42 @@ async def test_waiting_tasks_are_counted_and_no_others(log: Log) -> None:
     await log.send(CHAT, [message(TaskId("task_6"))])
     with pytest.raises(SessionBusy):
         await log.send(CHAT, [message(TaskId("task_7"))])
+
+
+# ---- requests with a key of their own ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("request_hash", "same"), [("h", True), ("another", False)])
+async def test_a_request_that_comes_again_is_told_its_task(
+    log: Log, *, request_hash: str, same: bool
+) -> None:
+    """Also when it would begin a conversation of its own."""
+    await log.send(CHAT, [opened(), keyed(ONE, "key")])
+    for log_id, entries in ((CHAT, []), (LogId("conv_2"), [opened()])):
+        with pytest.raises(IdempotencyConflict) as refused:
+            await log.send(log_id, [*entries, keyed(TWO, "key", request_hash)])
+        assert refused.value.details == {"task_id": ONE, "log_id": CHAT, "same": same}
+    assert (await log.head(CHAT), await log.head(LogId("conv_2"))) == (2, 0)
+
+
+async def test_a_key_belongs_to_a_profile_and_counts_for_its_time(
+    log: Log, clock: FakeClock
+) -> None:
+    await log.send(CHAT, [opened(), keyed(ONE, "key")])
+    await log.send(LogId("conv_2"), [opened(profile_id=BOB), keyed(TWO, "key")])
+    clock.advance(24 * 3600)
+    with pytest.raises(IdempotencyConflict):
+        await log.send(CHAT, [keyed(THREE, "key")])
+    clock.advance(1)
+    await log.send(CHAT, [keyed(THREE, "key")])
+    with pytest.raises(IdempotencyConflict) as refused:
+        await log.send(CHAT, [keyed(TaskId("task_4"), "key")])
+    assert refused.value.details == {"task_id": THREE, "log_id": CHAT, "same": True}
+
+
+async def test_a_refused_request_leaves_its_key_free(log: Log) -> None:
+    await held(log)
+    with pytest.raises(NotFound):
+        await log.send(CHAT, [keyed(TWO, "key"), cancelled(THREE)])
+    await log.send(CHAT, [keyed(TWO, "key")])
+    assert await log.head(CHAT) == 3
