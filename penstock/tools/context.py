@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope
@@ -189,9 +189,7 @@ class Keeping:
 
 
 def _object(input: Mapping[str, Any] | None, depth: int) -> dict[str, Any]:
-    given = to_json(dict(input or {}), depth)
-    assert isinstance(given, dict)  # noqa: S101  a dict stays one
-    return given
+    return cast("dict[str, Any]", to_json(dict(input or {}), depth))
 
 
 def _option(option: str | Option) -> Option:

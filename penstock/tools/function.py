@@ -180,7 +180,6 @@ class FunctionTool(Generic[P, R]):
         """Return typed values of what was given; the function has its own defaults for the rest."""
         if all(type(input[name]) is signature.plain.get(name) for name in input):
             return dict(input)
-        assert signature.model is not None  # noqa: S101  the spec exists, so nothing was wrong
         try:
             made = signature.model.model_validate(input)
         except ValidationError as error:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
 from penstock.core.clock import Clock, Moment
@@ -355,8 +355,7 @@ def _found(problems: list[Problem]) -> dict[str, Any]:
 
 
 def _error_of(envelope: Envelope) -> ErrorDetail:
-    assert envelope.error is not None  # noqa: S101  only failures are asked
-    return envelope.error
+    return cast("ErrorDetail", envelope.error)
 
 
 def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:

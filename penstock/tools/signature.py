@@ -42,8 +42,8 @@ class Signature:
     plain: dict[str, type] = field(default_factory=dict)
     """Parameters whose JSON value is what the function wants, if it has exactly this type."""
     line: int = 1
-    model: type[BaseModel] | None = None
-    """Builds typed values; None when there is something wrong."""
+    model: type[BaseModel] = BaseModel
+    """Builds typed values, if nothing is wrong."""
     input_schema: Json = field(default_factory=dict)
     output_schema: Json | None = None
     findings: list[Diagnostic] = field(default_factory=list)

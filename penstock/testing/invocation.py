@@ -1,0 +1,180 @@
+"""One tool, or some, behind a door of their own, without a model: for tests of tools."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from penstock.core.call import Call, Origin
+from penstock.core.canonical import canonical
+from penstock.core.clock import Clock
+from penstock.core.envelope import Envelope
+from penstock.core.errors import InvalidAnswer, LeaseLost
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CancelRequested,
+    Entry,
+    Event,
+    QuestionAnswered,
+    TaskStarted,
+)
+from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL
+from penstock.core.question import Question, QuestionStatus
+from penstock.core.world import World
+from penstock.engine.answers import check_answer
+from penstock.engine.budget import Allowance, Budget
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Ledger, Occurrences
+from penstock.engine.state import TaskState, fold
+from penstock.store.blobs import open_blobs
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.invocation import Inside, Invocation, Nest
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rule, Rules
+from penstock.tools.tool import Tool
+
+_KEY = bytes(32)
+_PLENTY = 3600.0
+
+
+class Workbench:
+    """Tools behind the real door, in one open task, all in memory; `open_workbench` makes one.
+
+    A call that waits for a person raises Suspend: `answer`, then `enter`, then call again.
+    """
+
+    def __init__(self, tools: Iterable[Tool], rules: Iterable[Rule], world: World) -> None:
+        self.world = world
+        self.log = MemoryLog(world.clock, world.limits)
+        self.blobs = open_blobs("memory:///")
+        self.artifacts = Artifacts(self.blobs, world.limits, world.new_id)
+        self.invoker = Invoker(Registry(tools), Rules(rules), self.artifacts, world=world)
+        self.allowance = Allowance()
+        self.model = Caller(
+            origin=Origin.MODEL,
+            agent_tools=frozenset(tool.spec.tool_id for tool in self.invoker.registry),
+            clip_at=10_000,
+        )
+        """A model that is offered every tool."""
+        self._task_id = TaskId(world.new_id("task"))
+        self._owners = 0
+        self._seen: Occurrences
+        self.ledger: Ledger
+        """Of the task."""
+
+    async def begin(self) -> None:
+        """Open the task."""
+        requested = CallRequested(tool_id="", input={}, profile_id=LOCAL)
+        await self.log.send(LogId(self._task_id), [Entry(requested, self._task_id)])
+        await self.take_over()
+        self.ledger.add(TaskStarted())
+
+    async def take_over(self) -> None:
+        """Go on as another process does after this one was killed: from the log alone."""
+        log_id = LogId(self._task_id)
+        self._owners += 1
+        lease = await self.log.acquire(log_id, f"owner-{self._owners}")
+        if lease is None:
+            raise LeaseLost(f"the log {log_id} is held; let its lease run out first")
+        held = HeldLog(self.log, lease, fold(log_id, await self.log.read(log_id)), self.world.clock)
+        task = held.state.current or cast("TaskState", held.state.next_task())
+        self.ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), _KEY)
+        self.enter()
+
+    def enter(self) -> None:
+        """Begin the turn again: equal calls are the same calls as before."""
+        self._seen = self.ledger.occurrences(f"{self._task_id}/1")
+
+    async def call(
+        self,
+        tool_id: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller | None = None,
+    ) -> Envelope:
+        """Call a tool as a model does, or as another caller."""
+        return await self.invoker.call(
+            self.next_call(tool_id, input), caller or self.model, self.ledger
+        )
+
+    def next_call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Call:
+        """Return the next call of this tool with this input, with its place in the task."""
+        given = dict(input or {})
+        return Call(self._seen.path(tool_id, canonical(given)), tool_id, given)
+
+    async def answer(self, body: Mapping[str, Any]) -> None:
+        """Answer the oldest open question."""
+        question = self.questions[0]
+        answer, problems = check_answer(question, body)
+        if problems:
+            raise InvalidAnswer(problems)
+        answered = QuestionAnswered(
+            question_id=question.question_id,
+            status=QuestionStatus.ANSWERED,
+            answer=answer,
+            by=LOCAL,
+        )
+        await self._send(answered)
+
+    async def cancel(self) -> None:
+        """Ask for the end of the task."""
+        await self._send(CancelRequested(by=LOCAL))
+
+    @property
+    def questions(self) -> list[Question]:
+        """The open questions, oldest first."""
+        return list(self.ledger.task.waiting.values())
+
+    async def events(self) -> list[Event]:
+        """Return every event of the task."""
+        await self.ledger.held.commit()
+        return [record.event for record in await self.log.read(LogId(self._task_id))]
+
+    async def settled(self) -> list[CallSettled]:
+        """Return every outcome, in the order of the log."""
+        return [event for event in await self.events() if isinstance(event, CallSettled)]
+
+    def invocation(self, tool: Tool, input: Mapping[str, Any] | None = None) -> Invocation:
+        """Return what a tool holds while it runs, to call its `run` without the door."""
+        inside = Inside(
+            door=self.invoker.call,
+            effect_of=lambda _: tool.spec.effect,
+            artifacts=self.artifacts,
+            threads=self.invoker.threads,
+            world=self.world,
+        )
+        call = self.next_call(tool.spec.tool_id, input)
+        invocation = Invocation(call, tool.spec, self.model, ledger=self.ledger, inside=inside)
+        invocation.enter(Nest(None), 1, self.world.clock.monotonic() + _PLENTY)
+        return invocation
+
+    async def _send(self, event: Event) -> None:
+        await self.ledger.held.commit()
+        await self.log.send(LogId(self._task_id), [Entry(event, self._task_id)])
+        await self.ledger.held.refresh()
+
+
+async def open_workbench(
+    *tools: Tool,
+    rules: Iterable[Rule] = (),
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+) -> Workbench:
+    """Return a workbench with these tools, and a task that has begun."""
+    world = World(clock or FakeClock(), limits or Limits(), new_id)
+    bench = Workbench(tools, rules, world)
+    await bench.begin()
+    return bench
+
+
+async def invocation_for(tool: Tool, *others: Tool) -> Invocation:
+    """Return what a tool holds while it runs, for `await tool.run(input, invocation)`.
+
+    The others are what it may call.
+    """
+    return (await open_workbench(tool, *others)).invocation(tool)
