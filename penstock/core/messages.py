@@ -1,10 +1,9 @@
 """What a model reads and writes."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from penstock.core.call import ToolCall
-from penstock.core.envelope import Json
 from penstock.core.ids import CallId
 
 
@@ -47,19 +46,8 @@ class Usage:
     cost_usd: float | None = None
     """None when some model has no price."""
 
-    @classmethod
-    def from_wire(cls, wire: Json) -> Self:
-        """Read the usage as it stands in the log."""
-        return cls(
-            input_tokens=wire.get("inputTokens", 0),
-            output_tokens=wire.get("outputTokens", 0),
-            model_calls=wire.get("modelCalls", 0),
-            tool_calls=wire.get("toolCalls", 0),
-            cost_usd=wire.get("costUsd"),
-        )
-
     def to_wire(self) -> dict[str, Any]:
-        """Return the usage as it stands in the log and on the wire."""
+        """Return the usage as it stands on the wire."""
         return {
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,

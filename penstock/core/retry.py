@@ -14,7 +14,11 @@ class RetryPolicy:
 
     def backoff_ms(self, attempt: int) -> float:
         """Return the wait after this attempt, counted from 1."""
-        return min(self.initial_backoff_ms * self.multiplier ** (attempt - 1), self.max_backoff_ms)
+        try:
+            wait = self.initial_backoff_ms * self.multiplier ** (attempt - 1)
+        except OverflowError:
+            return self.max_backoff_ms
+        return min(wait, self.max_backoff_ms)
 
 
 ONCE = RetryPolicy()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.core.clock import Clock, SystemClock
+from penstock.core.clock import Clock, Moment, SystemClock, to_iso
 from penstock.testing.clock import START, FakeClock, settle
 
 CLOCKS = [SystemClock(), FakeClock()]
@@ -116,3 +116,16 @@ async def test_one_who_stopped_waiting_is_passed_over() -> None:
     await fake.elapse(2)
     await second
     assert woken == [1]
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (START, "2026-11-21T09:00:00.000Z"),
+        (START + 1, "2026-11-21T09:00:00.001Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+    ],
+)
+def test_a_moment_is_shown_in_utc_to_the_millisecond(moment: int, text: str) -> None:
+    assert to_iso(Moment(moment)) == text

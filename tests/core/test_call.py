@@ -1,0 +1,39 @@
+"""A call's place in the tree of calls."""
+
+import pytest
+
+from penstock.core.call import CallPath, is_below, tools_on
+
+ROOT = "task_1/2/search#0a1b2c3d4e5f6071"
+NESTED = f"{ROOT}/mcp__files__read#8899aabbccddeeff.2"
+
+
+@pytest.mark.parametrize(
+    ("path", "tools"),
+    [
+        ("task_1", []),
+        ("task_1/2", []),
+        (ROOT, ["search"]),
+        (NESTED, ["search", "mcp__files__read"]),
+        ("write/1/task_1/1/a.b#00", ["a.b"]),
+    ],
+)
+def test_the_tools_along_a_path_are_read_off_it(path: str, tools: list[str]) -> None:
+    assert tools_on(CallPath(path)) == tools
+
+
+@pytest.mark.parametrize(
+    ("path", "parent", "below"),
+    [
+        (NESTED, ROOT, True),
+        (ROOT, ROOT, False),
+        (ROOT, NESTED, False),
+        (f"{ROOT}.2", ROOT, False),
+        (f"{ROOT}.2/x#1", ROOT, False),
+        (f"{ROOT}.2/x#1", f"{ROOT}.2", True),
+        ("", "", False),
+    ],
+)
+def test_only_what_is_inside_a_call_is_below_it(path: str, parent: str, *, below: bool) -> None:
+    """The second equal call, which ends in `.2`, is a neighbour of the first."""
+    assert is_below(path, parent) is below

@@ -1,0 +1,28 @@
+"""Whom something is done for."""
+
+import pytest
+
+from penstock.core.profile import ADMIN, LOCAL, LOCAL_PROFILE, Profile
+
+
+@pytest.mark.parametrize(
+    ("profile", "permission", "holds"),
+    [
+        (Profile(), "read", False),
+        (Profile(permissions=frozenset({"read"})), "read", True),
+        (Profile(permissions=frozenset({"read"})), "chat", False),
+        (Profile(permissions=frozenset({"read"})), "", False),
+        (Profile(permissions=frozenset({ADMIN})), "chat", True),
+        (Profile(permissions=frozenset({ADMIN})), "mail.send", True),
+        (LOCAL_PROFILE, "mail.send", True),
+        (LOCAL_PROFILE, ADMIN, True),
+    ],
+)
+def test_a_profile_holds_what_it_was_given(
+    profile: Profile, permission: str, *, holds: bool
+) -> None:
+    assert profile.holds(permission) is holds
+
+
+def test_the_person_at_this_machine_is_local() -> None:
+    assert LOCAL_PROFILE.profile_id == LOCAL == "local"
