@@ -1,14 +1,18 @@
 """Tools that do what a test says and keep count, and the events of a log in short words."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from penstock.agents.agent import Agent
+from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.events import CallSettled, Event
 from penstock.core.ids import LogId
+from penstock.core.messages import AssistantMessage, ToolMessage
+from penstock.models.model import ModelRequest
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
@@ -17,6 +21,10 @@ Deed = Callable[[Json, Invocation], Awaitable[Any]]
 
 async def nothing_much(input: Json, invocation: Invocation) -> Any:
     return {"done": invocation.call.tool_id}
+
+
+async def echo(input: Any, invocation: Any) -> Any:
+    return dict(input)
 
 
 class Act:
@@ -113,3 +121,20 @@ def code(outcome: CallSettled) -> str:
     """Return the code of a failure, `ok` for a success."""
     error = outcome.envelope.error
     return "ok" if error is None else error.code
+
+
+def agent(**settings: Any) -> Agent:
+    """Return the assistant with these settings."""
+    return Agent(settings=ChatSettings(**settings))
+
+
+def assert_whole(request: ModelRequest) -> None:
+    """Every call in what the model reads has exactly one tool message, right behind it."""
+    messages: Sequence[Any] = list(request.messages)
+    for index, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            count = len(message.calls)
+            behind = messages[index + 1 : index + 1 + count]
+            assert [each.call_id for each in behind] == [each.call_id for each in message.calls]
+    made = sum(len(each.calls) for each in messages if isinstance(each, AssistantMessage))
+    assert made == sum(isinstance(each, ToolMessage) for each in messages)

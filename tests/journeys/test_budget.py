@@ -1,0 +1,79 @@
+"""Budgets: what is refused, in which order, and how the task ends then."""
+
+import pytest
+
+from penstock.agents.loop import BUDGET_NOTICE
+from penstock.core.call import Effect
+from penstock.models.scripted import (
+    Reply,
+    ScriptedModel,
+    call,
+    say,
+    spend,
+)
+from penstock.testing.runtime import memory_runtime
+from tests.acting import Act, Gate, agent, code, settled
+
+
+async def test_three_calls_are_left_and_five_asked_for_the_first_three_run() -> None:
+    look = Act("look")
+    asked = Reply()
+    for number in range(5):
+        asked = asked + call("look", n=number)
+    model = ScriptedModel([asked, say("Half of it.")])
+    agents = [agent(budget_tool_calls=3, max_parallel_tools=2)]
+    async with memory_runtime(model=model, tools=[look], agents=agents) as runtime:
+        reply = await runtime.chat("Look around")
+        outcomes = await settled(runtime, reply.session_id)
+    assert [run["n"] for run in look.runs] == [0, 1, 2]
+    assert sorted(code(each) for each in outcomes) == ["BUDGET_EXCEEDED"] * 2 + ["ok"] * 3
+    assert (reply.content, reply.finish_reason) == ("Half of it.", "budget_exceeded")
+    assert model.requests[1].closing
+
+
+async def test_no_model_call_is_left_for_a_closing_call() -> None:
+    model = ScriptedModel([call("look")])
+    agents = [agent(budget_model_calls=1)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        reply = await runtime.chat("Look")
+    assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
+    assert reply.message_id
+
+
+@pytest.mark.parametrize(
+    ("tokens", "max_tokens", "content"),
+    [(20_000, 2048, "Short."), (3_000, 512, "Short."), (2_300, 2048, BUDGET_NOTICE)],
+)
+async def test_a_closing_call_writes_less_when_the_budget_is_short(
+    tokens: int, max_tokens: int, content: str
+) -> None:
+    """First as usual, then with at most 512 output tokens, then the fixed notice and no model."""
+    model = ScriptedModel([spend(900, 100) + call("look"), say("Short.")])
+    agents = [agent(budget_tokens=tokens, max_iterations=1)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        reply = await runtime.chat("Look")
+    assert (reply.content, model.requests[-1].max_tokens) == (content, max_tokens)
+
+
+async def test_money_is_counted() -> None:
+    model = ScriptedModel([spend(10, 10, 0.6) + call("look"), spend(10, 10, 0.6) + call("look")])
+    agents = [agent(budget_cost_usd=1.0)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        reply = await runtime.chat("Look")
+    assert (reply.content, reply.usage.cost_usd) == (BUDGET_NOTICE, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"), [(Effect.READ, "BUDGET_EXCEEDED"), (Effect.WRITE, "INTERRUPTED")]
+)
+async def test_seconds_that_run_out_in_the_middle_stop_the_call(
+    effect: Effect, expected: str
+) -> None:
+    tools = [Act("hang", Gate(), effect=effect)]
+    model = ScriptedModel([call("hang")])
+    agents = [agent(budget_seconds=0.05)]
+    async with memory_runtime(model=model, tools=tools, agents=agents) as runtime:
+        reply = await runtime.chat("Hang")
+        outcomes = await settled(runtime, reply.session_id)
+    assert [code(each) for each in outcomes] == [expected]
+    assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")

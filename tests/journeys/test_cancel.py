@@ -1,0 +1,97 @@
+"""Cancel, whatever the task is doing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import NewMessage
+from penstock.core.call import Effect
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import (
+    Hold,
+    ScriptedModel,
+    call,
+    say,
+    wait,
+)
+from penstock.testing.runtime import memory_runtime
+from tests.acting import Act, Gate, assert_whole, code, settled
+
+
+async def test_cancel_while_the_model_writes() -> None:
+    hold = Hold()
+    model = ScriptedModel([say("Once upon") + wait(hold), say("Next.")])
+    async with memory_runtime(model=model) as runtime:
+        sent = await runtime.send(NewMessage(content="A story"))
+        await hold.reached()
+        await runtime.cancel(sent.task_id)
+        reply = await runtime.wait(sent.task_id)
+        assert reply
+        assert reply.error
+        assert (reply.status, reply.error.code) == (TaskStatus.CANCELLED, "CANCELLED")
+        again = await runtime.chat("And now?", session_id=sent.session_id)
+    assert again.content == "Next."
+    assert model.unfinished == 1
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"), [(Effect.READ, "CANCELLED"), (Effect.WRITE, "INTERRUPTED")]
+)
+async def test_cancel_while_a_tool_runs(effect: Effect, expected: str) -> None:
+    gate = Gate()
+    tools = [Act("act", gate, effect=effect), Act("look")]
+    model = ScriptedModel([call("look") + call("act"), say("I see.")])
+    async with memory_runtime(model=model, tools=tools) as runtime:
+        sent = await runtime.send(NewMessage(content="Act"))
+        await gate.reached()
+        await runtime.cancel(sent.task_id)
+        await runtime.wait(sent.task_id)
+        outcomes = await settled(runtime, sent.session_id)
+        assert {each.tool_id: code(each) for each in outcomes} == {"look": "ok", "act": expected}
+        await runtime.chat("What happened?", session_id=sent.session_id)
+    assert_whole(model.requests[-1])
+
+
+async def test_cancel_reaches_a_tool_that_swallows_it() -> None:
+    here = asyncio.Event()
+
+    async def stubborn(input: Any, invocation: Any) -> str:
+        here.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "no"
+        return "never"
+
+    model = ScriptedModel([call("stubborn"), say("never said")])
+    async with memory_runtime(model=model, tools=[Act("stubborn", stubborn)]) as runtime:
+        sent = await runtime.send(NewMessage(content="Act"))
+        await here.wait()
+        await runtime.cancel(sent.task_id)
+        reply = await runtime.wait(sent.task_id)
+        assert reply
+        assert reply.status is TaskStatus.CANCELLED
+        outcomes = await settled(runtime, sent.session_id)
+    assert len(outcomes) == 1
+    assert len(model.requests) == 1
+
+
+async def test_cancel_of_a_task_that_waits_its_turn_leaves_the_one_before_alone() -> None:
+    hold = Hold()
+    model = ScriptedModel({"first": wait(hold) + say("1"), "third": say("3")})
+    async with memory_runtime(model=model) as runtime:
+        first = await runtime.send(NewMessage(content="first"))
+        await hold.reached()
+        second, third = [
+            await runtime.send(NewMessage(content=text, session_id=first.session_id))
+            for text in ("second", "third")
+        ]
+        await runtime.cancel(second.task_id)
+        hold.release()
+        replies = [await runtime.wait(each.task_id) for each in (first, second, third)]
+    assert [reply.status.value for reply in replies if reply] == [
+        "succeeded",
+        "cancelled",
+        "succeeded",
+    ]

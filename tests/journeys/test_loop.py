@@ -1,0 +1,233 @@
+"""The loop, row by row of its table: a scripted model, tools that count, the log in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.agents.loop import EMPTY_NOTICE
+from penstock.agents.turn import CLOSING_NOTE
+from penstock.core.errors import ToolFailed
+from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import (
+    Reply,
+    ScriptedModel,
+    call,
+    end,
+    raw_call,
+    say,
+    think,
+)
+from penstock.testing.runtime import memory_runtime
+from penstock.tools.rules import Action, Rule
+from tests.acting import Act, Gate, agent, code, echo, kinds, raising, settled
+
+
+def always_calling(request: ModelRequest) -> Reply:
+    """Ask for a new call whenever that is possible."""
+    return say("That is all.") if request.closing else call("look", n=len(request.messages))
+
+
+async def test_eight_iterations_then_a_closing_call_without_tools() -> None:
+    """The seed: at most 8 iterations; the calls of the eighth are run, and there is an answer."""
+    model, look = ScriptedModel(always_calling), Act("look", echo)
+    async with memory_runtime(model=model, tools=[look]) as runtime:
+        reply = await runtime.chat("Go on")
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "That is all.")
+    assert (reply.finish_reason, reply.iterations) == ("max_iterations", 8)
+    assert (len(look.runs), len(model.requests)) == (8, 9)
+    assert [request.closing for request in model.requests] == [False] * 8 + [True]
+    assert model.requests[-1].system.endswith(CLOSING_NOTE)
+
+
+async def test_a_closing_reply_that_asks_for_tools_gets_none() -> None:
+    model = ScriptedModel([call("look"), say("Enough. ") + call("look", n=2)])
+    look = Act("look")
+    async with memory_runtime(
+        model=model, tools=[look], agents=[agent(max_iterations=1)]
+    ) as runtime:
+        reply = await runtime.chat("Go")
+    assert (reply.content, reply.finish_reason) == ("Enough. ", "max_iterations")
+    assert len(look.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "content", "finish", "iterations"),
+    [
+        ([say("Hi")], "Hi", "stop", 1),
+        ([say("Hi") + end("length")], "Hi", "length", 1),
+        ([say("No.") + end("content_filter")], "No.", "content_filter", 1),
+        ([say(), say("Sorry, again: hi")], "Sorry, again: hi", "stop", 1),
+        ([think("hm"), say("Hi")], "Hi", "stop", 1),
+        ([say(), say()], EMPTY_NOTICE, "stop", 1),
+        ([call("look"), say(), say("Seen.")], "Seen.", "stop", 2),
+        ([say("I look.") + call("look"), say("Seen.")], "Seen.", "stop", 2),
+    ],
+)
+async def test_how_a_reply_becomes_an_answer(
+    replies: list[Reply], content: str, finish: str, iterations: int
+) -> None:
+    """An empty reply is followed by a closing call; an empty closing reply by a fixed notice."""
+    async with memory_runtime(model=ScriptedModel(replies), tools=[Act("look")]) as runtime:
+        reply = await runtime.chat("Hello")
+    assert (reply.content, reply.finish_reason, reply.iterations) == (content, finish, iterations)
+
+
+async def test_the_log_of_one_message_with_one_tool() -> None:
+    async with memory_runtime(
+        model=ScriptedModel([call("look"), say("Seen.")]), tools=[Act("look")]
+    ) as runtime:
+        reply = await runtime.chat("Look")
+        assert await kinds(runtime, reply.session_id) == [
+            "SessionOpened",
+            "MessageReceived",
+            "TaskStarted",
+            "ReplyReceived",
+            "CallSettled",
+            "ReplyReceived",
+            "TaskEnded",
+        ]
+
+
+async def test_the_next_call_of_the_model_holds_every_result_in_call_order() -> None:
+    slow = Gate()
+
+    async def open_slow(input: Any, invocation: Any) -> str:
+        slow.open()
+        return "quick"
+
+    tools = [Act("slow", slow), Act("quick", open_slow), quick_failing()]
+    asked = call("slow") + call("quick") + call("broken")
+    model = ScriptedModel([asked, say("Done.")])
+    async with memory_runtime(model=model, tools=tools) as runtime:
+        reply = await runtime.chat("All at once")
+        order = [each.tool_id for each in await settled(runtime, reply.session_id)]
+    assert order.index("quick") < order.index("slow")
+    user, assistant, *results = model.requests[1].messages
+    assert user == UserMessage("All at once")
+    assert isinstance(assistant, AssistantMessage)
+    assert [each.name for each in assistant.calls] == ["slow", "quick", "broken"]
+    found = [each for each in results if isinstance(each, ToolMessage)]
+    assert [each.call_id for each in found] == [each.call_id for each in assistant.calls]
+    assert [each.ok for each in found] == [True, True, False]
+    assert json.loads(found[0].content) == {"passed": True}
+    assert json.loads(found[2].content) == {"error": "out of order", "code": "TOOL_FAILED"}
+
+
+def quick_failing() -> Act:
+    return Act("broken", raising(ToolFailed("out of order")))
+
+
+STRICT = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (call("strict", n=1), "ok"),
+        (call("strict", n="one"), "INVALID_INPUT"),
+        (call("strikt", n=1), "TOOL_NOT_FOUND"),
+        (call("", n=1), "TOOL_NOT_FOUND"),
+        (call("forbidden"), "NOT_PERMITTED"),
+        (raw_call("strict", '{"n": 1'), "INVALID_INPUT"),
+        (raw_call("strict", "[1]"), "INVALID_INPUT"),
+        (raw_call("strict", "null"), "INVALID_INPUT"),
+        (raw_call("strict", '{"n": NaN}'), "INVALID_INPUT"),
+        (raw_call("strict", '{"n": 1e999}'), "INVALID_INPUT"),
+        (raw_call("strict", "[" * 100_000), "INVALID_INPUT"),
+        (raw_call("free", ""), "ok"),
+        (raw_call("free", "") + end("length"), "INVALID_INPUT"),
+        (raw_call("free", "{}") + end("length"), "ok"),
+        (raw_call("free", '{"text": "half a sen') + end("length"), "INVALID_INPUT"),
+        (call("raises"), "TOOL_FAILED"),
+        (call("hangs"), "TIMEOUT"),
+    ],
+)
+async def test_a_failed_tool_reports_its_error_and_the_loop_goes_on(
+    asked: Reply, expected: str
+) -> None:
+    tools = [
+        Act("strict", input_schema=STRICT),
+        Act("free"),
+        Act("forbidden"),
+        Act("raises", raising(ZeroDivisionError("division by zero"))),
+        Act("hangs", Gate(), timeout_ms=20),
+    ]
+    rules = [Rule(tool="forbidden", action=Action.DENY)]
+    model = ScriptedModel([asked, say("I go on.")])
+    async with memory_runtime(model=model, tools=tools, rules=rules) as runtime:
+        reply = await runtime.chat("Try it")
+        outcomes = await settled(runtime, reply.session_id)
+    assert reply.content == "I go on."
+    assert [code(each) for each in outcomes] == [expected]
+    message = model.requests[1].messages[-1]
+    assert isinstance(message, ToolMessage)
+    said = json.loads(message.content)
+    assert said.get("code", "ok") == expected
+
+
+async def test_an_unknown_tool_is_answered_with_the_nearest_name_that_is_offered() -> None:
+    model = ScriptedModel([call("serch"), say("Ah.")])
+    tools = [Act("search"), Act("serch_hidden")]
+    agents = [agent(enabled_tools=("search",))]
+    async with memory_runtime(model=model, tools=tools, agents=agents) as runtime:
+        reply = await runtime.chat("Search")
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert outcome.envelope.error
+    assert outcome.envelope.error.message == ("There is no tool 'serch'. Did you mean 'search'?")
+
+
+async def test_only_the_cut_call_of_a_reply_is_refused() -> None:
+    look = Act("look")
+    asked = call("look", n=1) + raw_call("look", '{"n": ') + end("length")
+    async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[look]) as runtime:
+        reply = await runtime.chat("Look twice")
+        outcomes = await settled(runtime, reply.session_id)
+    assert sorted(code(each) for each in outcomes) == ["INVALID_INPUT", "ok"]
+    refused = next(each for each in outcomes if not each.envelope.ok)
+    assert refused.envelope.error
+    assert "cut off by llm_max_tokens" in refused.envelope.error.message
+    assert look.runs == [{"n": 1}]
+
+
+async def test_two_equal_calls_of_one_reply_each_have_an_id_and_a_result() -> None:
+    look = Act("look")
+    asked = call("look", n=1) + call("look", n=1)
+    async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[look]) as runtime:
+        reply = await runtime.chat("Look twice")
+        outcomes = await settled(runtime, reply.session_id)
+    assert len({each.call_id for each in outcomes}) == 2
+    assert len(look.runs) == 2
+
+
+async def test_a_result_that_is_not_continuable_fails_the_task() -> None:
+    broken = Act("broken", raising(ToolFailed("no way", "SCRIPT_LOAD_ERROR", continuable=False)))
+    model = ScriptedModel([call("broken") + call("look"), say("never said")])
+    look = Act("look")
+    async with memory_runtime(model=model, tools=[broken, look]) as runtime:
+        reply = await runtime.chat("Try")
+        outcomes = await settled(runtime, reply.session_id)
+    assert (reply.status, len(model.requests)) == (TaskStatus.FAILED, 1)
+    assert reply.error
+    assert reply.error.code == "SCRIPT_LOAD_ERROR"
+    assert len(outcomes) == 2
+
+
+async def test_two_blocked_calls_end_in_a_closing_call() -> None:
+    """Transcript 8.4: the third equal call is blocked, the fourth too, then the answer follows."""
+    look = Act("look")
+    model = ScriptedModel([call("look")] * 4 + [say("Nothing is known of x.")])
+    async with memory_runtime(model=model, tools=[look]) as runtime:
+        reply = await runtime.chat("What is x?")
+        outcomes = await settled(runtime, reply.session_id)
+    assert (reply.content, reply.finish_reason) == ("Nothing is known of x.", "loop_detected")
+    assert [each.detector for each in outcomes] == [None, None, "identical", "identical"]
+    assert (reply.iterations, reply.usage.model_calls, reply.usage.tool_calls) == (4, 5, 2)
+    assert len(look.runs) == 2

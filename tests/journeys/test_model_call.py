@@ -1,0 +1,110 @@
+"""The model call: what is tried again, what is taken back, what fails the task."""
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.chat.message import NewMessage
+from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import (
+    Reply,
+    ScriptedModel,
+    call,
+    fail,
+    say,
+)
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, agent, events, kinds
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
+async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) -> None:
+    clock = FakeClock()
+    model = ScriptedModel([fail(status), fail(status), say("Here.")])
+    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await clock.elapse(1.1)
+        assert len(model.requests) == 2
+        await clock.elapse(4.1)
+        reply = await runtime.wait(sent.task_id)
+        assert reply
+        assert reply.content == "Here."
+        assert "ReplyRestarted" not in await kinds(runtime, sent.session_id)
+
+
+async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() -> None:
+    clock = FakeClock()
+    model = ScriptedModel([say("Hel") + fail(503), say("Hello.")])
+    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await clock.elapse(1.1)
+        reply = await runtime.wait(sent.task_id)
+        assert reply
+        assert reply.content == "Hello."
+        found = await events(runtime, sent.session_id)
+    assert [each.iteration for each in found if isinstance(each, ReplyRestarted)] == [1]
+    assert [each.text for each in found if isinstance(each, ReplyReceived)] == ["Hello."]
+
+
+async def test_retry_after_is_honoured_up_to_its_bound() -> None:
+    clock = FakeClock()
+    model = ScriptedModel([fail(429, retry_after=20), fail(429, retry_after=900), say("Now.")])
+    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await clock.elapse(19)
+        assert len(model.requests) == 1
+        await clock.elapse(2 + 30)
+        reply = await runtime.wait(sent.task_id)
+        assert reply
+        assert reply.content == "Now."
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected", "asked"),
+    [
+        ([fail(503)] * 3, "MODEL_UNAVAILABLE", 3),
+        ([fail(400)], "MODEL_REFUSED", 1),
+        ([fail(401)], "MODEL_REFUSED", 1),
+        ([], "MODEL_REFUSED", 1),
+    ],
+)
+async def test_any_other_failure_of_the_model_fails_the_task(
+    replies: list[Reply], expected: str, asked: int
+) -> None:
+    clock = FakeClock()
+    model = ScriptedModel(replies)
+    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await clock.elapse(10)
+        reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.error
+    assert (reply.status, reply.error.code) == (TaskStatus.FAILED, expected)
+    assert reply.error.retryable is (expected == "MODEL_UNAVAILABLE")
+    assert len(model.requests) == asked
+
+
+async def test_a_model_that_is_not_there_fails_the_task_after_it_has_begun() -> None:
+    lost = Agent("lost", model="nowhere:fast")
+    async with memory_runtime(model=ScriptedModel([]), agents=[lost]) as runtime:
+        reply = await runtime.chat("Hi", agent="lost")
+        assert reply.error
+        assert reply.error.code == "CONFIG_ERROR"
+        assert (await kinds(runtime, reply.session_id))[-2:] == ["TaskStarted", "TaskEnded"]
+
+
+async def test_the_offered_tools_do_not_change_within_a_task() -> None:
+    model = ScriptedModel([call("look"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[Act("look"), Act("act")]) as runtime:
+        await runtime.chat("Go")
+    offered = [[tool.name for tool in request.tools] for request in model.requests]
+    assert offered == [["look", "act"], ["look", "act"]]
+
+
+async def test_a_conversation_that_is_too_long_for_the_model_ends_in_an_error() -> None:
+    agents = [agent(context_max_tokens=100)]
+    async with memory_runtime(model=ScriptedModel([say("?")]), agents=agents) as runtime:
+        reply = await runtime.chat("word " * 1000)
+    assert reply.error
+    assert reply.error.code == "CONTEXT_TOO_LARGE"

@@ -1,0 +1,90 @@
+"""Calls of one reply: together, one after the other, alone."""
+
+import asyncio
+from operator import itemgetter
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import NewMessage
+from penstock.models.scripted import (
+    ScriptedModel,
+    call,
+    say,
+)
+from penstock.testing.runtime import memory_runtime
+from tests.acting import Act, Gate, agent, code, settled
+
+
+async def test_two_tools_that_wait_for_each_other_both_finish() -> None:
+    """Tools of one reply run together."""
+    meeting = asyncio.Barrier(2)
+
+    async def meet(input: Any, invocation: Any) -> str:
+        await meeting.wait()
+        return "met"
+
+    asked = call("meet", who="Ann") + call("meet", who="Bob")
+    tools = [Act("meet", meet)]
+    async with memory_runtime(model=ScriptedModel([asked, say("Met.")]), tools=tools) as runtime:
+        reply = await runtime.chat("Meet")
+    assert reply.content == "Met."
+
+
+async def test_with_a_bound_of_one_the_next_call_does_not_start_early() -> None:
+    gate = Gate()
+    first, second = Act("first", gate), Act("second")
+    asked = call("first") + call("second")
+    async with memory_runtime(
+        model=ScriptedModel([asked, say("Ok.")]),
+        tools=[first, second],
+        agents=[agent(max_parallel_tools=1)],
+    ) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await gate.reached()
+        assert (len(first.runs), len(second.runs)) == (1, 0)
+        gate.open()
+        await runtime.wait(sent.task_id)
+    assert len(second.runs) == 1
+
+
+async def test_an_exclusive_tool_runs_alone_earlier_calls_first() -> None:
+    before, alone = Gate(), Gate()
+    tools = [Act("look", before), Act("alone", alone, exclusive=True), Act("after")]
+    asked = call("look") + call("alone") + call("after")
+    async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=tools) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await before.reached()
+        assert [len(tool.runs) for tool in tools] == [1, 0, 0]
+        before.open()
+        await alone.reached()
+        assert [len(tool.runs) for tool in tools] == [1, 1, 0]
+        alone.open()
+        await runtime.wait(sent.task_id)
+    assert [len(tool.runs) for tool in tools] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("key", ["disk", itemgetter("disk")], ids=["word", "function"])
+async def test_calls_with_an_equal_key_run_one_after_the_other(key: Any) -> None:
+    gate = Gate()
+    write, look = Act("write", gate, exclusive=key), Act("look")
+    asked = call("write", disk="a", n=1) + call("write", disk="a", n=2) + call("look")
+    async with memory_runtime(
+        model=ScriptedModel([asked, say("Ok.")]), tools=[write, look]
+    ) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await gate.reached()
+        assert (len(write.runs), len(look.runs)) == (1, 1)
+        gate.open()
+        await runtime.wait(sent.task_id)
+    assert [run["n"] for run in write.runs] == [1, 2]
+
+
+async def test_a_key_that_the_input_lacks_is_refused_by_the_schema_not_by_a_crash() -> None:
+    schema = {"type": "object", "required": ["disk"]}
+    write = Act("write", exclusive=itemgetter("disk"), input_schema=schema)
+    asked = call("write") + call("write", disk="a")
+    async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[write]) as runtime:
+        reply = await runtime.chat("Go")
+        outcomes = await settled(runtime, reply.session_id)
+    assert sorted(code(each) for each in outcomes) == ["INVALID_INPUT", "ok"]
