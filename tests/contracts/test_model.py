@@ -62,6 +62,7 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "failure": {"messages": [UserMessage("hello")], "max_tokens": 16},
 }
 ALL = ["scripted", "offline", "openai-fake", "openai", "pydantic-openai", "pydantic-anthropic"]
+REAL = {"openai", "pydantic-openai", "pydantic-anthropic"}
 FAILING = [name for name in ALL if name != "offline"]
 """Rules do not fail."""
 CLOSING = [name for name in ALL if name != "pydantic-anthropic"]
@@ -120,7 +121,9 @@ def opening(request: pytest.FixtureRequest, name: str) -> Open:
 
 
 def every(names: list[str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("name", names)
+    slow = pytest.mark.slow("another process answers, on cores that others use too")
+    marked = [pytest.param(name, marks=slow if name in REAL else ()) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 @every(ALL)

@@ -21,7 +21,7 @@ def main() -> None:
         settings.n_parallel = 2
         settings.port = _free_port()
         settings.use_jinja = True
-        settings.cpuparams.n_threads = 2
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
         settings.sampling.seed = 1
         server = xllamacpp.Server(settings)
         sys.stdout.write(f"READY {settings.port} {server.listening_address}\n")
