@@ -74,6 +74,9 @@ class Options(TypedDict, total=False):
 class FunctionTool(Generic[P, R]):
     """A tool that is a Python function; calling it calls the function."""
 
+    __name__: str
+    __wrapped__: Callable[P, R]
+
     def __init__(self, function: Callable[P, R], **options: Unpack[Options]) -> None:
         self._function: Callable[P, R] = function
         if not inspect.isroutine(function):

@@ -1,0 +1,135 @@
+"""What a tool returned, as JSON."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field
+
+from penstock.core.errors import InvalidOutput
+from penstock.tools.outputs import to_json
+
+DEPTH = 200
+
+
+class Level(IntEnum):
+    """A number with a name."""
+
+    LOW = 1
+
+
+class Colour(Enum):
+    """A text with a name."""
+
+    RED = "red"
+
+
+@dataclass
+class Point:
+    """Two numbers."""
+
+    x: int
+    y: "Point | None" = None
+
+
+class Order(BaseModel):
+    """A model with an alias and a time."""
+
+    number: int = Field(alias="no")
+    at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    colour: Colour = Colour.RED
+
+
+class Text(str):
+    """A text of a kind of its own."""
+
+    __slots__ = ()
+
+
+def converted() -> list[tuple[Any, Any]]:
+    moment = datetime(2026, 11, 21, 9, tzinfo=UTC)
+    return [
+        (None, None),
+        (True, True),
+        (1.5, 1.5),
+        ({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}),
+        ((1, 2), [1, 2]),
+        ({3}, [3]),
+        (Text("x"), "x"),
+        (Level.LOW, 1),
+        ({Level.LOW: Colour.RED, False: 1}, {"1": "red", "false": 1}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
+        (Order(no=1), {"no": 1, "at": "2026-01-01T00:00:00Z", "colour": "red"}),
+        (moment, "2026-11-21T09:00:00Z"),
+        ([date(2026, 1, 2)], ["2026-01-02"]),
+        (timedelta(hours=1), "PT1H"),
+        (Decimal("1.10"), "1.10"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (b"hi", {"data": "aGk=", "encoding": "base64", "mimeType": "application/octet-stream"}),
+        (
+            b"%PDF-1.7",
+            {"data": "JVBERi0xLjc=", "encoding": "base64", "mimeType": "application/pdf"},
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("value", "expected"), converted())
+def test_what_has_a_json_form_gets_it(value: Any, expected: Any) -> None:
+    """JSON values, pydantic models, dataclasses, datetime, bytes as base64 with mime."""
+    made = to_json(value, DEPTH)
+    assert made == expected
+    assert type(made) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (math.nan, "the output at / is nan; return None or a text"),
+        ({"a": [1, math.inf]}, "the output at /a/1 is inf"),
+        ({"file": Path("x")}, "the output at /file is a path of this machine"),
+        ([object()], "the output at /0 is an object; a tool returns JSON"),
+        ({"a/b": {1, object}}, "the output at /a~1b/"),
+        ({(1, 2): 3}, "the output at / has the key (1, 2); keys are texts"),
+        ({None: 3}, "has the key None"),
+        (len, "is a builtin_function_or_method"),
+        (Point, "is a type"),
+    ],
+)
+def test_what_has_none_is_refused_by_its_place(value: Any, said: str) -> None:
+    """Not serialisable, NaN, depth: INVALID_OUTPUT, names the path."""
+    with pytest.raises(InvalidOutput) as refused:
+        to_json(value, DEPTH)
+    assert said in str(refused.value)
+    assert refused.value.details
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False)])
+def test_nesting_has_an_end(levels: int, fits: bool) -> None:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    if fits:
+        assert to_json(value, DEPTH) == value
+        return
+    with pytest.raises(InvalidOutput, match="at /0/0/0 is nested more than 200 levels deep"):
+        to_json(value, DEPTH)
+
+
+def test_a_value_that_holds_itself_is_too_deep() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises(InvalidOutput, match="nested"):
+        to_json(value, DEPTH)
+
+
+def test_flat_json_is_not_copied() -> None:
+    value = {"a": 1, "b": "x"}
+    assert to_json(value, DEPTH) is value
