@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
@@ -35,11 +34,6 @@ class Option:
     label: str
     value: str
     aliases: tuple[str, ...] = ()
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return the option as the log keeps it."""
-        wire: dict[str, Any] = {"label": self.label, "value": self.value}
-        return wire | ({"aliases": list(self.aliases)} if self.aliases else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
