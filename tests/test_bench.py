@@ -13,9 +13,12 @@ from bench.kit import script
 
 DURABLE = {"call_full_ms", "call_normal_ms", "call_full_10_ms", "call_normal_10_ms"}
 LOOP = {"turn_us", "parallel_tool_us", "runs_per_cpu_s", "instantiate_us", "marginal_us"}
+SSE = {"runs_per_s_200", "cpu_ms_per_run_200", "first_event_p50_ms_200", "synchronous"}
 KEYS = [
     ("durable", "raw", {*DURABLE, "bytes_per_call"}),
     ("durable", "penstock", {*DURABLE, "bytes_per_call", "bytes_per_call_300"}),
+    ("idle", "penstock", {"streams", "rss_mib", "kib_per_stream"}),
+    ("sse", "penstock", {*SSE, *(f"normal_{key}" for key in SSE)}),
     ("loop", "penstock", {*LOOP, *(f"tool_turn_us_{n}" for n in (10, 100, 300, 1000))}),
 ]
 """Bench, target, and the keys that its line must have."""

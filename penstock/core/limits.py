@@ -36,7 +36,7 @@ class Limits:
     """An event's body, as JSON; a larger one goes to the blob store."""
     fold_cache: int = 512
     """Folded sessions kept in memory for their next turn."""
-    activations: int = 512
+    activations: int = 2000
     """Logs at work at once in this process."""
     lease_seconds: float = 3
     """How long a log stays with a process that does not renew its lease."""
