@@ -1,6 +1,7 @@
 """Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ from penstock.store.log import Log
 from penstock.store.projections import Page, Projections
 
 _MOST_QUESTIONS = Page(limit=200)
+_TURNING_POINTS = (TaskEnded, TaskSuspended, QuestionAnswered, CancelRequested)
+"""Events after which a task stands otherwise than before."""
 
 
 class Desk:
@@ -266,23 +269,31 @@ class Desk:
         self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
     ) -> Reply | None:
         """Wait for the end, and look now and then: another process may be at work on the task."""
-        loop = asyncio.get_running_loop()
-        until = None if seconds is None else self._clock.monotonic() + seconds
+        loop, now = asyncio.get_running_loop(), self._clock.monotonic
+        until = now() + (math.inf if seconds is None else seconds)
+        pause = self._limits.poll_seconds
         while True:
-            timer = loop.call_later(self._limits.poll_seconds, _give_up, end)
+            timer = loop.call_later(max(min(pause, until - now()), 0), _give_up, end)
             try:
                 record = await end
             finally:
                 timer.cancel()
-            if record is not None:
-                return await self._reply(record.log_id, task_id, record.event)
-            if (reply := await self._settled(task_id)) is not None:
+                self._bus.forget_end(task_id, end)
+            if record and (reply := await self._reply(record.log_id, task_id, record.event)):
                 return reply
-            if until is not None and self._clock.monotonic() >= until:
-                return None
             end = self._bus.end_of(task_id)
+            try:
+                reply = await self._settled(task_id)
+            except NotFound:
+                self._bus.forget_end(task_id, end)
+                raise
+            if reply is not None or now() >= until:
+                self._bus.forget_end(task_id, end)
+                return reply
+            pause = min(2 * pause, self._limits.sweep_seconds)
 
     async def _settled(self, task_id: TaskId) -> Reply | None:
+        """Return how a task stands; None while it works, or is about to go on with an answer."""
         task = await self._projections.find_task(task_id)
         if task is None:
             raise NotFound(f"there is no task {task_id!r}")
@@ -290,10 +301,11 @@ class Desk:
             return None
         records = await self._log.read(task.log_id, after=task.first_seq - 1)
         own = [each.event for each in records if each.task_id == task_id]
-        last = next(each for each in reversed(own) if isinstance(each, TaskEnded | TaskSuspended))
+        last = next(each for each in reversed(own) if isinstance(each, _TURNING_POINTS))
         return await self._reply(task.log_id, task_id, last)
 
-    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply:
+    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply | None:
+        """Return how a task stands after an event; None when there is something to do in it."""
         if isinstance(event, TaskEnded):
             return Reply(
                 session_id=SessionId(log_id),
@@ -307,14 +319,19 @@ class Desk:
                 error=event.error,
                 envelope=event.envelope,
             )
+        if not isinstance(event, TaskSuspended):
+            return None
         asked, _ = await self._projections.questions(
             log_id=log_id, status=QuestionStatus.OPEN, page=_MOST_QUESTIONS
         )
+        questions = tuple(each for each in asked if each.task_id == task_id)
+        if not {each.question.question_id for each in questions}.issuperset(event.questions):
+            return None
         return Reply(
             session_id=SessionId(log_id),
             task_id=task_id,
             status=TaskStatus.SUSPENDED,
-            questions=tuple(each for each in asked if each.task_id == task_id),
+            questions=questions,
         )
 
 

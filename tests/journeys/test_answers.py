@@ -1,0 +1,193 @@
+"""Answers: which count, who may give them, and what becomes of messages meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import NewMessage
+from penstock.core.envelope import Status
+from penstock.core.errors import (
+    AlreadyAnswered,
+    Forbidden,
+    InvalidAnswer,
+    NotFound,
+    QuestionClosed,
+    QuestionOpen,
+    SessionBusy,
+)
+from penstock.core.ids import ProfileId
+from penstock.core.profile import CHAT, Profile
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
+from penstock.testing.runtime import memory_runtime
+from tests.acting import (
+    Act,
+    assert_whole,
+    code,
+    kinds,
+    settled,
+)
+from tests.questioning import ask_color, go_on, mail, question_of
+
+
+async def test_the_first_answer_wins() -> None:
+    model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[mail()]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        question_id = question_of(parked)
+        await runtime.answer(question_id, {"decision": "approve"})
+        again = await runtime.answer(question_id, {"decision": "approve"})
+        assert again.status is QuestionStatus.ANSWERED
+        with pytest.raises(AlreadyAnswered) as refused:
+            await runtime.answer(question_id, {"decision": "reject"})
+    assert refused.value.details == {"answer": {"decision": "approve"}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"decision": "maybe"},
+        {"decision": True},
+        {"decision": "approve", "input": []},
+        {"decision": "reject", "input": {"to": "bob"}},
+        {"decision": "approve", "sudo": True},
+        {"text": "yes"},
+    ],
+)
+async def test_a_wrong_answer_leaves_the_question_open(body: dict[str, Any]) -> None:
+    tool = mail()
+    model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        with pytest.raises(InvalidAnswer):
+            await runtime.answer(question_of(parked), body)
+        await go_on(runtime, parked, {"decision": "approve"})
+    assert len(tool.runs) == 1
+
+
+async def test_who_may_answer() -> None:
+    ann, bob = (
+        Profile(profile_id=ProfileId(name), permissions=frozenset({CHAT}))
+        for name in ("ann", "bob")
+    )
+    model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[mail()]) as runtime:
+        parked = await runtime.chat("Mail Ann", profile=ann)
+        with pytest.raises(NotFound):
+            await runtime.answer(question_of(parked), {"decision": "approve"}, profile=bob)
+        with pytest.raises(Forbidden, match="approve"):
+            await runtime.answer(question_of(parked), {"decision": "approve"}, profile=ann)
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+    assert reply.content == "Ok."
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("2", {"value": "blue"}),
+        ("red", {"value": "red"}),
+        (" Blue ", {"value": "blue"}),
+        ("green, please", {"text": "green, please"}),
+    ],
+)
+async def test_a_message_is_the_answer_while_ask_user_is_open(
+    said: str, answer: dict[str, Any]
+) -> None:
+    tool = Act("ask", ask_color)
+    model = ScriptedModel([call("ask"), say("Noted.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Paint it")
+        reply = await runtime.chat(said, session_id=parked.session_id)
+        (outcome,) = await settled(runtime, parked.session_id)
+    assert (reply.task_id, reply.content) == (parked.task_id, "Noted.")
+    assert outcome.envelope.output == answer
+
+
+async def test_a_message_is_refused_while_an_approval_is_open() -> None:
+    model = ScriptedModel({"Mail": call("mail", to="ann"), "New": say("Hello.")})
+    async with memory_runtime(model=model, tools=[mail()]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        with pytest.raises(QuestionOpen) as refused:
+            await runtime.chat("yes, do it", session_id=parked.session_id)
+        assert refused.value.details == {"questions": [question_of(parked)]}
+        new = NewMessage(content="New", session_id=parked.session_id, cancel_open=True)
+        sent = await runtime.send(new)
+        reply = await runtime.wait(sent.task_id)
+        before = await runtime.wait(parked.task_id)
+        (outcome,) = await settled(runtime, parked.session_id)
+        with pytest.raises(QuestionClosed):
+            await runtime.answer(question_of(parked), {"decision": "approve"})
+    assert reply
+    assert before
+    assert (reply.content, before.status) == ("Hello.", TaskStatus.CANCELLED)
+    assert code(outcome) == "CANCELLED"
+    assert_whole(model.requests[-1])
+
+
+async def test_cancel_of_a_parked_task_closes_its_question() -> None:
+    model = ScriptedModel({"Mail": call("mail", to="ann"), "And": say("Nothing was sent.")})
+    async with memory_runtime(model=model, tools=[mail()]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        await runtime.cancel(parked.task_id)
+        reply = await runtime.wait(parked.task_id)
+        assert reply
+        assert reply.status is TaskStatus.CANCELLED
+        assert (await kinds(runtime, parked.session_id))[-3:] == [
+            "QuestionAnswered",
+            "CallSettled",
+            "TaskEnded",
+        ]
+        await runtime.chat("And now?", session_id=parked.session_id)
+    assert_whole(model.requests[-1])
+
+
+async def test_eight_messages_wait_and_the_ninth_is_refused() -> None:
+    hold = Hold()
+    model = ScriptedModel(lambda request: wait(hold) + say(f"{len(request.messages)}"))
+    async with memory_runtime(model=model) as runtime:
+        first = await runtime.send(NewMessage(content="0"))
+        await hold.reached()
+        waiting = [
+            await runtime.send(NewMessage(content=str(n), session_id=first.session_id))
+            for n in range(1, 9)
+        ]
+        with pytest.raises(SessionBusy):
+            await runtime.send(NewMessage(content="9", session_id=first.session_id))
+        hold.release()
+        replies = [await runtime.wait(sent.task_id) for sent in waiting]
+    assert [reply.content for reply in replies if reply] == [str(3 + 2 * n) for n in range(8)]
+
+
+async def test_a_queued_task_can_be_cancelled_while_the_one_before_it_is_parked() -> None:
+    hold, tool = Hold(), mail()
+    model = ScriptedModel([wait(hold) + call("mail", to="ann"), say("Sent.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        first = await runtime.send(NewMessage(content="Mail"))
+        await hold.reached()
+        second = await runtime.send(NewMessage(content="Two", session_id=first.session_id))
+        hold.release()
+        parked = await runtime.wait(first.task_id)
+        await runtime.cancel(second.task_id)
+        cancelled = await runtime.wait(second.task_id)
+        assert parked
+        assert cancelled
+        assert cancelled.status is TaskStatus.CANCELLED
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+    assert (reply.content, len(tool.runs)) == ("Sent.", 1)
+
+
+async def test_a_direct_call_waits_for_a_person_too() -> None:
+    tool = mail(direct_call=True)
+    async with memory_runtime(tools=[tool]) as runtime:
+        envelope = await runtime.call("mail", {"to": "ann"})
+        assert envelope.status is Status.SUSPENDED
+        assert envelope.error
+        assert envelope.error.details
+        (question_id,) = envelope.error.details["question_ids"]
+        await runtime.answer(question_id, {"decision": "approve"})
+        reply = await runtime.wait(envelope.error.details["task_id"])
+    assert reply
+    assert reply.envelope
+    assert (reply.envelope.output, tool.runs) == ({"to": "ann"}, [{"to": "ann"}])

@@ -1,0 +1,234 @@
+"""Approvals at any depth: siblings run on, every call runs once, the answer is not lost."""
+
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import NewMessage
+from penstock.core.call import Effect
+from penstock.core.errors import (
+    InvalidAnswer,
+    QuestionClosed,
+)
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.projections import Page
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import (
+    Act,
+    Gate,
+    agent,
+    assert_whole,
+    calling,
+    code,
+    kinds,
+    settled,
+    together,
+)
+from tests.questioning import SCHEMA, go_on, mail, question_of
+
+
+async def test_an_approved_call_runs_once_with_exactly_what_was_shown() -> None:
+    """Transcript 8.5: the events of an approval, in their order."""
+    tool, model = mail(), ScriptedModel([call("mail", to="ann"), say("Done: Ann has the mail.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        assert (parked.status, tool.runs) == (TaskStatus.SUSPENDED, [])
+        (asked,) = parked.questions
+        assert (asked.question.tool_id, asked.question.input) == ("mail", {"to": "ann"})
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+        assert (reply.content, tool.runs) == ("Done: Ann has the mail.", [{"to": "ann"}])
+        assert (await kinds(runtime, reply.session_id))[4:] == [
+            "QuestionAsked",
+            "TaskSuspended",
+            "QuestionAnswered",
+            "TaskResumed",
+            "CallStarted",
+            "CallSettled",
+            "ReplyReceived",
+            "TaskEnded",
+        ]
+
+
+async def test_an_edited_input_is_what_runs() -> None:
+    tool, model = mail(input_schema=SCHEMA), ScriptedModel([call("mail", to="ann"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        with pytest.raises(InvalidAnswer, match="/input/to"):
+            await go_on(runtime, parked, {"decision": "approve", "input": {"to": 7}})
+        await go_on(runtime, parked, {"decision": "approve", "input": {"to": "bob"}})
+    assert tool.runs == [{"to": "bob"}]
+
+
+async def test_a_rejection_reaches_the_model_with_its_note() -> None:
+    tool, model = mail(), ScriptedModel([call("mail", to="ann"), say("I did not.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        reply = await go_on(runtime, parked, {"decision": "reject", "note": "not today"})
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (code(outcome), tool.runs) == ("REJECTED", [])
+    assert outcome.envelope.error
+    assert "not today" in outcome.envelope.error.message
+
+
+async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
+    clock, tool = FakeClock(), mail()
+    model = ScriptedModel([call("mail", to="ann"), say("Nobody said yes.")])
+    agents = [agent(question_ttl_seconds=60)]
+    async with memory_runtime(
+        model=model, tools=[tool], agents=agents, place=Place(clock=clock)
+    ) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        await clock.elapse(59)
+        asked = await runtime.parts.projections.find_question(question_of(parked))
+        assert asked
+        assert asked.status is QuestionStatus.OPEN
+        await clock.elapse(2)
+        reply = await runtime.wait(parked.task_id)
+        assert reply
+        (outcome,) = await settled(runtime, reply.session_id)
+        with pytest.raises(QuestionClosed):
+            await runtime.answer(question_of(parked), {"decision": "approve"})
+    assert (code(outcome), reply.content) == ("REJECTED", "Nobody said yes.")
+    assert outcome.envelope.error
+    assert "not answered in time" in outcome.envelope.error.message
+
+
+async def test_siblings_run_on_and_settle_before_the_task_is_parked() -> None:
+    gate, tool = Gate(), mail()
+    look = Act("look", gate)
+    model = ScriptedModel([call("mail", to="ann") + call("look"), say("Both.")])
+    async with memory_runtime(model=model, tools=[tool, look]) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await gate.reached()
+        gate.open()
+        parked = await runtime.wait(sent.task_id)
+        assert parked
+        assert [each.tool_id for each in await settled(runtime, sent.session_id)] == ["look"]
+        await go_on(runtime, parked, {"decision": "approve"})
+    assert (len(look.runs), len(tool.runs)) == (1, 1)
+    assert_whole(model.requests[-1])
+
+
+async def test_an_answer_that_comes_while_a_sibling_runs_is_not_lost() -> None:
+    gate, tool = Gate(), mail()
+    model = ScriptedModel([call("mail", to="ann") + call("look"), say("Both.")])
+    async with memory_runtime(model=model, tools=[tool, Act("look", gate)]) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await gate.reached()
+        asked, _ = await runtime.parts.projections.questions(page=Page())
+        await runtime.answer(asked[0].question.question_id, {"decision": "approve"})
+        gate.open()
+        reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert (reply.content, len(tool.runs)) == ("Both.", 1)
+
+
+async def test_each_answer_runs_its_call_at_once_even_while_another_waits() -> None:
+    tool = mail()
+    model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("Both.")])
+    async with memory_runtime(model=model, tools=[tool]) as runtime:
+        parked = await runtime.chat("Mail them")
+        assert len(parked.questions) == 2
+        first, second = parked.questions
+        await runtime.answer(second.question.question_id, {"decision": "approve"})
+        again = await runtime.wait(parked.task_id)
+        assert again
+        assert (again.status, tool.runs) == (TaskStatus.SUSPENDED, [{"to": "bob"}])
+        assert [each.question.question_id for each in again.questions] == [
+            first.question.question_id
+        ]
+        reply = await go_on(runtime, again, {"decision": "approve"})
+    assert reply.content == "Both."
+    assert tool.runs == [{"to": "bob"}, {"to": "ann"}]
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+@pytest.mark.parametrize("is_frame", [False, True])
+async def test_depth_does_not_matter(effect: Effect, is_frame: bool) -> None:
+    """A tool that calls a tool that calls a tool that a person must approve."""
+    tool, look = mail(direct_call=True), Act("look", direct_call=True)
+    spec: dict[str, Any] = {"effect": effect, "is_frame": is_frame, "direct_call": True}
+    inner = Act("inner", calling("look", "mail", "look"), **spec)
+    outer = Act("outer", calling("look", "inner"), **spec)
+    tools = [look, inner, outer, tool]
+    model = ScriptedModel([call("outer"), say("Deep.")])
+    async with memory_runtime(model=model, tools=tools) as runtime:
+        parked = await runtime.chat("Dive")
+        (asked,) = parked.questions
+        reply_calls = await settled(runtime, parked.session_id)
+        assert [each.tool_id for each in reply_calls] == ["look", "look"]
+        assert asked.question.call_id
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+        outcomes = await settled(runtime, reply.session_id)
+    assert reply.content == "Deep."
+    assert [code(each) for each in outcomes] == ["ok"] * 6
+    assert (len(tool.runs), len(look.runs), len(inner.runs)) == (1, 3, 2)
+
+
+async def test_calls_made_at_once_inside_a_tool_settle_before_it_parks() -> None:
+    """E2: `look` and `post` run once; `send` waits, then runs once."""
+    look, post = Act("look", direct_call=True), Act("post", effect=Effect.WRITE, direct_call=True)
+    send = Act("send", effect=Effect.WRITE, requires_approval=True, direct_call=True)
+    outer = Act("outer", together("look", "send", "post"), is_frame=True)
+    model = ScriptedModel([call("outer"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[look, post, send, outer]) as runtime:
+        parked = await runtime.chat("All")
+        done = [each.tool_id for each in await settled(runtime, parked.session_id)]
+        assert sorted(done) == ["look", "post"]
+        await go_on(runtime, parked, {"decision": "approve"})
+        outcomes = await settled(runtime, parked.session_id)
+    assert outcomes[-1].envelope.output == ["success", "success", "success"]
+    assert (len(look.runs), len(post.runs), len(send.runs)) == (1, 1, 1)
+
+
+async def test_two_questions_at_once_inside_one_write_tool() -> None:
+    """Each answer enters the tool again; it is a frame by its questions, not cut by a crash."""
+    send = Act("send", effect=Effect.WRITE, requires_approval=True, direct_call=True)
+    outer = Act("outer", together("send", "send"), effect=Effect.WRITE)
+    model = ScriptedModel([call("outer"), say("Ok.")])
+    async with memory_runtime(model=model, tools=[send, outer]) as runtime:
+        parked = await runtime.chat("All")
+        assert len(parked.questions) == 2
+        parked = await go_on(runtime, parked, {"decision": "approve"})
+        assert len(parked.questions) == 1
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+        outcomes = await settled(runtime, reply.session_id)
+    assert outcomes[-1].envelope.output == ["success", "success"]
+    assert len(send.runs) == 2
+
+
+async def test_a_deny_that_was_set_meanwhile_holds() -> None:
+    tool, settings = mail(), agent()
+    model = ScriptedModel([call("mail", to="ann"), say("Not allowed.")])
+    place = Place()
+    async with memory_runtime(model=model, tools=[tool], agents=[settings], place=place) as first:
+        parked = await first.chat("Mail Ann")
+    denying = agent(tool_permissions={"mail": "deny"})
+    async with memory_runtime(model=model, tools=[tool], agents=[denying], place=place) as runtime:
+        reply = await go_on(runtime, parked, {"decision": "approve"})
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (code(outcome), tool.runs) == ("NOT_PERMITTED", [])
+
+
+async def test_a_rejection_holds_when_the_rule_that_asked_is_gone() -> None:
+    tool, place = mail(), Place()
+    model = ScriptedModel([call("mail", to="ann"), say("I did not.")])
+    async with memory_runtime(model=model, tools=[tool], place=place) as first:
+        parked = await first.chat("Mail Ann")
+    allowing = agent(tool_permissions={"mail": "allow"})
+    async with memory_runtime(model=model, tools=[tool], agents=[allowing], place=place) as runtime:
+        reply = await go_on(runtime, parked, {"decision": "reject"})
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (code(outcome), tool.runs) == ("REJECTED", [])
+
+
+async def test_bad_input_never_becomes_a_question() -> None:
+    model = ScriptedModel([call("mail", to=7), say("Ah.")])
+    async with memory_runtime(model=model, tools=[mail(input_schema=SCHEMA)]) as runtime:
+        reply = await runtime.chat("Mail")
+        assert [code(each) for each in await settled(runtime, reply.session_id)] == [
+            "INVALID_INPUT"
+        ]
