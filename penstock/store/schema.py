@@ -58,9 +58,12 @@ def _create(connection: Connection, inspector: Inspector, place: str) -> None:
 
 
 def _secret(connection: Connection, secret: bytes) -> bytes:
+    """Return the secret; it is written again, to learn at once if nothing can be."""
     name, value = installation.c.name, installation.c.value
     kept = connection.execute(installation.select().where(name == SECRET)).first()
-    if kept is not None:
-        return bytes(kept.value)
-    connection.execute(installation.insert().values({name: SECRET, value: secret}))
-    return secret
+    if kept is None:
+        connection.execute(installation.insert().values({name: SECRET, value: secret}))
+        return secret
+    same = installation.update().where(name == SECRET).values({value: kept.value})
+    connection.execute(same)
+    return bytes(kept.value)

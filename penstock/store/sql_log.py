@@ -1,8 +1,8 @@
 """The log in a database: SQLite or Postgres."""
 
 import asyncio
-from collections.abc import Awaitable, Generator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from functools import partial
 
 from sqlalchemy import Connection, literal_column, or_, select
 
@@ -10,13 +10,14 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered
 from penstock.core.events import Entry, QuestionAnswered, Record, is_outside
 from penstock.core.ids import LogId
+from penstock.store.appended import Appended
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
 from penstock.store.log import Lease, Listener, Pending
 from penstock.store.log_units import Advance, Append, Holding, Release, Renew, Send, Take, lost
 from penstock.store.owner import is_dead
-from penstock.store.rows import Draft, Row, Rows
+from penstock.store.rows import Row, Rows, records_of
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
 
@@ -29,6 +30,7 @@ class SqlLog:
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
         limits = database.limits
         self._database = database
+        self._writer = database.writer
         self._clock = clock
         self._sql = Statements(database.dialect)
         self._consequences = Consequences(self._sql, limits)
@@ -36,7 +38,7 @@ class SqlLog:
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._listeners: list[Listener] = []
         self._holdings: dict[LogId, Holding] = {}
-        self._slow: dict[LogId, asyncio.Task[Any]] = {}
+        self._slow: dict[LogId, asyncio.Task[None]] = {}
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that this process commits."""
@@ -48,13 +50,13 @@ class SqlLog:
         if not self._rows.are_small(drafts):
             drafts = await self._rows.put_away(drafts)
         unit = Send(self._sql, self._consequences, log_id, entries, drafts)
-        writer = self._database.writer
-        await writer.room()
+        sent = Appended(self._rows, log_id)
+        await self._writer.room()
+        self._writer.submit(unit, partial(self._sent, sent), order=log_id)
         try:
-            records: list[Record] = await writer.submit(unit, then=self._tell, order=log_id)
+            return await sent
         except AlreadyAnswered as error:
             raise await self._with_answer(log_id, entries, error) from None
-        return records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Take the lease if it is free, run out, or its owner is dead on this host."""
@@ -74,21 +76,28 @@ class SqlLog:
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder; what was submitted before is written before."""
+        log_id, at = lease.log_id, self._clock.now()
+        appended = Appended(self._rows, log_id)
+        holding = self._holdings.get(log_id)
+        if holding is None or holding.epoch != lease.epoch:
+            appended.settle(error=lost(log_id))
+            return appended
         entries = tuple(entries)
-        drafts = self._rows.drafts(entries, self._clock.now())
-        before = self._slow.get(lease.log_id)
-        if before is None and self._rows.are_small(drafts):
-            return Appended(self._rows, lease.log_id, self._append(lease, entries, drafts))
-        slow = asyncio.ensure_future(self._append_slowly(before, lease, entries, drafts))
-        self._slow[lease.log_id] = slow
-        slow.add_done_callback(lambda done: self._caught_up(lease.log_id, done))
-        return Appended(self._rows, lease.log_id, slow)
+        drafts = self._rows.drafts(entries, at)
+        until = at + self._lease_ms
+        unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
+        holding.written += len(entries)
+        if log_id not in self._slow and self._rows.are_small(drafts):
+            self._submit(unit, appended)
+        else:
+            self._submit_later(unit, appended)
+        return appended
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
         """Keep the lease; returns the events after `after` that came from outside."""
         until = self._clock.now() + self._lease_ms
         unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
-        rows = await self._database.writer.submit(unit, order=lease.log_id)
+        rows = await self._writer.ask(unit, order=lease.log_id)
         records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 
@@ -97,7 +106,7 @@ class SqlLog:
     ) -> Sequence[Record]:
         """Give the lease back; returns nothing when done."""
         unit = Release(self._sql, lease.log_id, lease.epoch, head, wake_at)
-        rows = await self._database.writer.submit(unit, order=lease.log_id)
+        rows = await self._writer.ask(unit, order=lease.log_id)
         if not rows:
             self._forget(lease)
         return await self._rows.records(lease.log_id, rows)
@@ -109,19 +118,21 @@ class SqlLog:
         def unit(connection: Connection) -> None:
             cursor_of(connection).execute(self._sql.surrender, key)
 
-        await self._database.writer.submit(unit, order=lease.log_id)
+        await self._writer.ask(unit, order=lease.log_id)
         self._forget(lease)
 
     async def read(
         self, log_id: LogId, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
-        rows = await self._database.read(
-            lambda connection: connection.exec_driver_sql(
-                self._sql.page, (log_id, after, _ALL if limit is None else limit)
-            ).fetchall()
-        )
-        return await self._rows.records(log_id, rows)
+        key = (log_id, after, _ALL if limit is None else limit)
+
+        def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
+            rows = connection.exec_driver_sql(self._sql.page, key).all()
+            return records_of(log_id, rows), rows
+
+        records, rows = await self._database.read(unit)
+        return await self._rows.records(log_id, rows) if records is None else records
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
@@ -150,54 +161,63 @@ class SqlLog:
             for row in rows
         ]
 
-    def _append(
-        self, lease: Lease, entries: Sequence[Entry], drafts: Sequence[Draft]
-    ) -> "asyncio.Future[Committed]":
-        log_id = lease.log_id
-        holding = self._holdings.get(log_id)
-        if holding is None or holding.epoch != lease.epoch:
-            return refused(lost(log_id))
-        until = self._clock.now() + self._lease_ms
-        unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
-        holding.written += len(entries)
+    def _submit(self, unit: Append, appended: Appended) -> None:
+        done = partial(self._appended, unit, appended)
+        self._writer.submit(unit, done, order=unit.log_id)
 
-        def committed(advance: Advance | None) -> Committed:
-            if advance is None:
-                raise lost(log_id)
-            holding.known, holding.outside = advance.head, advance.outside
-            first = advance.head - len(entries) + 1
-            at = drafts[0][0] if drafts else Moment(0)
-            records = [
-                Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
-                for seq, entry in enumerate(entries, first)
-            ]
-            return advance.slipped, self._tell(records)
+    def _submit_later(self, unit: Append, appended: Appended) -> None:
+        """Submit once large bodies are put away, and those of the appends before."""
+        log_id = unit.log_id
+        before = self._slow.get(log_id)
 
-        return self._database.writer.submit(unit, then=committed, order=log_id)
+        async def submit() -> None:
+            try:
+                unit.drafts = await self._rows.put_away(unit.drafts)
+                if before is not None:
+                    await asyncio.wait([before])
+            except BaseException as error:
+                appended.settle(error=error)
+                raise
+            self._submit(unit, appended)
 
-    async def _append_slowly(
+        def caught_up(slow: "asyncio.Task[None]") -> None:
+            if self._slow.get(log_id) is slow:
+                del self._slow[log_id]
+            if not slow.cancelled():
+                slow.exception()  # who waits for the append has it
+
+        self._slow[log_id] = slow = asyncio.ensure_future(submit())
+        slow.add_done_callback(caught_up)
+
+    def _appended(
         self,
-        before: "asyncio.Task[Committed] | None",
-        lease: Lease,
-        entries: Sequence[Entry],
-        drafts: Sequence[Draft],
-    ) -> "Committed":
-        """Append what has large bodies, or follows something that has."""
-        drafts = await self._rows.put_away(drafts)
-        if before is not None:
-            await asyncio.wait([before])
-        return await self._append(lease, entries, drafts)
-
-    def _caught_up(self, log_id: LogId, slow: "asyncio.Task[Committed]") -> None:
-        if self._slow.get(log_id) is slow:
-            del self._slow[log_id]
-        if not slow.cancelled():
-            slow.exception()  # whoever does not wait for it does not want to know
-
-    def _tell(self, records: Sequence[Record]) -> Sequence[Record]:
+        unit: Append,
+        appended: Appended,
+        advance: Advance | None,
+        error: BaseException | None,
+    ) -> None:
+        if advance is None:
+            appended.settle(error=error or lost(unit.log_id))
+            return
+        holding = self._holdings.get(unit.log_id)
+        if holding is not None and holding.epoch == unit.holding.epoch:
+            holding.known, holding.outside = advance.head, advance.outside
+        log_id, drafts = unit.log_id, unit.drafts
+        records = [
+            Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
+            for seq, entry in enumerate(unit.entries, advance.head - len(drafts) + 1)
+        ]
         for listener in self._listeners:
             listener(records)
-        return records
+        appended.settle(records, slipped=advance.slipped)
+
+    def _sent(
+        self, sent: Appended, records: Sequence[Record] | None, error: BaseException | None
+    ) -> None:
+        if records is not None:
+            for listener in self._listeners:
+                listener(records)
+        sent.settle(records or (), error=error)
 
     def _forget(self, lease: Lease) -> None:
         holding = self._holdings.get(lease.log_id)
@@ -214,34 +234,3 @@ class SqlLog:
             if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
-
-
-Committed = tuple[Sequence[Row], Sequence[Record]]
-"""What slipped in from outside before an append, and what was appended."""
-
-
-class Appended:
-    """An append on its way; whoever stops waiting for it leaves it to the others who wait."""
-
-    __slots__ = ("_future", "_log_id", "_rows")
-
-    def __init__(self, rows: Rows, log_id: LogId, future: "asyncio.Future[Committed]") -> None:
-        self._rows = rows
-        self._log_id = log_id
-        self._future = future
-
-    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
-        """Wait until it is on disk."""
-        slipped, records = yield from asyncio.shield(self._future).__await__()
-        if not slipped:
-            return records
-        before = yield from self._rows.records(self._log_id, slipped).__await__()
-        return [*(record for record in before if is_outside(record.event)), *records]
-
-
-def refused(error: BaseException) -> "asyncio.Future[Any]":
-    """Return what raises when it is awaited, and not before."""
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    future.set_exception(error)
-    future.exception()
-    return future

@@ -141,6 +141,12 @@ class Statements:
         "WHERE log_id = ?"
     )
     """task_id, profile_id, created_at, seq, log_id."""
+    add_erased_task = (
+        "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
+        "first_seq, messages) SELECT ?, log_id, 'message', 'queued', profile_id, agent, ?, ?, 0 "
+        "FROM logs WHERE log_id = ? ON CONFLICT (task_id) DO NOTHING"
+    )
+    """task_id, created_at, seq, log_id."""
     drop_messages = (
         "UPDATE tasks SET messages = 0 WHERE log_id = ? AND first_seq >= (SELECT gone.first_seq "
         "FROM tasks AS gone WHERE gone.task_id = ? AND gone.log_id = ?)"

@@ -42,6 +42,7 @@ logs = Table(
         postgresql_where=text("needs_run = 1"),
     ),
     Index("logs_of_a_profile", "profile_id"),
+    sqlite_with_rowid=False,
 )
 """One row a log: whose it is, who holds it, how long it is.
 

@@ -22,16 +22,19 @@ Unit = Callable[[Connection], Any]
 Done = TypeVar("Done")
 
 
+Outcome = Callable[[Any, BaseException | None], None]
+"""Takes a unit's result or its error, on the event loop, in the order of the commits."""
+
+
 class Work:
     """One unit, on its way from the event loop to the disk and back."""
 
-    __slots__ = ("error", "future", "order", "outcome", "then", "unit")
+    __slots__ = ("done", "error", "order", "outcome", "unit")
 
-    def __init__(self, unit: Unit, then: Callable[[Any], Any] | None, order: str) -> None:
+    def __init__(self, unit: Unit, done: Outcome, order: str) -> None:
         self.unit = unit
-        self.then = then
+        self.done = done
         self.order = order
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.outcome: Any = None
         self.error: BaseException | None = None
 
@@ -57,22 +60,17 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="penstock-writer", daemon=True)
         self._thread.start()
 
-    def submit(
-        self, unit: Unit, *, then: Callable[[Any], Any] | None = None, order: str = ""
-    ) -> "asyncio.Future[Any]":
-        """Send a unit on its way; the future has its result once that is on disk.
+    def submit(self, unit: Unit, done: Outcome, *, order: str = "") -> None:
+        """Send a unit on its way; `done` is told once it is on disk, or never will be.
 
-        `then` turns the result into what the future gets; it runs on the event loop, in the order
-        of the commits. Units of one `order` keep theirs; on Postgres a batch is sorted by it, so
-        that two processes cannot wait for each other.
+        Units of one `order` keep theirs; on Postgres a batch is sorted by it, so that two processes
+        cannot wait for each other.
         """
-        work = Work(unit, then, order)
         if self._closed:
-            work.future.set_exception(StoreClosed())
-        else:
-            self._count += 1
-            self._queue.put(work)
-        return work.future
+            self._loop.call_soon(done, None, StoreClosed())
+            return
+        self._count += 1
+        self._queue.put(Work(unit, done, order))
 
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
         """Do the work at once or not at all; it is on disk when this returns.
@@ -80,8 +78,22 @@ class Writer:
         Waits first while too many units wait already.
         """
         await self.room()
-        done: Done = await self.submit(unit, order=order)
-        return done
+        return await self.ask(unit, order=order)
+
+    async def ask(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
+        """Do the work as `write` does, but do not wait for room."""
+        future: asyncio.Future[Done] = self._loop.create_future()
+
+        def done(outcome: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(outcome)
+            else:
+                future.set_exception(error)
+
+        self.submit(unit, done, order=order)
+        return await future
 
     async def room(self) -> None:
         """Wait until fewer units wait than may."""
@@ -103,20 +115,10 @@ class Writer:
     def _deliver(self, batch: Sequence[Work]) -> None:
         self._count -= len(batch)
         for work in batch:
-            error = work.error
-            if error is None and work.then is not None:
-                try:
-                    work.outcome = work.then(work.outcome)
-                except BaseException as raised:
-                    error = raised
-            future = work.future
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(work.outcome)
-            else:
-                future.set_exception(error)
-                future.exception()  # whoever does not wait for it does not want to know
+            try:
+                work.done(work.outcome, work.error)
+            except Exception:
+                log.exception("whoever wrote to %s could not be told", self._place)
         if self._crowd:
             self._let_in(self._limits.queued_units - self._count)
 

@@ -33,6 +33,7 @@ def _make_logs() -> None:
         sa.Column("held_from", sa.BigInteger, nullable=False, server_default=ZERO),
         sa.Column("recoveries", sa.Integer, nullable=False, server_default=ZERO),
         sa.Column("followed_until", sa.BigInteger, nullable=False, server_default=ZERO),
+        sqlite_with_rowid=False,
     )
     _partial_index("logs_that_need_a_run", "logs", "wake_at", where="needs_run = 1")
     op.create_index("logs_of_a_profile", "logs", ["profile_id"])

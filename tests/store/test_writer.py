@@ -1,0 +1,241 @@
+"""One thread writes: batches, refusals, room, shutdown, and connections that are lost."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection, select, text
+
+from penstock.core.errors import LeaseLost, StoreClosed, StoreError
+from penstock.store.database import Database, open_database
+from penstock.store.tables import installation
+from penstock.testing.clock import settle
+
+Unit = Callable[[Connection], object]
+
+
+def put(name: str, error: BaseException | None = None) -> Unit:
+    def unit(connection: Connection) -> str:
+        connection.execute(installation.insert().values(name=name, value=b""))
+        if error is not None:
+            raise error
+        return name
+
+    return unit
+
+
+def names(connection: Connection) -> set[str]:
+    return set(connection.execute(select(installation.c.name)).scalars()) - {"secret"}
+
+
+class Gate:
+    """A unit that holds the writer until it is opened, so that what follows is one batch."""
+
+    def __init__(self) -> None:
+        self._opened = threading.Event()
+
+    def __call__(self, connection: Connection) -> None:
+        self._opened.wait(5)
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+def submitted(database: Database, *units: Unit) -> list["asyncio.Future[object]"]:
+    return [asyncio.ensure_future(database.write(unit)) for unit in units]
+
+
+async def together(database: Database, *units: Unit) -> list[object]:
+    """Do the units in one batch; each gives its result or its error."""
+    gate = Gate()
+    waiting = submitted(database, gate, *units)
+    await settle()
+    gate.open()
+    return (await asyncio.gather(*waiting, return_exceptions=True))[1:]
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+async def test_results_go_to_those_who_asked(database: Database) -> None:
+    wanted = [str(number) for number in range(1000)]
+    assert await together(database, *map(put, wanted)) == wanted
+    assert await database.read(names) == set(wanted)
+
+
+async def test_results_are_told_in_the_order_of_the_commits(database: Database) -> None:
+    told: list[object] = []
+    gate = Gate()
+    database.writer.submit(gate, lambda outcome, _: told.append("gate"))
+    for name in "abc":
+        database.writer.submit(put(name), lambda outcome, _: told.append(outcome))
+    gate.open()
+    await database.write(put("d"))
+    assert told == ["gate", "a", "b", "c"]
+
+
+async def test_a_refused_unit_harms_no_other_of_its_batch(database: Database) -> None:
+    refusal = ValueError("no")
+    done = await together(database, put("a"), put("b", refusal), put("c"), put("a"), put("d"))
+    assert done[:3] == ["a", refusal, "c"]
+    assert "UNIQUE" in str(done[3]).upper()
+    assert done[4] == "d"
+    assert await database.read(names) == {"a", "c", "d"}
+
+
+async def test_a_statement_that_is_wrong_harms_no_other(database: Database) -> None:
+    done = await together(database, put("a"), lambda each: each.execute(text("NO SQL")), put("b"))
+    assert (done[0], done[2]) == ("a", "b")
+    assert isinstance(done[1], Exception)
+
+
+async def test_a_signal_passes_through(database: Database) -> None:
+    with pytest.raises(LeaseLost):
+        await database.write(put("a", LeaseLost()))
+    assert await together(database, put("b"), put("c", LeaseLost())) != []
+    assert await database.read(names) == {"b"}
+
+
+async def test_who_cannot_be_told_harms_no_other(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deaf(outcome: object, error: BaseException | None) -> None:
+        raise ValueError("deaf")
+
+    database.writer.submit(put("a"), deaf)
+    assert await database.write(put("b")) == "b"
+    assert "could not be told" in caplog.text
+
+
+async def test_work_goes_on_when_nobody_waits_for_it(database: Database) -> None:
+    gate = Gate()
+    waiting = submitted(database, gate, put("a"))
+    await settle()
+    waiting[1].cancel()
+    gate.open()
+    await database.write(put("b"))
+    assert await database.read(names) == {"a", "b"}
+
+
+# ---- room ----------------------------------------------------------------------------------------
+
+
+async def test_callers_wait_while_too_many_units_wait(sqlite: Database) -> None:
+    """`Limits.queued_units`: units of work waiting for the writer; then callers wait."""
+    gate = Gate()
+    waiting = submitted(sqlite, gate, *map(put, "abcdef"))
+    room = asyncio.ensure_future(sqlite.writer.room())
+    await settle()
+    assert not room.done()
+    gate.open()
+    await asyncio.gather(*waiting, room)
+    assert await sqlite.read(names) == set("abcdef")
+
+
+async def test_who_waits_for_room_in_a_database_that_closes_is_told(sqlite: Database) -> None:
+    gate = Gate()
+    waiting = submitted(sqlite, gate, *map(put, "abcd"))
+    await settle()
+    closing = asyncio.ensure_future(sqlite.close())
+    await settle()
+    gate.open()
+    done = await asyncio.gather(*waiting, closing, return_exceptions=True)
+    assert done[1:3] == ["a", "b"]
+    assert [type(each) for each in done[3:5]] == [StoreClosed, StoreClosed]
+
+
+# ---- shutdown ------------------------------------------------------------------------------------
+
+
+async def test_closing_commits_what_was_submitted(database_url: str) -> None:
+    database = await open_database(database_url)
+    gate = Gate()
+    waiting = submitted(database, gate, put("a"), put("b"))
+    await settle()
+    gate.open()
+    await database.close()
+    assert [each.result() for each in waiting[1:]] == ["a", "b"]
+    again = await open_database(database_url)
+    assert await again.read(names) == {"a", "b"}
+    await again.close()
+
+
+# ---- Postgres alone ------------------------------------------------------------------------------
+
+
+async def test_a_lost_connection_is_told_and_opened_again(postgres_url: str) -> None:
+    one, two = await open_database(postgres_url), await open_database(postgres_url)
+    me = await one.write(lambda each: each.execute(text("SELECT pg_backend_pid()")).scalar())
+    end = text("SELECT pg_terminate_backend(:pid)").bindparams(pid=me)
+    await two.write(lambda each: each.execute(end).scalar())
+    with pytest.raises(StoreError, match="terminating connection"):
+        await one.write(put("a"))
+    assert await one.write(put("b")) == "b"
+    assert await two.read(names) == {"b"}
+    await one.close()
+    await two.close()
+
+
+def crossing(first: str, second: str, meet: threading.Barrier) -> Unit:
+    """Change two rows; before the second, at the first try, meet who does it the other way."""
+    tries: list[int] = []
+
+    def unit(connection: Connection) -> None:
+        connection.execute(text("SET LOCAL deadlock_timeout = '10ms'"))
+        change = installation.update().values(value=b"x")
+        connection.execute(change.where(installation.c.name == first))
+        tries.append(1)
+        if len(tries) == 1:
+            meet.wait(5)
+        connection.execute(change.where(installation.c.name == second))
+
+    return unit
+
+
+async def test_two_who_wait_for_each_other_both_get_on(postgres_url: str) -> None:
+    one, two = await open_database(postgres_url), await open_database(postgres_url)
+    await one.write(put("a"))
+    await one.write(put("b"))
+    meet = threading.Barrier(2)
+    first, second = crossing("a", "b", meet), crossing("b", "a", meet)
+    await asyncio.gather(one.write(first), two.write(second))
+    await one.close()
+    await two.close()
+
+
+async def test_a_batch_is_sorted_by_log_there(postgres_url: str) -> None:
+    """So that two processes do not wait for each other."""
+    database = await open_database(postgres_url)
+    ran: list[str] = []
+    gate = Gate()
+    waiting = submitted(database, gate)
+    for name in ("b 1", "a 1", "b 2", "a 2"):
+        unit = partial(lambda done, _: ran.append(done), name)
+        waiting.append(asyncio.ensure_future(database.write(unit, order=name[0])))
+    await settle()
+    gate.open()
+    await asyncio.gather(*waiting)
+    assert ran == ["a 1", "a 2", "b 1", "b 2"]
+    await database.close()
+
+
+# ---- forgotten -----------------------------------------------------------------------------------
+
+
+def test_a_database_that_outlives_its_loop_ends_by_itself(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate()
+
+    async def forget() -> None:
+        database = await open_database(sqlite_url)
+        database.writer.submit(gate, lambda outcome, error: None)
+
+    asyncio.run(forget())
+    gate.open()
+    for thread in threading.enumerate():
+        if thread.name == "penstock-writer":
+            thread.join(5)
+    assert "was not closed before its event loop" in caplog.text
