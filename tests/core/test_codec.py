@@ -17,15 +17,10 @@ from penstock.core.events import (
     Event,
     NoteEmitted,
 )
+from tests.core.json_values import FEW, json_values
 from tests.core.stored_events import STORED
 
 NAMES = [f"{kind}-{number}" for number, (_, kind, _) in enumerate(STORED)]
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-json_values = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @pytest.mark.parametrize(("event", "kind", "text"), STORED, ids=NAMES)
@@ -89,6 +84,7 @@ def test_what_no_json_can_hold_is_replaced(given: Any, read: Any) -> None:
     assert decode("note_emitted", encode(event)) == NoteEmitted(event_type="t", payload=read)
 
 
+@FEW
 @given(output=json_values, tool_id=st.text(), preview=st.none() | st.text())
 def test_what_the_model_read_comes_back_without_being_stored(
     output: Any, tool_id: str, preview: str | None
@@ -157,6 +153,7 @@ def test_what_is_no_event_is_refused_and_the_message_says_why(
         decode(kind, text)
 
 
+@FEW
 @given(kind=st.sampled_from([kind for _, kind, _ in STORED]), body=json_values)
 def test_no_other_error_comes_of_a_body_that_is_none(kind: str, body: Any) -> None:
     with suppress(ValueError):

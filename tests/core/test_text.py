@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from penstock.core.text import cut, estimate_tokens, one_line, preview
+from tests.core.json_values import FEW, json_values
 
 PREVIEWS: list[tuple[Any, str]] = [
     ({"results": []}, "Found 0 results"),
@@ -69,13 +69,7 @@ def test_longer_than_200_is_199_characters_and_an_ellipsis(output: Any, text: st
     assert preview(output, 200) == text
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
-)
-
-
+@FEW
 @given(json_values)
 def test_a_preview_is_one_line_of_bounded_length(output: Any) -> None:
     line = preview(output, 200)
