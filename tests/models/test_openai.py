@@ -1,6 +1,7 @@
 """The OpenAI chat wire, against a server that sends what servers send."""
 
 import asyncio
+import gzip
 import logging
 from contextlib import aclosing
 from dataclasses import replace
@@ -66,6 +67,19 @@ async def test_a_server_that_ignores_stream_is_understood() -> None:
             TextDelta("Hi"),
             Finished("stop", Usage(input_tokens=1, output_tokens=1)),
         ]
+
+
+async def test_usage_that_nobody_counted_is_estimated() -> None:
+    async with fake_server(HELLO) as server:
+        last = (await heard(server))[-1]
+    assert last == Finished("stop", Usage(input_tokens=1, output_tokens=2))
+
+
+async def test_a_server_that_compresses_anyway_is_understood() -> None:
+    packed = gzip.compress(b"".join(HELLO.blocks))
+    answer = Canned([packed[:9], packed[9:]], headers={"content-encoding": "gzip"})
+    async with fake_server(answer) as server:
+        assert (await heard(server))[0] == TextDelta("Hello")
 
 
 @pytest.mark.parametrize(

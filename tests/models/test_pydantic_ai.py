@@ -23,6 +23,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
+from penstock.models.resolve import LateModel, Models
 from tests.model_servers import (
     Canned,
     FakeServer,
@@ -247,3 +248,27 @@ async def test_leaving_a_reply_closes_its_connection() -> None:
 def test_what_cannot_be_made_is_a_setting(provider: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         _model(provider, "http://127.0.0.1:1")
+
+
+async def test_a_name_leads_here_when_it_is_first_asked() -> None:
+    async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
+        config = ModelConfig(
+            name="mine",
+            provider="anthropic",
+            model="m",
+            base_url=server.url.removesuffix("/v1"),
+            api_key=KEY,
+        )
+        models = Models([config], default="mine")
+        asked = ModelRequest(system="", messages=[UserMessage("hi")])
+        found = [event async for event in models.get().stream(asked)]
+        await models.close()
+    assert found[0] == TextDelta("Hello")
+
+
+async def test_a_setting_that_shows_late_is_a_refusal() -> None:
+    """The caller of a stream expects errors of models."""
+    config = ModelConfig(name="mine", provider="no-such", model="m")
+    asked = ModelRequest(system="", messages=[UserMessage("hi")])
+    with pytest.raises(ModelRefused, match="the model 'mine' cannot be used"):
+        await anext(LateModel(config, Limits()).stream(asked))
