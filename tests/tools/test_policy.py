@@ -1,0 +1,145 @@
+"""The visibility table, cell by cell."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from penstock.core.call import Origin
+from penstock.core.errors import NotPermitted, ToolNotFound
+from penstock.core.profile import Profile
+from penstock.tools.policy import Caller, Selection, find_grant, refused
+from penstock.tools.spec import ANY_INPUT, ToolSpec
+
+
+def spec(
+    tool_id: str,
+    *,
+    is_global: bool = False,
+    direct_call: bool = False,
+    script_tools: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+) -> ToolSpec:
+    return ToolSpec(
+        tool_id=tool_id,
+        description="",
+        input_schema=ANY_INPUT,
+        is_global=is_global,
+        direct_call=direct_call,
+        script_tools=frozenset(script_tools),
+        requires_permissions=frozenset(needs),
+    )
+
+
+DIRECT = spec("t_direct", direct_call=True, script_tools=("t_own",))
+TOOLS = {
+    each.tool_id: each
+    for each in (
+        spec("list_available_skills", is_global=True),
+        DIRECT,
+        spec("t_helper", script_tools=("t_own2",)),
+        spec("t_perm", direct_call=True, needs=("p.send",)),
+    )
+}
+SELECTED = Selection(
+    skills=("b", "a"),
+    tools=frozenset({"read_text_file", "t_listed", "t_req"}),
+    inline=frozenset({"t_inline"}),
+    script_tools=frozenset({"t_helper", "t_reqh"}),
+)
+AGENT = frozenset({"search_knowledge"})
+MODEL = Caller(origin=Origin.MODEL, selection=SELECTED, agent_tools=AGENT, profile=Profile())
+SCRIPT = Caller(origin=Origin.SCRIPT, selection=SELECTED, inside="t_listed", profile=Profile())
+DIRECT_SCRIPT = replace(SCRIPT, inside="t_direct", root=DIRECT)
+NONE = Selection()
+ORIGINS = {
+    "M": MODEL,
+    "M0": replace(MODEL, selection=NONE),
+    "S": SCRIPT,
+    "S2": replace(SCRIPT, inside="t_helper"),
+    "C": Caller(origin=Origin.DIRECT, selection=SELECTED, profile=Profile()),
+    "D": DIRECT_SCRIPT,
+    "D0": replace(DIRECT_SCRIPT, selection=NONE),
+    "H": replace(DIRECT_SCRIPT, selection=NONE, inside="t_own"),
+}
+# tool | M | M0 | S | S2 | C | D | D0 | H
+TABLE = """
+list_available_skills | global | global | global | global | nf | global | global | global
+read_text_file | tools | nf | tools | tools | nf | tools | np | np
+write_text_file | nf | nf | np | np | nf | np | np | np
+t_listed | tools | nf | tools | tools | nf | tools | np | np
+t_helper | nf | nf | script_tools | script_tools | nf | script_tools | np | np
+t_inline | inline | nf | inline | inline | nf | inline | np | np
+t_req | tools | nf | tools | tools | nf | tools | np | np
+t_reqh | nf | nf | script_tools | script_tools | nf | script_tools | np | np
+t_other | nf | nf | np | np | nf | np | np | np
+t_direct | nf | nf | direct_call | direct_call | direct_call | self | self | self
+t_own | nf | nf | np | np | nf | own_script_tools | own_script_tools | own_script_tools
+t_own2 | nf | nf | np | np | nf | np | np | np
+t_plain | nf | nf | np | np | nf | np | np | np
+t_perm | nf | nf | np | np | np | np | np | np
+t_perm +p.send | nf | nf | direct_call | direct_call | direct_call | direct_call | direct_call | direct_call
+search_knowledge | agent | agent | np | np | nf | np | np | np
+"""  # noqa: E501
+ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()]
+CELLS = [
+    (row[0], origin, cell) for row in ROWS for origin, cell in zip(ORIGINS, row[1:], strict=True)
+]
+REFUSALS = {"nf": ToolNotFound, "np": NotPermitted}
+
+
+@pytest.mark.parametrize(
+    ("tool", "origin", "cell"), CELLS, ids=[f"{tool}-{origin}" for tool, origin, _ in CELLS]
+)
+def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -> None:
+    """Cell: the grant (= allowed), nf = TOOL_NOT_FOUND, np = NOT_PERMITTED."""
+    tool_id, _, permission = tool.partition(" +")
+    caller = ORIGINS[origin]
+    if permission:
+        caller = replace(caller, profile=Profile(permissions=frozenset({permission})))
+    wanted = TOOLS.get(tool_id) or spec(tool_id)
+    refusal = refused(wanted, caller)
+    assert type(refusal) is REFUSALS.get(cell, type(None))
+    if refusal is None:
+        assert find_grant(wanted, caller) == cell
+
+
+def test_a_script_is_told_what_it_would_have_taken() -> None:
+    refusal = refused(spec("t_own2"), ORIGINS["H"])
+    assert isinstance(refusal, NotPermitted)
+    assert str(refusal) == (
+        'script of "t_own" may not call "t_own2": it is not global, not in "tools", "script_tools" '
+        'or "tool_definitions" of the selected skills (none), not direct_call, '
+        'not in the script_tools of "t_direct"'
+    )
+    assert refusal.details == {
+        "missing": [
+            "global",
+            "tools",
+            "inline",
+            "script_tools",
+            "self",
+            "direct_call",
+            "own_script_tools",
+        ]
+    }
+
+
+def test_the_selected_skills_are_named() -> None:
+    refusal = refused(spec("t_plain"), SCRIPT)
+    assert re.search(r"selected skills \(b, a\), not direct_call$", str(refusal))
+
+
+def test_a_missing_permission_is_named() -> None:
+    wanted = spec("t_perm", direct_call=True, needs=("p.send", "p.read"))
+    refusal = refused(wanted, ORIGINS["C"])
+    assert str(refusal) == '"t_perm" needs the permission p.read, p.send'
+    assert refusal
+    assert refusal.details == {"missing_permissions": ["p.read", "p.send"]}
+
+
+@pytest.mark.parametrize(
+    "profile", [Profile(everything=True), Profile(permissions=frozenset({"admin"}))]
+)
+def test_who_holds_everything_lacks_nothing(profile: Profile) -> None:
+    assert refused(TOOLS["t_perm"], replace(ORIGINS["C"], profile=profile)) is None
