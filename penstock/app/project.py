@@ -47,12 +47,13 @@ def check_root(folder: Path) -> Path:
 
 
 def load_project(settings: Settings) -> Project:
-    """Read everything that authors wrote in the project's folder."""
-    agents = load_agents(settings.root)
-    reserved = [tool.spec.tool_id for tool in TOOLS]
-    tools = load_tools(settings.root, reserved=reserved, is_on=settings.tools.python)
+    """Read everything that authors wrote in the project's folder; its Python tools are imported."""
+    root = settings.root
+    agents = load_agents(root)
+    reserved = {tool.spec.tool_id for tool in TOOLS}
+    tools = load_tools(root, reserved=reserved, is_on=settings.tools.python)
     return Project(
-        root=settings.root,
+        root=root,
         agents=tuple(agents.agents),
         tools=tools.tools,
         diagnostics=(*agents.diagnostics, *tools.diagnostics),

@@ -1,15 +1,32 @@
 """An event loop in a thread of its own, so that the main thread may wait for a person."""
 
 import asyncio
+import signal
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from queue import SimpleQueue
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 Value = TypeVar("Value")
+
+
+@contextmanager
+def on_interrupt(act: Callable[[], None] | None) -> Iterator[None]:
+    """Do this at Ctrl-C until the block ends; None raises KeyboardInterrupt, as Python does."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if act is None:
+            raise KeyboardInterrupt
+        act()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Background:
@@ -50,26 +67,37 @@ class Background:
 
     def feed(self, items: AsyncIterator[Value]) -> "Feed[Value]":
         """Return what the iterator yields, to be taken in this thread."""
-        queue: SimpleQueue[tuple[Value, ...]] = SimpleQueue()
+        queue: SimpleQueue[tuple[Value, ...] | None] = SimpleQueue()
         return Feed(queue, asyncio.run_coroutine_threadsafe(_fill(queue, items), self._loop))
 
 
 class Feed(Generic[Value]):
     """Items on their way from the loop's thread to another."""
 
-    def __init__(self, queue: "SimpleQueue[tuple[Value, ...]]", filling: "Future[None]") -> None:
+    def __init__(
+        self, queue: "SimpleQueue[tuple[Value, ...] | None]", filling: "Future[None]"
+    ) -> None:
         self._queue = queue
         self._filling = filling
 
     def take(self) -> Value | None:
-        """Wait for the next item; None after the last. Ctrl-C loses none."""
-        for item in self._queue.get():
-            return item
+        """Wait for the next item; None after the last. Raises KeyboardInterrupt, and loses none."""
+        item = self._queue.get()
+        if item is None:
+            raise KeyboardInterrupt
+        if item:
+            return item[0]
         self._filling.result()
         return None
 
+    def interrupt(self) -> None:
+        """Let `take` raise KeyboardInterrupt: what is being shown is shown whole before."""
+        self._queue.put(None)
 
-async def _fill(queue: "SimpleQueue[tuple[Value, ...]]", items: AsyncIterator[Value]) -> None:
+
+async def _fill(
+    queue: "SimpleQueue[tuple[Value, ...] | None]", items: AsyncIterator[Value]
+) -> None:
     """Put every item in, then nothing, whatever happens."""
     try:
         async for item in items:

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Sent
-from penstock.cli.background import Background, Feed
+from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
 from penstock.core.ids import LogId, QuestionId, SessionId
 from penstock.server.wire import ChatFrames, Position, View
@@ -49,18 +49,18 @@ class Conversation:
     def _watch(self, sent: Sent, feed: Feed[Frame]) -> int:
         questions: dict[str, Frame] = {}
         is_cancelled = False
-        while True:
-            try:
-                frame = feed.take()
-                code = self._take(frame, questions)
-            except KeyboardInterrupt:
-                if is_cancelled:
-                    raise
-                is_cancelled = True
-                self._cancel(sent)
-                continue
-            if code is not None:
-                return code
+        with on_interrupt(feed.interrupt):
+            while True:
+                try:
+                    code = self._take(feed.take(), questions)
+                except KeyboardInterrupt:
+                    if is_cancelled:
+                        raise
+                    is_cancelled = True
+                    self._cancel(sent)
+                else:
+                    if code is not None:
+                        return code
 
     def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
         """Show a frame; return how the message ended, if it did."""
@@ -83,7 +83,7 @@ class Conversation:
 
     def _answer(self, question: Frame) -> bool:
         """Ask until the answer counts; False when the person answers later."""
-        while (body := self._ask(question)) is not None:
+        while (body := self._asked(question)) is not None:
             try:
                 question_id = QuestionId(question["id"])
                 self._background.do(self._runtime.answer(question_id, body))
@@ -94,6 +94,10 @@ class Conversation:
             else:
                 return True
         return False
+
+    def _asked(self, question: Frame) -> dict[str, Any] | None:
+        with on_interrupt(None):
+            return self._ask(question)
 
     def _cancel(self, sent: Sent) -> None:
         try:

@@ -41,3 +41,27 @@ def test_what_is_broken_takes_no_part_and_is_named(tmp_path: Path) -> None:
     assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
         ("agents/bad.md", 3, "yaml-syntax")
     ]
+
+
+TOOL = """
+from penstock import tool
+
+@tool
+def greet(name: str) -> str:
+    'Greet somebody.'
+    return name
+"""
+
+
+def test_python_tools_are_loaded_beside_broken_ones_unless_switched_off(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "good.py").write_text(TOOL)
+    (tmp_path / "tools" / "bad.py").write_text("1 +")
+    project = load_project(load(tmp_path))
+    assert [tool.spec.tool_id for tool in project.tools] == ["greet"]
+    assert [(each.file, each.code) for each in project.diagnostics] == [
+        ("tools/bad.py", "python-import")
+    ]
+    off = load_project(load(tmp_path, tools={"python": False}))
+    assert off.tools == ()
+    assert [each.code for each in off.diagnostics] == ["python-off"]

@@ -1,13 +1,14 @@
 """An event loop in a thread of its own."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.cli.background import Background
+from penstock.cli.background import Background, on_interrupt
 
 
 async def where() -> str:
@@ -69,3 +70,22 @@ def test_what_still_runs_is_cancelled_at_the_end() -> None:
     with Background() as background:
         assert background.feed(forever()).take() == 1
     assert ended == ["yes"]
+
+
+def test_ctrl_c_comes_between_two_items() -> None:
+    with Background() as background:
+        feed = background.feed(numbers())
+        assert feed.take() == 1
+        with on_interrupt(feed.interrupt):
+            signal.raise_signal(signal.SIGINT)
+        taken = []
+        with pytest.raises(KeyboardInterrupt):
+            while (item := feed.take()) is not None:
+                taken.append(item)
+            feed.take()
+        assert taken in ([], [2])
+
+
+def test_ctrl_c_at_a_prompt_is_raised_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), on_interrupt(None):
+        signal.raise_signal(signal.SIGINT)

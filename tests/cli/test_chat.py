@@ -11,9 +11,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def test_one_message_is_said_and_answered(run: Run) -> None:
-    code, out, _ = run("chat", "Hello")
+    code, out, _ = run("chat", "hello name=Ann")
     assert code == 0
-    assert "I am the offline model" in out
+    assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
+    assert "Hello, Ann!" in out
 
 
 def test_frames_are_lines_of_json_for_programs(run: Run) -> None:

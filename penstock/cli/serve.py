@@ -1,0 +1,121 @@
+"""The HTTP server of a project."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+
+from penstock.app.opening import open_project
+from penstock.app.runtime import Runtime
+from penstock.cli.options import ProjectFolder
+from penstock.cli.project import Found, find
+from penstock.core.errors import ConfigError
+from penstock.server.application import create_application
+from penstock.server.auth import check_bind
+
+Folder = Annotated[
+    Path | None, typer.Argument(help="The project's folder; else found from here upwards.")
+]
+Host = Annotated[str | None, typer.Option("--host", help="The address; settings say which else.")]
+Port = Annotated[
+    int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")
+]
+_BACKLOG = 2048
+
+
+def serve(
+    folder: Folder = None, *, host: Host = None, port: Port = None, project: ProjectFolder = None
+) -> None:
+    """Serve the project over HTTP, until Ctrl-C."""
+    given = {"host": host, "port": port}
+    server = {name: value for name, value in given.items() if value is not None}
+    found = find(folder or project, server=server)
+    factory = uvicorn.Config("", loop="auto").get_loop_factory()
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(_serve(found))
+
+
+class Server(uvicorn.Server):
+    """Says when it is ready; ends open streams before it stops, so that clients come back."""
+
+    def __init__(self, config: uvicorn.Config, drain: Any, ready: str) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at SIGINT and SIGTERM; what was opened around the server is closed after it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        print(self._ready, flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then stop."""
+        self._drain()
+        await super().shutdown(sockets)
+
+
+async def _serve(found: Found) -> None:
+    settings = found.settings
+    async with open_project(settings, found.project) as runtime:
+        archive = runtime.parts.archive
+        await check_bind(settings.server.host, None if archive is None else archive.keys)
+        listening = _bind(settings.server.host, settings.server.port)
+        app = create_application(runtime, server=settings.server, rates=settings.rate_limits)
+        config = uvicorn.Config(
+            app,
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(runtime.parts.limits.shutdown_seconds) or 1,
+        )
+        needs_key = archive is not None and await archive.keys.exist()
+        ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
+        await Server(config, app.state.doorstep.drain, ready).serve([listening])
+    print("Stopped. What was at work goes on at the next start.")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be bound: {error.strerror}. Choose another with --host, --port."
+        ) from None
+
+
+def banner(found: Found, runtime: Runtime, address: tuple[str, int], *, needs_key: bool) -> str:
+    """Return what to open, and a line that works when it is pasted."""
+    host, port = address
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    parts = runtime.parts
+    agents = ", ".join(agent.name for agent in parts.agents)
+    tools = len(list(parts.invoker.registry))
+    key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
+    warning = (
+        "\nIts tools/*.py run in this process, with all its rights." if found.project.tools else ""
+    )
+    return (
+        f"penstock serves {found.project.root} on {url}\n"
+        f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"
+        f"  curl -N {url}/api/agents/assistant/chat{key} -H 'content-type: application/json' "
+        '-d \'{"content":"Hello","stream":true}\'\n\n'
+        "Ctrl-C stops it."
+    )

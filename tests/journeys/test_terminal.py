@@ -1,0 +1,181 @@
+"""A person at a terminal, with the real command on a real project."""
+
+import http.client
+import json
+import re
+import shlex
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.init import init
+from tests.journeys.terminal import PENSTOCK, Terminal
+
+TOOLS = '''\
+"""Tools of a test."""
+
+from penstock import ToolContext, tool
+
+
+@tool(effect="write", direct_call=True, requires_approval=True)
+def send_letter(to: str) -> dict[str, str]:
+    """Send a letter to somebody.
+
+    Args:
+        to: Who gets it.
+    """
+    return {"sent_to": to}
+
+
+@tool(effect="write", direct_call=True)
+async def wait_for_ever(ctx: ToolContext) -> None:
+    """Wait until it is cancelled."""
+    await ctx.wait_cancelled()
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A new project with two tools more."""
+    init(tmp_path)
+    (tmp_path / "tools" / "letters.py").write_text(TOOLS)
+    return tmp_path
+
+
+def ran(project: Path, *arguments: str, code: int = 0) -> str:
+    """Run a command without a terminal; returns what it printed."""
+    ended = subprocess.run(
+        [*PENSTOCK, *arguments], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == code, ended.stderr
+    return ended.stdout
+
+
+def pasted(line: str) -> str:
+    """Do what curl would do with this line; returns the body."""
+    _, url, _, header, _, body = shlex.split(line)
+    host, path = url.removeprefix("http://").split("/", 1)
+    connection = http.client.HTTPConnection(host)
+    connection.request("POST", f"/{path}", body, dict([header.split(": ")]))
+    with closing(connection):
+        return connection.getresponse().read().decode()
+
+
+REASON = "starts processes"
+
+
+@pytest.mark.slow(reason=REASON)
+def test_a_conversation_with_a_tool(project: Path) -> None:
+    """`penstock chat` works with no server."""
+    with Terminal("chat", cwd=project) as terminal:
+        terminal.until("assistant> ")
+        terminal.type('hello {"name": "Ann"}')
+        terminal.until("✓ hello: ")
+        assert "Hello, Ann!" in terminal.until("assistant> ")
+        terminal.leave()
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow(reason=REASON)
+def test_an_approval_is_asked_at_the_prompt(project: Path) -> None:
+    """The call runs once it is approved, in the same terminal."""
+    with Terminal("chat", 'send_letter {"to": "Ann"}', cwd=project) as terminal:
+        asked = terminal.until("answer later> ")
+        assert '"to": "Ann"' in asked
+        terminal.type("y")
+        terminal.until("✓ send_letter: ")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow(reason=REASON)
+def test_a_question_left_open_is_answered_by_another_process(project: Path) -> None:
+    with Terminal("chat", 'send_letter {"to": "Ann"}', cwd=project) as terminal:
+        terminal.until("answer later> ")
+        terminal.leave()
+        terminal.until("It waits for an answer: penstock answer ")
+        assert terminal.ended() == 4
+    (question,) = json.loads(ran(project, "answer", "--json"))["questions"]
+    answered = json.loads(ran(project, "answer", question["id"], "approve", "--json"))
+    assert answered["status"] == "succeeded"
+    again = ("answer", question["id"], "approve", "--json")
+    assert json.loads(ran(project, *again))["question"]["status"] == "answered"
+    ran(project, "answer", question["id"], "reject", code=1)
+
+
+@pytest.mark.slow(reason=REASON)
+def test_the_first_ctrl_c_cancels_the_task_and_the_second_leaves(project: Path) -> None:
+    """Ctrl-C belongs to the task that runs, and only then to the terminal."""
+    with Terminal("chat", cwd=project) as terminal:
+        terminal.until("assistant> ")
+        terminal.type("wait_for_ever {}")
+        terminal.until("→ wait_for_ever")
+        terminal.interrupt()
+        terminal.until("CANCELLED")
+        terminal.until("assistant> ")
+        terminal.interrupt()
+        assert terminal.ended() == 130
+    (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
+    assert task["status"] == "cancelled"
+
+
+@pytest.mark.slow(reason=REASON)
+def test_a_direct_call_asks_at_the_terminal_and_suspends_in_a_pipe(project: Path) -> None:
+    with Terminal("call", "send_letter", "to=Ann", cwd=project) as terminal:
+        terminal.until("answer later> ")
+        terminal.type("y")
+        terminal.until('"sent_to": "Ann"')
+        assert terminal.ended() == 0
+    suspended = json.loads(ran(project, "call", "send_letter", "to=Bob", "--json", code=4))
+    (question,) = suspended["error"]["details"]["question_ids"]
+    rejected = ran(project, "answer", question, "reject", "--note", "too dear", code=1)
+    assert "too dear" in rejected
+
+
+CALLS = [
+    (("hello", "name=Ann"), 0, {"status": "success", "output": {"greeting": "Hello, Ann!"}}),
+    (("hello", "--input", '{"name": "Bo"}'), 0, {"output": {"greeting": "Hello, Bo!"}}),
+    (("hello", "name=3"), 0, {"output": {"greeting": "Hello, 3!"}}),
+    (("hello",), 3, {"status": "validation_error"}),
+    (("helo", "name=Ann"), 1, {"status": "failed"}),
+]
+
+
+@pytest.mark.slow(reason=REASON)
+@pytest.mark.parametrize(("arguments", "code", "wanted"), CALLS)
+def test_a_call_ends_with_the_code_of_its_status(
+    project: Path, arguments: tuple[str, ...], code: int, wanted: dict[str, object]
+) -> None:
+    """Spec: "Exit codes: 0 fine, 1 … the call failed or timed out, … 3 `validation_error`"."""
+    envelope = json.loads(ran(project, "call", *arguments, "--json", code=code))
+    assert envelope.items() >= wanted.items()
+
+
+@pytest.mark.slow(reason=REASON)
+def test_the_server_says_what_to_paste_and_the_line_works(project: Path) -> None:
+    with Terminal("serve", "--port", "0", cwd=project) as terminal:
+        terminal.until("  curl ")
+        line = terminal.until("\n\n")
+        stream = pasted(line)
+        assert re.findall(r'"type":"(message_\w+)"', stream) == [
+            "message_start",
+            "message_complete",
+        ]
+        terminal.interrupt()
+        terminal.until("Stopped.")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.slow(reason=REASON)
+def test_an_address_for_others_needs_a_key(project: Path) -> None:
+    """Spec: "Any other bind address refuses to start without a key and says how to make one"."""
+    refused = subprocess.run(
+        [*PENSTOCK, "serve", "--host", "0.0.0.0", "--port", "0"],  # noqa: S104
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "penstock keys create" in refused.stderr
