@@ -146,7 +146,7 @@ def _start(asked: str, tools: Sequence[ToolDefinition]) -> Answer:
 
 
 def _call(mentions: Sequence[Mention]) -> Answer:
-    filled = [(mention.tool, fill(mention.text, mention.tool.parameters)) for mention in mentions]
+    filled = [(each.tool, fill(each.text, each.tool.parameters, each.before)) for each in mentions]
     open_ones = [(tool, each) for tool, each in filled if each.missing or each.wrong]
     names = ", ".join(tool.name for tool, _ in filled)
     how = "names" if mentions[0].named else "sounds like"

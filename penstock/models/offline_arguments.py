@@ -16,14 +16,20 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w]|\.\d)")
 _YES_NO = re.compile(r"\b(?:true|false|yes|no|on|off)\b", re.IGNORECASE)
 _LEADING = re.compile(
     r"^(?:(?:please|can you|could you|would you|i want you to|use|call|run|try|then|and|also|the|"
-    r"find|search|look up|look|show|open|tool|with|for|about|to|of|on|in|at|that|me|it|is|are|as)\b"
-    r"|[\s:,;.!?`\"'()-])+",
+    r"find|search|look up|look|show|open|tool|with|for|about|to|of|on|in|at|that|me|it|is|are|as|"
+    r"like)\b|[\s:,;.!?`\"'()-])+",
     re.IGNORECASE,
 )
-_TRAILING = re.compile(r"(?:[\s,]+(?:and|then|also|please|with|using|tool|the))+$", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"(?:[\s,]+(?:and|then|also|please|with|using|tool|the|in|of|for|to|on|at|today|now))+$",
+    re.IGNORECASE,
+)
 _PAIR = re.compile(r"(?<![\w.-])([\w-]+)\s?([=:])\s?(?=\S)")
 _AROUND = " \t\r\n:,;.!?`\"'()-"
 MOST_TEXT = 2000
+SHORTEST_NAME = 3
+"""A shorter name of a parameter is hardly a word that people write before its value."""
+_NUMERIC = frozenset(("integer", "number"))
 _TRUE = frozenset(("true", "yes", "on"))
 _PLACES = (
     (re.compile(r"ur[il]|link|href"), _URL),
@@ -51,27 +57,30 @@ class Filled:
     """What does not fit, as sentences."""
 
 
-def fill(text: str, parameters: Json) -> Filled:
-    """Return the arguments that the text gives for these parameters."""
+def fill(text: str, parameters: Json, before: str = "") -> Filled:
+    """Return the arguments that the text gives for these parameters, or else what came before."""
     required = [str(name) for name in parameters.get("required") or ()]
     declared = {**dict.fromkeys(required), **(parameters.get("properties") or {})}
     properties = {name: each if isinstance(each, dict) else {} for name, each in declared.items()}
     filled = Filled()
-    reading = _Reading(text)
-    reading.take_json(properties, filled)
-    reading.take_pairs(properties, filled)
-    open_names = [name for name in required if name not in filled.arguments]
-    last_text = [name for name in open_names if _kind(properties[name]) in {"string", ""}][-1:]
-    for name in [*open_names, *(name for name in properties if name not in required)]:
-        if name in filled.arguments or any(wrong.startswith(f"`{name}`") for wrong in filled.wrong):
-            continue
-        value = reading.find(name, properties[name], needed=name in required)
-        if value is None and [name] == last_text:
-            value = reading.rest() or None
-        if value is not None:
+    readings = [_Reading(text), _Reading(before)]
+    for reading in readings:
+        reading.take_json(properties, filled)
+        reading.take_pairs(properties, filled)
+        reading.take_neighbours(properties, filled)
+    only_numbers = all(_kind(each) in _NUMERIC for each in properties.values())
+    told = {wrong.split("`")[1] for wrong in filled.wrong}
+    unread = properties.keys() - told - filled.arguments.keys()
+    for name in sorted(unread, key=[*required, *properties].index):
+        wanted = name in required or only_numbers
+        values = (each.find(name, properties[name], needed=wanted) for each in readings)
+        if (value := next((each for each in values if each is not None), None)) is not None:
             filled.arguments[name] = value
-        elif name in required:
-            filled.missing.append(name)
+    filled.missing = [name for name in required if name not in told | filled.arguments.keys()]
+    texts = [name for name in filled.missing if _kind(properties[name]) in {"string", ""}]
+    if texts and (rest := readings[0].rest() or readings[1].rest()):
+        filled.arguments[texts[-1]] = rest
+        filled.missing.remove(texts[-1])
     order = {name: place for place, name in enumerate(properties)}
     given = sorted(filled.arguments.items(), key=lambda pair: order.get(pair[0], len(order)))
     filled.arguments = dict(given)
@@ -99,7 +108,7 @@ class _Reading:
         for start in [hit.start() for hit in re.finditer(r"\{", self._text)][:20]:
             value, end = _json_at(self._text, start)
             if end and (value.keys() & properties.keys() or not properties):
-                filled.arguments.update(value)
+                filled.arguments = {**value, **filled.arguments}
                 self._cut(start, end)
                 return
 
@@ -124,6 +133,26 @@ class _Reading:
                 filled.wrong.append(f"`{name}` must be {_wanted(schema)}, found {text!r}")
             self._cut(hit.start(), end)
             limit = hit.start()
+
+    def take_neighbours(self, properties: Mapping[str, Json], filled: Filled) -> None:
+        """Take `order A1`, `amount of 10` and `3 seconds`."""
+        for name, schema in properties.items():
+            if name in filled.arguments or len(name) < SHORTEST_NAME or "enum" in schema:
+                continue
+            kind, word = _kind(schema), re.escape(name.rstrip("s")) + "s?"
+            link = r"(?:\s+(?:of|is|to|number|no\.?))?\s+"
+            if kind in _NUMERIC:
+                pattern = rf"\b{word}{link}({_NUMBER.pattern})|({_NUMBER.pattern})\s+{word}\b"
+            elif kind == "string":
+                pattern = rf"(?i:\b{word}{link})((?=[\w-]*\d)[\w-]+|[A-Z][\w-]+)(?![\w@/])"
+            else:
+                continue
+            flags = re.IGNORECASE if kind in _NUMERIC else 0
+            if (hit := re.search(pattern, self._text, flags)) is not None:
+                value = _read(next(group for group in hit.groups() if group), schema)
+                if value is not None:
+                    filled.arguments[name] = value
+                    self._cut(*hit.span())
 
     def find(self, name: str, schema: Json, *, needed: bool) -> Any:
         """Take what looks like a value of this parameter, or return None."""
@@ -160,7 +189,7 @@ class _Reading:
                 return list(value)
         items = schema.get("items")
         item: Json = items if isinstance(items, dict) else {}
-        pattern = _NUMBER if _kind(item) in {"integer", "number"} else _QUOTED
+        pattern = _NUMBER if _kind(item) in _NUMERIC else _QUOTED
         found: list[Any] = []
         while (text := self._next(pattern)) is not None:
             found.append(_read(text, item))
@@ -213,8 +242,7 @@ def _read(text: str, schema: Json) -> Any:
     if kind == "boolean":
         return text.lower() in _TRUE if _YES_NO.fullmatch(text) else None
     value, end = _json_at(text, 0)
-    numeric = kind in {"integer", "number"}
-    if end != len(text) or (numeric and isinstance(value, bool)):
+    if end != len(text) or (kind in _NUMERIC and isinstance(value, bool)):
         return None
     return value if isinstance(value, _KINDS.get(kind, object)) else None
 

@@ -37,6 +37,7 @@ _SIDE_EFFECTS = re.compile(
     r"^(?:apply|clear|close|delete|deploy|disable|drop|kill|post|publish|purge|push|remove|reset|"
     r"restart|send|shut|stop|terminate|wipe|write)"
 )
+_TAKES_TIME = re.compile(r"\bask|\bperson\b|slow|\bwait|\blong\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
 _URL_WORDS = frozenset(("url", "web", "page", "http"))
 _MAIL_WORDS = frozenset(("email", "mail"))
@@ -48,6 +49,9 @@ class Mention:
 
     tool: ToolDefinition
     text: str
+    """From its name on, to the next tool's name; all of the message, if it is not named."""
+    before: str = ""
+    """What stands before the first name."""
     named: bool = True
 
 
@@ -67,7 +71,7 @@ def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[Mention]:
     ends = [start for start, _, _ in apart[1:]] + [len(text)]
     before = text[: apart[0][0]] if apart else ""
     return [
-        Mention(tool, (before if index == 0 else "") + text[end : ends[index]])
+        Mention(tool, text[end : ends[index]], before if index == 0 else "")
         for index, (_, end, tool) in enumerate(apart)
     ]
 
@@ -110,8 +114,8 @@ def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | 
         for tool in tools
         if not tool.parameters.get("required") and not _SIDE_EFFECTS.match(tool.name.lower())
     ]
-    easy.sort(key=lambda tool: len(tool.parameters.get("properties") or ()))
-    return easy[0] if easy else None
+    quick = [tool for tool in easy if not _TAKES_TIME.search(f"{tool.name} {tool.description}")]
+    return next(iter([*quick, *easy]), None)
 
 
 def stem(word: str) -> str:

@@ -1,8 +1,11 @@
 """The offline model: what it says and calls, as whole replies."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -149,6 +152,64 @@ def test_in_a_flow_it_hands_its_report_over() -> None:
 
 def test_a_conversation_without_a_message_is_survived() -> None:
     assert NOTICE in answer().text
+
+
+DICE = tool(
+    "dice", "Roll dice.", count={"type": "integer", "default": 1}, sides={"type": "integer"}
+)
+WEATHER = tool(
+    "weather",
+    "Return the weather of a city.",
+    "city",
+    city={"type": "string"},
+    unit={"enum": ["celsius", "fahrenheit"]},
+)
+REFUND = tool(
+    "refund", "Pay money back.", "order", "amount", order={"type": "string"}, amount=NUMBER
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "arguments"),
+    [
+        ("Roll the dice", "dice", {}),
+        ("roll 3 dice with 20 sides", "dice", {"count": 3, "sides": 20}),
+        ("weather in Atlantis", "weather", {"city": "Atlantis"}),
+        (
+            "what is the weather in Oslo, in fahrenheit?",
+            "weather",
+            {"city": "Oslo", "unit": "fahrenheit"},
+        ),
+        ("refund order A1 amount 10", "refund", {"order": "A1", "amount": 10}),
+        ("pay back 10 of order A1", "refund", {"order": "A1", "amount": 10}),
+    ],
+)
+def test_people_write_as_they_like(message: str, name: str, arguments: dict[str, Any]) -> None:
+    found = answer(message, tools=(DICE, WEATHER, REFUND))
+    assert list(found.calls) == [(name, arguments)]
+
+
+ODD = tool(
+    "odd",
+    "Odd.",
+    "missing",
+    "a",
+    a=True,
+    b={"type": ["null", "integer"]},
+    c={"enum": []},
+    d={"anyOf": [{"$ref": "#/x"}]},
+    e={"type": "array", "items": False},
+    f={},
+)
+
+
+@given(text=st.text(), joined=st.lists(st.sampled_from(["add", "odd", "a=", "{", "1", '"', "e ["])))
+def test_no_message_is_too_odd(text: str, joined: list[str]) -> None:
+    for message in (text, " ".join(joined), f"odd {text}", f"odd a={text} f: {text}"):
+        found = answer(message, tools=(ADD, ODD, FINISH))
+        for name, arguments in found.calls:
+            assert name in {"add", "odd", "finish"}
+            assert json.loads(json.dumps(arguments, allow_nan=False)) == arguments
 
 
 class PatientClock:

@@ -17,6 +17,7 @@ def parameters(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 ADD = parameters("a", "b", a=NUMBER, b=NUMBER)
+PAY = parameters("order", "amount", order=STRING, amount=NUMBER)
 MAIL = parameters("to", "subject", "body", to=STRING, subject=STRING, body=STRING)
 
 
@@ -56,7 +57,16 @@ MAIL = parameters("to", "subject", "body", to=STRING, subject=STRING, body=STRIN
         (" x=7", parameters("x", x={"anyOf": [{"type": "null"}, INTEGER]}), {"x": 7}),
         (" x=7", parameters("x", x=True), {"x": "7"}),
         (" 7", {"type": "object", "required": ["x"]}, {"x": "7"}),
-        (" 7 and 8", parameters(limit=INTEGER), {}),
+        (" 7 and 8", parameters("q", q=STRING, limit=INTEGER), {"q": "7 and 8"}),
+        (" 7 dice", parameters(count=INTEGER, sides=INTEGER), {"count": 7}),
+        (" 7 with 20 sides", parameters(count=INTEGER, sides=INTEGER), {"count": 7, "sides": 20}),
+        (" order A1 amount of 10", PAY, {"order": "A1", "amount": 10}),
+        (" 10 back for order A1", PAY, {"order": "A1", "amount": 10}),
+        (
+            " in Oslo, in fahrenheit",
+            parameters("city", city=STRING, unit={"enum": ["celsius", "fahrenheit"]}),
+            {"city": "Oslo", "unit": "fahrenheit"},
+        ),
         (' {"any": "thing"}', {"type": "object"}, {"any": "thing"}),
     ],
 )
@@ -64,6 +74,14 @@ def test_arguments_are_found(text: str, schema: dict[str, Any], arguments: dict[
     """Fills arguments from JSON, `key=value`, URLs, numbers and quoted strings in the message."""
     filled = fill(text, schema)
     assert (filled.arguments, filled.missing, filled.wrong) == (arguments, [], [])
+
+
+def test_what_stands_before_the_name_of_the_tool_comes_second() -> None:
+    assert fill(" them", ADD, "1 and 2:").arguments == {"a": 1, "b": 2}
+    assert fill(" in Oslo", parameters("city", city=STRING), "so, the").arguments == {
+        "city": "Oslo"
+    }
+    assert fill("", parameters("city", city=STRING), "Oslo").arguments == {"city": "Oslo"}
 
 
 @pytest.mark.parametrize(

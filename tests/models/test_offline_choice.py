@@ -47,8 +47,8 @@ def test_tools_are_known_by_name(text: str, names: list[str]) -> None:
 
 
 def test_each_named_tool_gets_its_part_of_the_message() -> None:
-    parts = [mention.text for mention in mentioned("Now add 1 2 then add 3 4", TOOLS)]
-    assert parts == ["Now  1 2 then ", " 3 4"]
+    found = mentioned("Now add 1 2 then add 3 4", TOOLS)
+    assert [(each.before, each.text) for each in found] == [("Now ", " 1 2 then "), ("", " 3 4")]
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,12 @@ def test_not_asking_for_tools(text: str) -> None:
     assert not asks_for_any(text)
 
 
-def test_what_is_tried_needs_no_input_and_undoes_nothing() -> None:
-    found = harmless_without_input(TOOLS)
+def test_what_is_tried_needs_no_input_takes_no_time_and_undoes_nothing() -> None:
+    slow = [tool("plan", "Ask the person for a city."), tool("slow_report", "Write.")]
+    found = harmless_without_input([*TOOLS[:5], *slow, *TOOLS[5:]])
     assert found is not None
-    assert found.name == "moon"
+    assert found.name == "get_schedule_info"
+    assert harmless_without_input([*TOOLS[:5], *slow]) == slow[0]
     assert harmless_without_input(TOOLS[:5]) is None
 
 
