@@ -18,7 +18,6 @@ from pydantic import (
     SecretStr,
     ValidationError,
 )
-from pydantic_core import ErrorDetails
 
 from penstock.app.sources import PathInSettings, Sources, refused
 from penstock.core.diagnostics import did_you_mean
@@ -266,7 +265,7 @@ def load(root: Path, **overrides: Any) -> Settings:
     return settings
 
 
-def _described(error: ErrorDetails, sources: Sources) -> str:
+def _described(error: Mapping[str, Any], sources: Sources) -> str:
     """Return one problem as a line: where it is, what is wrong, what would be right."""
     full = tuple(str(part) for part in error["loc"])
     path = tuple(part for part in full if not part.isdigit())
