@@ -108,14 +108,17 @@ def asks_for_any(text: str) -> bool:
 
 
 def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
-    """Return a tool that can be tried just so: no input needed, nothing sent or deleted by it."""
+    """Return a tool that can be tried just so: the one that needs the fewest words to describe.
+
+    It needs no input, and nothing is sent or deleted by it.
+    """
     easy = [
         tool
         for tool in tools
         if not tool.parameters.get("required") and not _SIDE_EFFECTS.match(tool.name.lower())
     ]
     quick = [tool for tool in easy if not _TAKES_TIME.search(f"{tool.name} {tool.description}")]
-    return next(iter([*quick, *easy]), None)
+    return min(quick or easy, key=lambda tool: len(tool.description), default=None)
 
 
 def stem(word: str) -> str:

@@ -45,21 +45,27 @@ def _shown(value: Any) -> str:
     match value:
         case str():
             return value
+        case {"message": str(text), **rest} if rest:
+            return f"{text}\n{_shown(rest)}"
         case {"results": list(items)} if len(value) == 1:
             return _shown(items)
-        case dict() if value:
-            return _lines([f"- {key}: {_cell(each)}" for key, each in value.items()])
-        case list() if value:
-            return _lines([f"- {_item(each)}" for each in value])
+        case dict() | list() if value:
+            return _lines([f"- {entry}" for entry in _entries(value)])
         case dict() | list() | None:
             return "nothing."
         case _:
             return f"{json.dumps(value)}."
 
 
+def _entries(value: dict[str, Any] | list[Any]) -> list[str]:
+    if isinstance(value, list):
+        return [_item(each) for each in value]
+    return [f"{key}: {_cell(each)}" for key, each in value.items()]
+
+
 def _item(value: Any) -> str:
     if isinstance(value, dict) and value:
-        return "; ".join([f"{key}: {_cell(each)}" for key, each in value.items()])
+        return "; ".join(_entries(value))
     return _cell(value)
 
 

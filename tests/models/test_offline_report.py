@@ -17,6 +17,7 @@ from penstock.models.offline_report import report
         ("[]", "`t` returned: nothing."),
         ("not JSON […cut]", "`t` returned: not JSON […cut]"),
         ('{"city": "Rome", "days": [1, 2]}', "`t` returned:\n- city: Rome\n- days: [1, 2]"),
+        ('{"rolled": [3], "message": "Rolled 3"}', "`t` returned:\nRolled 3\n- rolled: [3]"),
         ('{"results": [{"a": 1, "b": "x\\ny"}, 2]}', "`t` returned:\n- a: 1; b: x y\n- 2"),
         ("[" + "1," * 11 + "1]", "`t` returned:\n" + "- 1\n" * 10 + "- … and 2 more"),
         ("[" * 5000, "`t` returned: " + "[" * 2999 + "…"),
