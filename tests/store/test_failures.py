@@ -1,0 +1,71 @@
+"""What a driver's error means."""
+
+import sqlite3
+
+import psycopg
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from penstock.core.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
+from penstock.store.failures import failure_of, gave_way
+
+ROLLED_BACK_WITH_MORE = 3 << 8
+
+
+def sqlite_error(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("said")
+    error.sqlite_errorcode = code
+    return error
+
+
+MEANINGS = [
+    (sqlite_error(sqlite3.SQLITE_FULL), StoreFull),
+    (sqlite_error(sqlite3.SQLITE_BUSY), StoreLocked),
+    (sqlite_error(sqlite3.SQLITE_BUSY_SNAPSHOT), StoreLocked),
+    (sqlite_error(sqlite3.SQLITE_READONLY | ROLLED_BACK_WITH_MORE), StoreReadOnly),
+    (sqlite_error(sqlite3.SQLITE_CANTOPEN), StoreReadOnly),
+    (sqlite_error(sqlite3.SQLITE_IOERR_WRITE), StoreError),
+    (sqlite_error(sqlite3.SQLITE_CORRUPT), StoreCorrupt),
+    (sqlite_error(sqlite3.SQLITE_NOTADB), StoreCorrupt),
+    (psycopg.errors.DiskFull("said"), StoreFull),
+    (psycopg.errors.ReadOnlySqlTransaction("said"), StoreReadOnly),
+    (psycopg.errors.LockNotAvailable("said"), StoreLocked),
+    (psycopg.errors.AdminShutdown("said"), StoreError),
+    (psycopg.errors.TooManyConnections("said"), StoreError),
+    (psycopg.errors.DataCorrupted("said"), StoreCorrupt),
+    (psycopg.OperationalError("said"), StoreError),
+]
+
+
+@pytest.mark.parametrize(("error", "meaning"), MEANINGS)
+def test_an_error_of_the_database_has_a_name_of_ours(
+    error: Exception, meaning: type[StoreError]
+) -> None:
+    failure = failure_of(error, "here.db")
+    assert type(failure) is meaning
+    assert str(failure).endswith("here.db: said")
+    assert type(failure_of(OperationalError("SELECT", {}, error), "here.db")) is meaning
+
+
+AT_FAULT = [
+    sqlite_error(sqlite3.SQLITE_ERROR),
+    sqlite3.IntegrityError("said"),
+    sqlite3.ProgrammingError("said"),
+    psycopg.errors.UniqueViolation("said"),
+    psycopg.errors.UndefinedTable("said"),
+    psycopg.errors.DeadlockDetected("said"),
+    psycopg.ProgrammingError("said"),
+    ValueError("said"),
+]
+
+
+@pytest.mark.parametrize("error", AT_FAULT)
+def test_an_error_of_a_statement_has_none(error: Exception) -> None:
+    assert failure_of(error, "here.db") is None
+
+
+def test_who_gave_way_may_try_again() -> None:
+    assert gave_way(psycopg.errors.DeadlockDetected("said"))
+    assert gave_way(OperationalError("UPDATE", {}, psycopg.errors.SerializationFailure("said")))
+    assert not gave_way(psycopg.errors.UniqueViolation("said"))
+    assert not gave_way(ValueError("said"))
