@@ -43,6 +43,7 @@ class Activations:
     def __init__(self, log: Log, body: Body, world: World, *, owner: str) -> None:
         self._log = log
         self._body = body
+        self._world = world
         self._clock = world.clock
         self._owner = owner
         self._limits = world.limits
@@ -53,11 +54,12 @@ class Activations:
 
     async def run(self, log_id: LogId) -> Moment | None:
         """Do all there is to do in a log; returns when to look again, if at some time."""
+        now = self._clock.monotonic()
         lease = await self._log.acquire(log_id, self._owner)
         if lease is None:
             return None
         try:
-            return await self._hold(lease)
+            return await self._hold(lease, now)
         except LeaseLost:
             log.warning("lost the lease of log %s to another process", log_id)
         except (asyncio.CancelledError, StoreError):
@@ -86,8 +88,9 @@ class Activations:
         if log_id in self._held:
             self._stale.add(log_id)
 
-    async def _hold(self, lease: Lease) -> Moment | None:
-        held = HeldLog(self._log, lease, await self._fold(lease), self._clock)
+    async def _hold(self, lease: Lease, since: float) -> Moment | None:
+        state = await self._fold(lease)
+        held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         keeper = Keeper(held, self._limits.renew_seconds)
         try:

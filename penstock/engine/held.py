@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call import CallPath
-from penstock.core.clock import Clock, Moment
+from penstock.core.clock import Moment
 from penstock.core.events import CancelRequested, Entry, Event, Record, is_outside
 from penstock.core.ids import TaskId
+from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.store.log import Lease, Log
 
@@ -18,13 +19,29 @@ class HeldLog:
     is on disk before it, and a crash merely forgets an end that nobody was told of.
     """
 
-    __slots__ = ("_added", "_clock", "_log", "_on_cancel", "_sent", "lease", "recovers", "state")
+    __slots__ = (
+        "_added",
+        "_clock",
+        "_lease_seconds",
+        "_log",
+        "_on_cancel",
+        "_sent",
+        "_sure_until",
+        "lease",
+        "recovers",
+        "state",
+    )
 
-    def __init__(self, log: Log, lease: Lease, state: SessionState, clock: Clock) -> None:
+    def __init__(
+        self, log: Log, lease: Lease, state: SessionState, world: World, *, since: float
+    ) -> None:
         self._log = log
-        self._clock = clock
+        self._clock = world.clock
+        self._lease_seconds = world.limits.lease_seconds
+        self._sure_until = since + self._lease_seconds
+        """On the monotonic clock: until then nobody else can have the log."""
         self._added: list[Entry] = []
-        self._sent: list[Awaitable[Sequence[Record]]] = []
+        self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
         self._on_cancel: Callable[[TaskId], None] | None = None
         self.lease = lease
         self.state = state
@@ -40,7 +57,8 @@ class HeldLog:
         """Send what was added on its way, without waiting."""
         if self._added:
             added, self._added = self._added, []
-            self._sent.append(self._log.append(self.lease, added))
+            now = self._clock.monotonic()
+            self._sent.append((self._log.append(self.lease, added), now))
 
     async def commit(self) -> int:
         """Wait until all that was added is on disk; returns the `seq` of the newest event.
@@ -50,15 +68,27 @@ class HeldLog:
         self.submit()
         while self._sent:
             sent = self._sent[0]
-            records = await sent
+            records = await sent[0]
             if self._sent and self._sent[0] is sent:
                 del self._sent[0]
+                self._sure_until = sent[1] + self._lease_seconds
                 self._take(records)
         return self.state.seq
 
     async def refresh(self) -> None:
-        """Keep the lease, and learn what came from outside."""
-        self._take(await self._log.renew(self.lease, after=self.state.seq))
+        """Keep the lease, and learn what came from outside. Raises LeaseLost."""
+        now = self._clock.monotonic()
+        records = await self._log.renew(self.lease, after=self.state.seq)
+        self._sure_until = now + self._lease_seconds
+        self._take(records)
+
+    async def make_sure(self) -> None:
+        """Return if nobody else can have the log at this moment; a process may have been frozen.
+
+        Raises LeaseLost.
+        """
+        if self._clock.monotonic() >= self._sure_until:
+            await self.refresh()
 
     async def release(self, *, wake_at: Moment | None) -> bool:
         """Give the log back; False when something came from outside that must be done first."""

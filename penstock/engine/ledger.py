@@ -83,6 +83,7 @@ class Ledger:
         key = self.idempotency_key(path)
         self.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), path)
         await self.held.commit()
+        await self.held.make_sure()
 
     def settle(self, path: CallPath, settled: CallSettled) -> None:
         """Record the outcome of a call. It is on disk before anything that follows it."""
@@ -94,8 +95,19 @@ class Ledger:
         self.add(event, path)
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
-        """Return what a person said to the question that this call asked, if one did."""
-        return self.task.answers.get(path)
+        """Return what a person said to the question that this call asked, if one did.
+
+        An answer counts only for calls that were entered after it came. Else the log could not tell
+        a write that still waited for it from one that went on with it, and was cut.
+        """
+        task = self.task
+        if path not in task.answers:
+            return None
+        came = task.asked[path]
+        frames = (each for each, tick in task.begun.items() if tick < came)
+        if any(is_below(path, each) and each not in task.settled for each in frames):
+            return None
+        return task.answers[path]
 
     def is_asked(self, path: CallPath) -> bool:
         """Whether the call has a question already, open or not."""

@@ -81,7 +81,8 @@ class Workbench:
         lease = await self.log.acquire(log_id, f"owner-{self._owners}")
         if lease is None:
             raise LeaseLost(f"the log {log_id} is held; let its lease run out first")
-        held = HeldLog(self.log, lease, fold(log_id, await self.log.read(log_id)), self.world.clock)
+        state, now = fold(log_id, await self.log.read(log_id)), self.world.clock.monotonic()
+        held = HeldLog(self.log, lease, state, self.world, since=now)
         task = held.state.current or cast("TaskState", held.state.next_task())
         self.ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), _KEY)
         self.enter()

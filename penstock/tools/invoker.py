@@ -282,6 +282,7 @@ class Invoker:
             files=(*run.files, *shown.files),
         )
         run.ledger.settle(call.path, settled)
+        await run.ledger.held.make_sure()
         return envelope if clip_at is None else shown.envelope
 
     def _effect_of(self, tool_id: str) -> Effect:

@@ -1,0 +1,166 @@
+"""Servers that die at a chosen moment: forked from one process that has everything loaded.
+
+Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal"}`, and
+answers with its process id. The server sends itself the signal at the moment, which is the n-th
+`commit` of this process (on disk, nobody told yet) or its n-th `effect` (done, nothing noted yet).
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from penstock.agents.agent import Agent
+from penstock.app.opening import Additions, open_project
+from penstock.app.project import load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import load
+from penstock.core.call import tools_on
+from penstock.core.codec import kind_of
+from penstock.core.events import Record
+from penstock.core.messages import AssistantMessage, UserMessage
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import Reply, ScriptedModel, call, say, think
+from penstock.server.application import create_application
+from penstock.tools.context import ToolContext
+from penstock.tools.function import tool
+
+EFFECTS, MOMENTS = "effects", "moments"
+LIMITS = {
+    "lease_seconds": 0.6,
+    "renew_seconds": 0.15,
+    "sweep_seconds": 0.2,
+    "poll_seconds": 0.05,
+    "shutdown_seconds": 1,
+}
+
+
+class Moment:
+    """Counts what happens in this process, and ends or freezes it when its number is up."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._directory = Path(spec["directory"])
+        self._kind, self._number = spec["kind"], spec["number"]
+        self._signal = spec["signal"]
+        self._counts = {"commit": 0, "effect": 0}
+
+    def committed(self, records: Sequence[Record]) -> None:
+        """Count a commit; it is on disk, and nobody was told."""
+        self._pass("commit", " + ".join(map(label_of, records)))
+
+    def effect(self, name: str) -> None:
+        """Make an effect, and count it; it is done, and nothing of it is noted."""
+        self._write(EFFECTS, name)
+        self._pass("effect", name)
+
+    def _pass(self, kind: str, label: str) -> None:
+        self._counts[kind] += 1
+        self._write(MOMENTS, f"{kind} {self._counts[kind]} {label}")
+        if (kind, self._counts[kind]) == (self._kind, self._number):
+            os.kill(os.getpid(), self._signal)
+
+    def _write(self, name: str, line: str) -> None:
+        file = os.open(self._directory / name, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        os.write(file, f"{line}\n".encode())
+        os.close(file)
+
+
+def label_of(record: Record) -> str:
+    """Return what was committed, for people."""
+    tools = " in ".join(reversed(tools_on(record.path))) if record.path else ""
+    return f"{kind_of(record.event)} {tools}".strip()
+
+
+def tools(moment: Moment) -> tuple[Any, ...]:
+    """Return tools that leave a line for every effect."""
+
+    @tool(direct_call=True)
+    async def inner(number: int) -> int:
+        """Do something that must not happen twice."""
+        moment.effect(f"inner {number}")
+        return number
+
+    @tool
+    async def outer(ctx: ToolContext) -> list[str]:
+        """Call others: one, then two at once, then do something itself."""
+        ended = [await ctx.call("inner", {"number": 1})]
+        ended += await asyncio.gather(*(ctx.call("inner", {"number": n}) for n in (2, 3)))
+        moment.effect("outer")
+        return [each.status.value for each in ended]
+
+    @tool
+    async def plain() -> str:
+        """Do something that must not happen twice."""
+        moment.effect("plain")
+        return "done"
+
+    @tool(requires_approval=True)
+    async def guarded() -> str:
+        """Do something that a person must allow."""
+        moment.effect("guarded")
+        return "done"
+
+    @tool
+    async def asking(ctx: ToolContext) -> str:
+        """Ask a person, then do something with the answer."""
+        colour = await ctx.ask("Which colour?")
+        moment.effect("asking")
+        return f"painted {colour}"
+
+    return inner, outer, plain, guarded, asking
+
+
+def script(request: ModelRequest) -> Reply:
+    """Ask for two calls at once, then for an approval and a question, then answer."""
+    last = max(i for i, each in enumerate(request.messages) if isinstance(each, UserMessage))
+    done = [each for each in request.messages[last:] if isinstance(each, AssistantMessage)]
+    match len(done):
+        case 0:
+            return think("Two ", "at once.") + call("outer") + call("plain")
+        case 1:
+            return say("Now ", "people.") + call("guarded") + call("asking")
+        case _:
+            return say("All ", "is ", "done.")
+
+
+def serve(spec: dict[str, Any]) -> None:
+    """Serve until killed."""
+    moment = Moment(spec)
+    directory = Path(spec["directory"])
+
+    @asynccontextmanager
+    async def runtime() -> AsyncIterator[Runtime]:
+        settings = load(directory, limits=LIMITS)
+        model = ScriptedModel(script)
+        added = Additions(tools=tools(moment), agents=(Agent(model=model),))
+        async with open_project(settings, load_project(settings), added) as opened:
+            opened.parts.log.listen(moment.committed)
+            yield opened
+
+    config = uvicorn.Config(
+        create_application(runtime), port=spec["port"], log_level="warning", lifespan="on"
+    )
+    uvicorn.Server(config).run()
+
+
+def main() -> None:
+    """Fork a server for each line."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            sys.stdin.close()
+            serve(json.loads(line))
+            os._exit(0)
+        print(pid, flush=True)  # noqa: T201  this is the answer
+
+
+if __name__ == "__main__":
+    main()
