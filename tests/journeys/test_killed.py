@@ -1,0 +1,85 @@
+"""The process dies at every write in turn; the conversation ends the same way each time."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import Reply as Outcome
+from penstock.core.call import Effect
+from penstock.core.events import CallSettled, TaskEnded
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.core.question import Question, QuestionKind
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, assert_whole, calling, code, together
+from tests.dying import DyingLog, live, see_through
+from tests.questioning import ask_color, mail
+
+WRITES = 30
+"""How often the story below is written to, when nobody dies."""
+
+
+class Cast:
+    """The tools and the model of one story: calls at once, calls inside calls, two questions."""
+
+    def __init__(self) -> None:
+        self.look = Act("look", direct_call=True)
+        self.note = Act("note", effect=Effect.WRITE, direct_call=True)
+        self.mail = mail(direct_call=True)
+        self.pay = Act("pay", effect=Effect.WRITE, idempotent=True)
+        inner = Act("inner", calling("look", "mail", "note"), is_frame=True, direct_call=True)
+        outer = Act("outer", together("note", "inner", "look"), is_frame=True)
+        self.tools = [self.look, self.note, self.mail, self.pay, inner, outer]
+        self.tools.append(Act("ask", ask_color, effect=Effect.NONE))
+        first = call("look") + call("outer") + call("mail", to="ann") + call("pay", n=1)
+        self.model = ScriptedModel({"Go": [first, call("ask") + call("note"), say("All done.")]})
+
+
+def answers(question: Question) -> dict[str, Any]:
+    approves = question.kind is QuestionKind.APPROVAL
+    return {"decision": "approve"} if approves else {"value": "red"}
+
+
+async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
+    """Tell the story in as many lives as it takes."""
+    place = Place(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    while True:
+        async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", answers))
+        if reply is not None:
+            return reply
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+
+
+async def test_the_story_of_nobody_who_dies() -> None:
+    cast, clock = Cast(), FakeClock()
+    log = DyingLog(clock, writes=-1, before=False)
+    reply = await tell(cast, log, clock)
+    assert (reply.content, reply.iterations) == ("All done.", 3)
+    assert log.writes == WRITES
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -> None:
+    cast, clock = Cast(), FakeClock()
+    log = DyingLog(clock, writes=writes, before=before)
+    reply = await tell(cast, log, clock)
+    assert reply.content == "All done."
+    records = await log.read(LogId(reply.session_id))
+    outcomes = [each.event for each in records if isinstance(each.event, CallSettled)]
+    paths = Counter(each.path for each in records if isinstance(each.event, CallSettled))
+    assert len(paths) == 12
+    assert set(paths.values()) == {1}
+    assert sum(isinstance(each.event, TaskEnded) for each in records) == 1
+    assert {code(each) for each in outcomes} <= {"ok", "INTERRUPTED"}
+    assert_whole(cast.model.requests[-1])
+    for tool in (cast.note, cast.mail):
+        told = [code(each) for each in outcomes if each.tool_id == tool.spec.tool_id]
+        assert told.count("ok") <= len(tool.runs) <= len(told)
+        assert all(tool.runs.count(each) == 1 for each in tool.runs)
+    assert 1 <= len(cast.pay.runs) <= 2
