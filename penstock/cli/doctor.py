@@ -5,10 +5,12 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,12 +20,17 @@ from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
 from penstock.cli.project import Found, find
 from penstock.cli.render import clean
+from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.models.resolve import Models
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.health import check
+from penstock.store.rebuild import rebuild
+from penstock.store.sql_log import SqlLog
 
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make every list anew from the logs.")]
 EXTRAS = {
     "speed": ("uvloop", "httptools"),
     "postgres": ("psycopg",),
@@ -53,7 +60,9 @@ class Finding:
 _STYLES = {Mark.FINE: ("✓", "green"), Mark.NOTE: ("·", "yellow"), Mark.WRONG: ("✗", "bold red")}
 
 
-def doctor(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+def doctor(
+    *, rebuilt: Rebuild = False, project: ProjectFolder = None, as_json: AsJson = False
+) -> None:
     """Say what is installed, reachable, misconfigured. Ends with 1 if something is wrong."""
     findings = [*_installed()]
     try:
@@ -62,7 +71,7 @@ def doctor(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
         findings.append(Finding(Mark.WRONG, "project", str(error)))
     else:
         findings += [*_project(found), *_models(found), *_disk(found)]
-        findings.append(asyncio.run(_database(found)))
+        findings += asyncio.run(_database(found, rebuilt=rebuilt))
     _print(findings, as_json=as_json)
     raise typer.Exit(int(any(each.mark is Mark.WRONG for each in findings)))
 
@@ -144,18 +153,27 @@ def _space(place: Path) -> Finding:
     return Finding(mark, "disk", f"{place} is writable, {free // 2**20:,} MiB free")
 
 
-async def _database(found: Found) -> Finding:
+async def _database(found: Found, *, rebuilt: bool) -> list[Finding]:
+    place = found.settings.database_shown
+    try:
+        async with AsyncExitStack() as closing:
+            return await _looked_at(found, closing, rebuilt=rebuilt)
+    except PenstockError as error:
+        return [Finding(Mark.WRONG, "database", f"{place}: {error}")]
+
+
+async def _looked_at(found: Found, closing: AsyncExitStack, *, rebuilt: bool) -> list[Finding]:
     settings = found.settings
     place = settings.database_shown
-    try:
-        database = await open_database(settings.database, synchronous=settings.synchronous)
-    except PenstockError as error:
-        return Finding(Mark.WRONG, "database", f"{place}: {error}")
-    try:
-        health = await check(database)
-    finally:
-        await database.close()
+    database = await open_database(settings.database, synchronous=settings.synchronous)
+    closing.push_async_callback(database.close)
+    health = await check(database)
     if health.problems:
-        return Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")
+        return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
-    return Finding(Mark.FINE, "database", said)
+    findings = [Finding(Mark.FINE, "database", said)]
+    if rebuilt:
+        log = SqlLog(database, open_blobs(settings.blob_place), SystemClock())
+        logs = await rebuild(database, log)
+        findings.append(Finding(Mark.FINE, "lists", f"made anew from {logs} logs"))
+    return findings

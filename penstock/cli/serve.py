@@ -22,7 +22,7 @@ from penstock.server.auth import check_bind
 Folder = Annotated[
     Path | None, typer.Argument(help="The project's folder; else found from here upwards.")
 ]
-Host = Annotated[str | None, typer.Option("--host", help="The address; settings say which else.")]
+Host = Annotated[str | None, typer.Option("--host", help="The address; else that of the settings.")]
 Port = Annotated[
     int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")
 ]

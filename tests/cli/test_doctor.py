@@ -19,6 +19,13 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert run_json("doctor")["ok"] is True
 
 
+def test_lists_are_made_anew_from_the_logs(run: Run, run_json: Callable[..., Any]) -> None:
+    run("chat", "hello name=Ann")
+    before = run_json("tasks", "list")
+    assert "✓ lists: made anew from 1 logs" in run("doctor", "--rebuild")[1]
+    assert run_json("tasks", "list") == before
+
+
 WRONG = [
     ("penstock.toml", "x = 1", "✗ project: penstock.toml:1: x is not a setting."),
     ("agents/bad.md", "", "✗ file: agents/bad.md:1:1: error no-front-matter: "),

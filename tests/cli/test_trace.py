@@ -15,9 +15,7 @@ def test_every_hop_is_a_function_that_exists() -> None:
         place, _, name = hop.rpartition(".")
         nodes = ast.walk(ast.parse((SOURCE / f"{place}.py").read_text()))
         functions = {
-            node.name
-            for node in nodes
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         assert name in functions, hop
 

@@ -1,0 +1,286 @@
+"""Writes the parts of docs/ that follow from the code; `--check` says which are out of date."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from typer import Context
+
+from penstock.agents.settings import ChatSettings
+from penstock.app.runtime import Runtime
+from penstock.app.settings import ModelEntry, RuleEntry, Settings
+from penstock.cli.main import COMMANDS, root
+from penstock.core import errors
+from penstock.core.codec import kind_of
+from penstock.core.events import Event, is_outside
+from penstock.core.limits import Limits
+from penstock.server.application import create_application
+from penstock.server.problem import STATUS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "penstock"
+BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+WIDTH = 100
+Rows = Iterator[Sequence[str]]
+
+
+def main() -> int:
+    """Bring every page up to date, or say which is not."""
+    is_check = "--check" in sys.argv
+    stale = [page for page in sorted(DOCS.rglob("*.md")) if not is_current(page, is_check=is_check)]
+    for page in stale:
+        said = "is out of date: run `make docs`" if is_check else "written"
+        print(f"{page.relative_to(ROOT)}: {said}")
+    return int(is_check and bool(stale))
+
+
+def is_current(page: Path, *, is_check: bool) -> bool:
+    """Whether the generated parts of a page are what the code says; else write them."""
+    text = page.read_text(encoding="utf-8")
+    wanted = BLOCK.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}\n{found[3]}", text)
+    if not is_check and text != wanted:
+        page.write_text(wanted, encoding="utf-8")
+    return text == wanted
+
+
+def table(columns: Sequence[str], rows: Rows) -> str:
+    """Return a table of Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def sentence(thing: Any) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def code(text: object) -> str:
+    """Return a text as code."""
+    return f"`{text}`"
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def door_errors() -> str:
+    """Return what a door answers with."""
+    return table(("code", "HTTP", "class", "means"), _door_errors())
+
+
+def _door_errors() -> Rows:
+    for error in _errors():
+        if not issubclass(error, errors.CallError):
+            status = next(STATUS[each] for each in error.__mro__ if each in STATUS)
+            yield code(error.code), str(status), code(error.__name__), sentence(error)
+
+
+def call_errors() -> str:
+    """Return what a call ends with."""
+    columns = ("code", "status", "retryable", "continuable", "class", "means")
+    return table(columns, _call_errors())
+
+
+def _call_errors() -> Rows:
+    for error in _errors():
+        if issubclass(error, errors.CallError) and error is not errors.CallError:
+            flags = ("yes" if flag else "no" for flag in (error.retryable, error.continuable))
+            status = code(error.status.value)
+            yield code(error.code), status, *flags, code(error.__name__), sentence(error)
+
+
+def _errors() -> list[type[errors.PenstockError]]:
+    every = [each for each in vars(errors).values() if isinstance(each, type)]
+    return [each for each in every if issubclass(each, errors.PenstockError)]
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+def events() -> str:
+    """Return every event with its members."""
+    return table(("kind", "from", "means", "members"), _events())
+
+
+def _events() -> Rows:
+    for event in get_args(Event):
+        raw: Any = object.__new__(event)
+        members = ", ".join(code(field.name) for field in dataclasses.fields(event))
+        outside = event.__name__ in OUTSIDE
+        yield code(kind_of(raw)), "outside" if outside else "holder", sentence(event), members
+
+
+OUTSIDE = [*re.findall(r"\w+(?=\(\))", inspect.getsource(is_outside)), "QuestionAnswered"]
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def settings() -> str:
+    """Return every key of penstock.toml but the limits."""
+    return table(("key", "type", "default", "means"), _settings(Settings, ""))
+
+
+def _settings(model: type[BaseModel], section: str) -> Rows:
+    for name, field in model.model_fields.items():
+        inner = SECTIONS.get(name) or field.annotation
+        if name == "limits" or inner is Limits:
+            continue
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _settings(inner, f"{section}{PREFIXES.get(name, name)}.")
+            continue
+        kind = _kind(field.annotation)
+        default = (
+            "" if field.is_required() else code(_toml(field.get_default(call_default_factory=True)))
+        )
+        meaning = (field.description or "").replace("\n", " ")
+        yield code(f"{section}{name}"), code(kind), default, meaning
+    if model.model_config.get("extra") == "allow":
+        yield from _settings(ModelEntry, f"{section}NAME.")
+
+
+SECTIONS: Mapping[str, Any] = {"rules": RuleEntry}
+PREFIXES = {"rules": "rules[]"}
+
+
+def limits() -> str:
+    """Return every limit."""
+    return table(("key", "type", "default", "means"), _fields(Limits, "limits."))
+
+
+def chat_settings() -> str:
+    """Return every setting of an agent."""
+    return table(("key", "type", "default", "means"), _fields(ChatSettings, ""))
+
+
+def _fields(cls: Any, section: str) -> Rows:
+    said = _docstrings(cls)
+    for field in dataclasses.fields(cls):
+        made = field.default_factory
+        value = field.default if made is dataclasses.MISSING else made()
+        name = code(f"{section}{field.name}")
+        yield name, code(_kind(field.type)), code(_toml(value)), said.get(field.name, "")
+
+
+def _docstrings(cls: Any) -> dict[str, str]:
+    """Return what stands under each field."""
+    body = ast.parse(inspect.getsource(cls).strip()).body[0]
+    found: dict[str, str] = {}
+    name = ""
+    for node in getattr(body, "body", []):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                pass
+            case ast.Expr(value=ast.Constant(value=str(text))) if name:
+                found[name] = " ".join(text.split())
+                name = ""
+            case _:
+                name = ""
+    return found
+
+
+def _kind(annotation: Any) -> str:
+    text = getattr(annotation, "__name__", "") if isinstance(annotation, type) else str(annotation)
+    return re.sub(r"typing\.|pathlib\.|<class '(\w+)'>", r"\1", text)
+
+
+def _toml(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case tuple() | dict():
+            return "[]" if isinstance(value, tuple) else "{}"
+        case int() | float():
+            return f"{value:,}" if value >= 10_000 else str(value)  # noqa: PLR2004  easier to read
+        case _:
+            return f'"{value}"'
+
+
+# ---- routes and commands -------------------------------------------------------------------------
+
+
+def routes() -> str:
+    """Return every route with its sentence."""
+    return table(("method", "path", "does"), _routes())
+
+
+def _routes() -> Rows:
+    paths: Mapping[str, Any] = create_application(_closed).openapi()["paths"]
+    for path, methods in sorted(paths.items()):
+        for method, route in methods.items():
+            does = route.get("description", route.get("summary", ""))
+            yield code(method.upper()), code(path), does.partition("\n")[0]
+
+
+def _closed() -> AbstractAsyncContextManager[Runtime]:
+    """Stand in for a runtime: only the routes are asked for."""
+    raise NotImplementedError
+
+
+def commands() -> str:
+    """Return every command as its own help."""
+    return "\n\n".join(_commands())
+
+
+def _commands() -> Iterator[str]:
+    group: Any = root()
+    top = Context(group, info_name="penstock", terminal_width=WIDTH)
+    for row in COMMANDS:
+        _, command, _ = group.resolve_command(top, [row.name])
+        here = Context(command, info_name=row.name, parent=top, terminal_width=WIDTH)
+        yield f"## penstock {row.name}\n\n```text\n{command.get_help(here)}\n```"
+        for name, each in getattr(command, "commands", {}).items():
+            below = Context(each, info_name=name, parent=here, terminal_width=WIDTH)
+            yield f"```text\n{each.get_help(below)}\n```"
+
+
+# ---- the tree ------------------------------------------------------------------------------------
+
+
+def tree() -> str:
+    """Return every floor from the top, with the sentence of each of its files."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    rows = contracts["contracts"][0]["layers"]
+    names = [name for row in rows for name in re.split(r"[\s|()]+", row) if name != "__main__"]
+    return "\n\n".join(_floor(name) for name in names)
+
+
+def _floor(name: str) -> str:
+    files = sorted(path for path in (SOURCE / name).glob("*.py") if path.name != "__init__.py")
+    rows = "\n".join(f"- `{path.stem}`: {_first(path)}" for path in files)
+    return f"### {name}\n\n{_first(SOURCE / name / '__init__.py')}\n\n{rows}".rstrip()
+
+
+def _first(path: Path) -> str:
+    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return said.partition("\n")[0]
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "door-errors": door_errors,
+    "call-errors": call_errors,
+    "events": events,
+    "settings": settings,
+    "limits": limits,
+    "chat-settings": chat_settings,
+    "routes": routes,
+    "commands": commands,
+    "tree": tree,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
