@@ -7,7 +7,7 @@ from functools import partial
 from sqlalchemy import Connection, literal_column, or_, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import AlreadyAnswered
+from penstock.core.errors import AlreadyAnswered, LeaseLost
 from penstock.core.events import Entry, QuestionAnswered, Record, is_outside
 from penstock.core.ids import LogId
 from penstock.store.appended import Appended
@@ -97,7 +97,7 @@ class SqlLog:
         """Keep the lease; returns the events after `after` that came from outside."""
         until = self._clock.now() + self._lease_ms
         unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
-        rows = await self._writer.ask(unit, order=lease.log_id)
+        rows = await self._hold(lease, unit)
         records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 
@@ -106,7 +106,7 @@ class SqlLog:
     ) -> Sequence[Record]:
         """Give the lease back; returns nothing when done."""
         unit = Release(self._sql, lease.log_id, lease.epoch, head, wake_at)
-        rows = await self._writer.ask(unit, order=lease.log_id)
+        rows = await self._hold(lease, unit)
         if not rows:
             self._forget(lease)
         return await self._rows.records(lease.log_id, rows)
@@ -196,10 +196,10 @@ class SqlLog:
         advance: Advance | None,
         error: BaseException | None,
     ) -> None:
+        holding = self._holdings.get(unit.log_id)
         if advance is None:
             appended.settle(error=error or lost(unit.log_id))
             return
-        holding = self._holdings.get(unit.log_id)
         if holding is not None and holding.epoch == unit.holding.epoch:
             holding.known, holding.outside = advance.head, advance.outside
         log_id, drafts = unit.log_id, unit.drafts
@@ -218,6 +218,13 @@ class SqlLog:
             for listener in self._listeners:
                 listener(records)
         sent.settle(records or (), error=error)
+
+    async def _hold(self, lease: Lease, unit: Renew | Release) -> Sequence[Row]:
+        try:
+            return await self._writer.ask(unit, order=lease.log_id)
+        except LeaseLost:
+            self._forget(lease)
+            raise
 
     def _forget(self, lease: Lease) -> None:
         holding = self._holdings.get(lease.log_id)

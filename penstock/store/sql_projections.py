@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bindparam, func, select
 
 from penstock.core.clock import Moment
 from penstock.core.codec import to_wire
@@ -53,6 +53,16 @@ _QUESTIONS = (
 )
 _OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.question_id)
 
+# built once: to build them for each look-up costs three times what running them does
+_FIND_TASK = _TASKS.where(tasks.c.task_id == bindparam("task_id"))
+_TASK_AT = (
+    _TASKS.where(tasks.c.log_id == bindparam("log_id"), tasks.c.started_seq <= bindparam("seq"))
+    .order_by(tasks.c.started_seq.desc())
+    .limit(1)
+)
+_FIND_SESSION = _SESSIONS.where(sessions.c.session_id == bindparam("session_id"))
+_FIND_QUESTION = _QUESTIONS.where(questions.c.question_id == bindparam("question_id"))
+
 
 class SqlProjections:
     """Tasks, sessions and questions, in the tables of these names."""
@@ -63,7 +73,7 @@ class SqlProjections:
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
         """Return the task."""
-        found = await self._first(_TASKS.where(tasks.c.task_id == task_id))
+        found = await self._first(_FIND_TASK, task_id=task_id)
         return None if found is None else await self._task(found)
 
     async def tasks(
@@ -76,16 +86,12 @@ class SqlProjections:
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started when this event was written."""
-        found = await self._first(
-            _TASKS.where(tasks.c.log_id == log_id, tasks.c.started_seq <= seq)
-            .order_by(tasks.c.started_seq.desc())
-            .limit(1)
-        )
+        found = await self._first(_TASK_AT, log_id=log_id, seq=seq)
         return None if found is None else await self._task(found)
 
     async def find_session(self, session_id: SessionId) -> SessionRecord | None:
         """Return the session."""
-        found = await self._first(_SESSIONS.where(sessions.c.session_id == session_id))
+        found = await self._first(_FIND_SESSION, session_id=session_id)
         return None if found is None else _session(found)
 
     async def sessions(
@@ -101,7 +107,7 @@ class SqlProjections:
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
         """Return the question."""
-        found = await self._first(_QUESTIONS.where(questions.c.question_id == question_id))
+        found = await self._first(_FIND_QUESTION, question_id=question_id)
         return None if found is None else await self._question(found)
 
     async def questions(
@@ -123,8 +129,8 @@ class SqlProjections:
         rows, total = await self._page(_QUESTIONS.order_by(*_OLDEST_QUESTION), wanted, page)
         return [await self._question(row) for row in rows], total
 
-    async def _first(self, statement: Select[Any]) -> Row[Any] | None:
-        return await self._database.read(lambda connection: connection.execute(statement).first())
+    async def _first(self, statement: Select[Any], **key: str | int) -> Row[Any] | None:
+        return await self._database.read(lambda each: each.execute(statement, key).first())
 
     async def _page(
         self, statement: Select[Any], wanted: list[ColumnElement[bool]], page: Page
