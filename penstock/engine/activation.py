@@ -113,10 +113,10 @@ class Activations:
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
         while True:
-            self._expire(held)
+            await self._expire(held)
             while (task := state.next_task()) is not None:
                 await self._work(held, task)
-                self._expire(held)
+                await self._expire(held)
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
                 break
@@ -159,9 +159,10 @@ class Activations:
         self._body.end(held, task, failed(task, wrong(message)))
         return True
 
-    def _expire(self, held: HeldLog) -> None:
+    async def _expire(self, held: HeldLog) -> None:
+        """Answer what nobody answered in time, unless somebody did at the last moment."""
         current = held.state.current
-        if current is None or current.is_ended:
+        if current is None or not current.waiting or current.is_ended:
             return
         now = self._clock.now()
         for question in list(current.waiting.values()):
@@ -172,6 +173,7 @@ class Activations:
                     answer=EXPIRED,
                 )
                 held.add(event, current.task_id)
+        await held.commit()
 
     def _keep(self, state: SessionState) -> None:
         if state.log_id in self._stale:

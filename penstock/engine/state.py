@@ -242,7 +242,8 @@ class SessionState:
     def _answer(self, task: TaskState, event: QuestionAnswered) -> None:
         task.is_suspended = False
         task.waiting.pop(event.question_id, None)
-        if path := task.questions.get(event.question_id):
+        path = task.questions.get(event.question_id)
+        if path and (event.by is not None or path not in task.answers):  # a person was first
             task.answers[path] = event
             task.asked[path] = self.tick
 
