@@ -1,0 +1,241 @@
+"""Outputs as a model and people read them."""
+
+import base64
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Origin
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.errors import InvalidOutput, OutputTooLarge
+from penstock.core.events import CallSettled
+from penstock.core.ids import ArtifactId
+from penstock.core.limits import Limits
+from penstock.store.blobs import Blobs, open_blobs
+from penstock.testing.invocation import open_workbench
+from penstock.tools.artifacts import Artifacts, Shown, is_deeper
+from penstock.tools.function import tool
+from penstock.tools.policy import Caller
+
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 640, 480) + bytes(300)
+PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+MARK = "\n[truncated: {} characters in all; full result in artifact art_1]"
+
+
+@pytest.fixture
+def blobs() -> Blobs:
+    """Keeps bytes in memory."""
+    return open_blobs("memory:///")
+
+
+@pytest.fixture
+def artifacts(blobs: Blobs) -> Artifacts:
+    """Names its artifacts art_1."""
+    return Artifacts(blobs, Limits(), lambda prefix: f"{prefix}_1")
+
+
+async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000) -> Shown:
+    return await artifacts.show(Envelope.success(output), None, clip_at=clip_at)
+
+
+@pytest.mark.parametrize(
+    ("output", "context"),
+    [
+        (None, "null"),
+        ({"b": 1, "a": [True, None]}, '{"b":1,"a":[true,null]}'),
+        ("grün ✓", '"grün ✓"'),
+        ([float("nan"), float("inf"), 1.5], "[null,null,1.5]"),
+        ("a\ud800b", '"a\ufffdb"'),
+    ],
+)
+async def test_serialised(artifacts: Artifacts, output: Any, context: str) -> None:
+    """JSON, no spaces, keys in the order the tool gave, non-ASCII unescaped, NaN as null."""
+    assert (await shown(artifacts, output)).context == context
+
+
+@pytest.mark.parametrize("length", [9_998, 9_999])
+async def test_ten_thousand_characters_pass_whole_and_one_more_is_clipped(
+    artifacts: Artifacts, blobs: Blobs, length: int
+) -> None:
+    """10,000 characters pass whole; 10,001 are clipped to exactly 10,000."""
+    text = json.dumps("é" * length, ensure_ascii=False)
+    seen = await shown(artifacts, "é" * length)
+    if len(text) == 10_000:
+        assert seen.context == text
+        assert seen.artifact_id is None
+        assert seen.envelope.output == "é" * length
+        return
+    marker = MARK.format("10001")
+    assert seen.context == text[: 10_000 - len(marker)] + marker
+    assert len(seen.context) == 10_000
+    assert (seen.artifact_id, seen.total_characters) == ("art_1", 10_001)
+    assert seen.artifact_blob
+    assert (await blobs.get(seen.artifact_blob)).decode() == text
+
+
+async def test_the_event_of_a_clipped_result_holds_it_once(artifacts: Artifacts) -> None:
+    seen = await shown(artifacts, "x" * 50_000)
+    assert seen.envelope == Envelope.success(None)
+    settled = CallSettled(
+        tool_id="t",
+        envelope=seen.envelope,
+        context=seen.context,
+        artifact_id=seen.artifact_id,
+        artifact_blob=seen.artifact_blob,
+    )
+    assert await artifacts.whole(settled) == Envelope.success("x" * 50_000)
+    assert await artifacts.text(settled) == json.dumps("x" * 50_000)
+
+
+async def test_code_is_not_clipped_and_images_stay(artifacts: Artifacts) -> None:
+    seen = await shown(artifacts, {"img": PNG_URL, "text": "x" * 20_000}, None)
+    assert seen.artifact_id is None
+    assert seen.context
+    assert PNG_URL in seen.context
+
+
+async def test_code_gets_a_large_output_whole_also_from_the_ledger() -> None:
+    """Clipping concerns what a model sees; scripts and direct callers get the whole output."""
+
+    @tool(effect="none", direct_call=True)
+    async def large() -> list[str]:
+        """Say much."""
+        return ["x" * 1000] * 100
+
+    bench = await open_workbench(large)
+    direct = Caller(origin=Origin.DIRECT)
+    for _ in range(2):
+        envelope = await bench.call("large", caller=direct)
+        assert envelope.output == ["x" * 1000] * 100
+        bench.enter()
+    (settled,) = await bench.settled()
+    assert settled.envelope.output is None
+    assert settled.artifact_blob
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
+async def test_an_output_has_so_many_bytes(extra: int, fits: bool) -> None:
+    artifacts = Artifacts(open_blobs("memory:///"), Limits(output_bytes=10), lambda p: p)
+    output = "é" * 4 + "x" * extra
+    if fits:
+        assert (await shown(artifacts, output)).context
+        return
+    with pytest.raises(OutputTooLarge, match="has 11 bytes as JSON; at most 10 are kept"):
+        await shown(artifacts, output)
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False), (100_000, False)])
+async def test_an_output_has_so_many_levels(artifacts: Artifacts, levels: int, fits: bool) -> None:
+    output: Any = 1
+    for _ in range(levels):
+        output = [output]
+    if fits:
+        assert (await shown(artifacts, output)).context
+        return
+    with pytest.raises(OutputTooLarge, match="nested more than 200 deep"):
+        await shown(artifacts, output)
+
+
+def test_depth_is_counted_by_levels() -> None:
+    assert not is_deeper(1, 0)
+    assert is_deeper([], 0)
+    assert not is_deeper({"a": [1]}, 2)
+    assert is_deeper({"a": [1]}, 1)
+
+
+async def test_what_is_no_json_is_refused(artifacts: Artifacts) -> None:
+    with pytest.raises(InvalidOutput, match="the output is not JSON: Object of type object"):
+        await shown(artifacts, {"a": object()})
+
+
+async def test_an_image_becomes_a_placeholder_and_a_file(
+    artifacts: Artifacts, blobs: Blobs
+) -> None:
+    """Full screenshot stored; placeholder `[image displayed above]`; URL for UI."""
+    seen = await shown(artifacts, {"title": "Shot", "image": PNG_URL})
+    assert seen.context == '{"title":"Shot","image":"[image displayed above]"}'
+    assert seen.envelope.output == {"title": "Shot", "image": "[image displayed above]"}
+    assert seen.preview == "Shot"
+    (file,) = seen.files
+    assert (file.mime_type, file.size, file.is_image) == ("image/png", len(PNG), True)
+    assert (file.width, file.height) == (640, 480)
+    assert await blobs.get(file.blob_id) == PNG
+
+
+async def test_an_image_is_taken_out_before_the_rest_is_clipped(artifacts: Artifacts) -> None:
+    seen = await shown(artifacts, {"image": PNG_URL + ".", "text": "y" * 20_000})
+    assert seen.context
+    assert seen.context.startswith('{"image":"[image displayed above]')
+    assert len(seen.files) == 1
+
+
+async def test_an_image_in_an_error_is_taken_out_too(artifacts: Artifacts) -> None:
+    error = ErrorDetail(code="X", message=f"page said {PNG_URL}!")
+    seen = await artifacts.show(Envelope(Status.FAILED, None, error), None, clip_at=10_000)
+    assert seen.context == '{"error":"page said [image displayed above]!","code":"X"}'
+    assert len(seen.files) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "context"),
+    [
+        (ErrorDetail(code="X", message="m"), {"error": "m", "code": "X"}),
+        (
+            ErrorDetail(code="X", message="m" * 2001, suggestion="s", details={"a": 1}),
+            {"error": "m" * 1999 + "…", "code": "X", "suggestion": "s", "details": {"a": 1}},
+        ),
+        (
+            ErrorDetail(code="X", message="m", details={"a": "b" * 3000}),
+            {"error": "m", "code": "X", "details": '{"a":"' + "b" * 1993 + "…"},
+        ),
+    ],
+)
+async def test_a_failure_is_short_and_has_no_preview(
+    artifacts: Artifacts, error: ErrorDetail, context: Any
+) -> None:
+    """On failure `{error, code, suggestion?, details?}`, each at most 2,000 characters."""
+    seen = await artifacts.show(Envelope(Status.FAILED, None, error), None, clip_at=10_000)
+    assert json.loads(seen.context or "") == context
+    assert seen.preview is None
+    assert seen.envelope.error
+    assert len(seen.envelope.error.message) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("own", "line"),
+    [
+        ("Its own", "Its own"),
+        ("two\n  lines", "two lines"),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 199 + "…"),
+        (None, "Found 5 results"),
+    ],
+)
+async def test_the_preview_is_the_tool_s_own_or_follows_the_rules(
+    artifacts: Artifacts, own: str | None, line: str
+) -> None:
+    """`Found 5 results` for five; 200 and 201 characters."""
+    envelope = Envelope.success({"results": [1] * 5})
+    seen = await artifacts.show(envelope, lambda _: own, clip_at=10_000)
+    assert seen.preview == line
+
+
+async def test_bytes_may_be_kept_for_people(artifacts: Artifacts) -> None:
+    kept = await artifacts.keep(PNG, "image/png", name="shot.png")
+    assert (kept.is_image, kept.width, kept.name) == (True, 640, "shot.png")
+    assert not (await artifacts.keep(b"no image", "image/png")).is_image
+    with pytest.raises(OutputTooLarge, match="too many to keep"):
+        await artifacts.keep(bytes(10 * 1024 * 1024 + 1), "text/plain")
+
+
+async def test_a_result_that_was_never_clipped_is_its_own_text(artifacts: Artifacts) -> None:
+    settled = CallSettled(
+        tool_id="t",
+        envelope=Envelope.success([1]),
+        context="[1]",
+        artifact_id=ArtifactId("art_1"),
+    )
+    assert await artifacts.text(settled) == "[1]"
+    assert await artifacts.whole(settled) == Envelope.success([1])

@@ -1,0 +1,194 @@
+"""What a running tool does through its invocation: nested calls, questions, siblings."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Origin
+from penstock.core.errors import Suspend, UpstreamUnavailable
+from penstock.core.limits import Limits
+from penstock.testing.invocation import open_workbench
+from penstock.tools.context import ToolContext
+from penstock.tools.function import Retry, tool
+from penstock.tools.policy import Caller, Selection
+from tests.tools.counted import Counted, code, killed
+
+
+@tool(effect="none", direct_call=True)
+async def deeper(left: int, *, ctx: ToolContext) -> Any:
+    """Call itself."""
+    if not left:
+        return ctx.depth
+    envelope = await ctx.call("deeper", {"left": left - 1})
+    return envelope.output if envelope.ok else code(envelope)
+
+
+@pytest.mark.parametrize(("calls", "found"), [(16, 16), (17, "DEPTH_EXCEEDED")])
+async def test_calls_nest_sixteen_deep(calls: int, found: Any) -> None:
+    """DEPTH_EXCEEDED: a call would have depth 17."""
+    bench = await open_workbench(deeper)
+    assert (await bench.call("deeper", {"left": calls})).output == found
+
+
+async def test_one_call_makes_so_many_calls_inside_and_no_more(counted: Counted) -> None:
+    @tool(effect="none")
+    async def many(*, ctx: ToolContext) -> Any:
+        """Call again and again."""
+        return [code(await ctx.call("look")) for _ in range(4)]
+
+    bench = await open_workbench(many, counted.look, limits=Limits(nested_calls=3))
+    assert (await bench.call("many")).output == ["success"] * 3 + ["BUDGET_EXCEEDED"]
+    assert counted.runs == 3
+
+
+async def test_a_further_attempt_takes_over_writes_that_succeeded(counted: Counted) -> None:
+    """A retry: recorded successes of effect write are reused, everything else runs again."""
+
+    @tool(effect="none", retry=Retry(attempts=2, initial=0))
+    async def both(*, ctx: ToolContext) -> list[str]:
+        """Post and look, then fail once."""
+        outcomes = [code(await ctx.call("post")), code(await ctx.call("look"))]
+        if ctx.attempt == 1:
+            raise UpstreamUnavailable("once")
+        return outcomes
+
+    bench = await open_workbench(both, counted.post, counted.look)
+    assert (await bench.call("both")).output == ["success", "success"]
+    assert counted.runs == 3
+
+
+async def test_a_tool_cannot_stop_a_suspend() -> None:
+    """`except Exception`, and even a bare except: the call waits all the same."""
+
+    @tool(effect="none")
+    async def stubborn(how: str, *, ctx: ToolContext) -> str:
+        """Try to go on without an answer."""
+        try:
+            return await ctx.ask("Sure?")  # type: ignore[no-any-return]
+        except Exception:  # noqa: BLE001
+            return "swallowed"
+        except BaseException:
+            if how == "bare":
+                return "swallowed all"
+            raise
+
+    bench = await open_workbench(stubborn)
+    for how in ("polite", "bare"):
+        with pytest.raises(Suspend):
+            await bench.call("stubborn", {"how": how})
+    assert len(bench.questions) == 2
+    assert await bench.settled() == []
+
+
+async def test_siblings_of_a_call_that_waits_run_on_and_settle(counted: Counted) -> None:
+    @tool(effect="write")
+    async def grouped(*, ctx: ToolContext) -> list[Any]:
+        """Do three things at once in a TaskGroup."""
+        async with asyncio.TaskGroup() as group:
+            sent = group.create_task(ctx.call("send", {"to": "ann"}))
+            posted = group.create_task(ctx.call("post"))
+            looked = group.create_task(ctx.call("look"))
+        return [each.result().output for each in (sent, posted, looked)]
+
+    bench = await open_workbench(grouped, counted.send, counted.post, counted.look)
+    with pytest.raises(Suspend):
+        await bench.call("grouped")
+    assert {each.tool_id for each in await bench.settled()} == {"post", "look"}
+    await bench.answer({"decision": "approve"})
+    bench.enter()
+    assert (await bench.call("grouped")).output == ["ann", {"n": 0}, {"n": 0}]
+    assert counted.runs == 3
+
+
+async def test_an_error_in_a_task_group_is_told_as_itself() -> None:
+    @tool(effect="none")
+    async def grouped() -> None:
+        """Fail inside a group inside a group."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_fail())
+
+    envelope = await (await open_workbench(grouped)).call("grouped")
+    assert envelope.error
+    assert envelope.error.message == "ValueError: inside"
+
+
+async def _fail() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_raise())
+
+
+async def _raise() -> None:
+    raise ValueError("inside")
+
+
+async def test_a_write_cut_by_the_tool_around_it_is_not_run_again(counted: Counted) -> None:
+    """A tool that gives up waiting for a write inside it, and asks: the write stays as it was."""
+    runs = 0
+
+    @tool(effect="write", direct_call=True)
+    async def endless() -> None:
+        """Begin something, and not end it."""
+        nonlocal runs
+        runs += 1
+        await asyncio.Event().wait()
+
+    @tool(effect="none")
+    async def around(*, ctx: ToolContext) -> Any:
+        """Give up after a moment, then ask a person."""
+        seen = "?"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                seen = code(await ctx.call("endless"))
+        return [seen, await ctx.ask("And now?")]
+
+    bench = await open_workbench(around, endless)
+    with pytest.raises(Suspend):
+        await bench.call("around")
+    await bench.answer({"text": "go on"})
+    bench.enter()
+    assert (await bench.call("around")).output == ["INTERRUPTED", "go on"]
+    assert runs == 1
+
+
+async def test_a_nested_approval_survives_a_kill_before_and_after_the_answer(
+    counted: Counted,
+) -> None:
+    """`ctx.call` of a tool that needs approval, kill -9 before and after the answer: once each."""
+
+    @tool(effect="write")
+    async def order(*, ctx: ToolContext) -> list[Any]:
+        """Post, then send, then look."""
+        outcomes = [await ctx.call("post"), await ctx.call("send", {"to": "ann"})]
+        return [each.output for each in [*outcomes, await ctx.call("look")]]
+
+    bench = await open_workbench(order, counted.post, counted.send, counted.look)
+    with pytest.raises(Suspend):
+        await bench.call("order")
+    await killed(bench)
+    with pytest.raises(Suspend):
+        await bench.call("order")
+    await bench.answer({"decision": "approve"})
+    await killed(bench)
+    assert (await bench.call("order")).output == [{"n": 0}, "ann", {"n": 0}]
+    assert counted.runs == 3
+
+
+async def test_a_script_s_grants_hold_for_python_too(counted: Counted) -> None:
+    """Nested call not granted: NOT_PERMITTED, as a script."""
+
+    @tool(effect="none")
+    async def private() -> None:
+        """Be seen by models alone."""
+
+    @tool(effect="none")
+    async def caller(*, ctx: ToolContext) -> list[str]:
+        """Call two others."""
+        return [code(await ctx.call("private")), code(await ctx.call("look"))]
+
+    bench = await open_workbench(caller, private, counted.look)
+    assert (await bench.call("caller")).output == ["NOT_PERMITTED", "success"]
+    chosen = Selection(skills=("s",), script_tools=frozenset({"private"}))
+    granted = Caller(origin=Origin.MODEL, agent_tools=bench.model.agent_tools, selection=chosen)
+    assert (await bench.call("caller", caller=granted)).output == ["success", "success"]
