@@ -282,8 +282,19 @@ class Invoker:
             files=(*run.files, *shown.files),
         )
         run.ledger.settle(call.path, settled)
-        await run.ledger.held.make_sure()
+        await self._let_go_on(run)
         return envelope if clip_at is None else shown.envelope
+
+    async def _let_go_on(self, run: "_Run") -> None:
+        """Return when the code around a call may see its outcome.
+
+        A write inside another call is noted first: while it is not, a crash of the code around it
+        looks like a crash inside, and the code would be entered again.
+        """
+        held = run.ledger.held
+        if run.call.depth and self._effect_of(run.call.tool_id) is Effect.WRITE:
+            await held.commit()
+        await held.make_sure()
 
     def _effect_of(self, tool_id: str) -> Effect:
         tool = self.registry.find(tool_id)

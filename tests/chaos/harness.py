@@ -7,7 +7,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,10 @@ from typing import Any, Self
 
 import httpx2
 
+from penstock.core.clock import SystemClock
+
 PROGRAM = Path(__file__).with_name("program.py")
+CLOCK = SystemClock()
 PATIENCE = 20
 """Seconds after which something is wrong."""
 Frame = tuple[str, dict[str, Any]]
@@ -151,9 +153,9 @@ class Talk:
 
     def go_on(self, server: Server) -> None:
         """Read and answer until the end, or until the server is gone."""
-        ends = time.monotonic() + PATIENCE
+        ends = CLOCK.monotonic() + PATIENCE
         while not self.is_over and not server.is_gone:
-            assert time.monotonic() < ends, f"the conversation stands still at {self.last_id}"
+            assert CLOCK.monotonic() < ends, f"the conversation stands still at {self.last_id}"
             try:
                 self._read(server)
                 self._answer(server)
@@ -235,6 +237,6 @@ def is_locked(database: Path) -> bool:
 
 def wait_until(holds: Any, what: str) -> None:
     """Look again and again until it holds."""
-    ends = time.monotonic() + PATIENCE
+    ends = CLOCK.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < ends, f"waited {PATIENCE} s for {what}"
+        assert CLOCK.monotonic() < ends, f"waited {PATIENCE} s for {what}"

@@ -1,7 +1,7 @@
 """Servers that die at a chosen moment: forked from one process that has everything loaded.
 
-Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal"}`, and
-answers with its process id. The server sends itself the signal at the moment, which is the n-th
+Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal"}`,
+and answers with its process id. The server sends itself the signal at the moment, which is the n-th
 `commit` of this process (on disk, nobody told yet) or its n-th `effect` (done, nothing noted yet).
 """
 
