@@ -7,9 +7,13 @@ from penstock.core.late import late
 __version__ = "0.1.0"
 
 HOMES: dict[str, str] = {
+    "Agent": "agents.agent",
+    "ChatSettings": "agents.settings",
     "Retry": "tools.function",
+    "Runtime": "app.runtime",
     "ToolContext": "tools.context",
     "ToolFailed": "core.errors",
+    "open": "app.opening",
     "tool": "tools.function",
 }
 """Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
