@@ -1,0 +1,25 @@
+"""The page that follows one call, against a call that is followed."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import penstock
+from penstock.cli.init import init
+from penstock.cli.project import opened
+from penstock.cli.trace import Trace
+
+PAGE = Path(penstock.__file__).parents[1] / "docs" / "first-hour.md"
+
+
+def test_the_page_names_the_hops_of_a_call_in_their_order(tmp_path: Path) -> None:
+    init(tmp_path)
+    trace = Trace()
+
+    async def call() -> None:
+        async with opened(tmp_path) as runtime:
+            with trace.watch():
+                assert (await runtime.call("hello", {"name": "Ann"})).ok
+
+    asyncio.run(call())
+    assert re.findall(r"^\d+\. `([\w/.]+)`:", PAGE.read_text(), re.MULTILINE) == trace.hops
