@@ -1,5 +1,6 @@
 """Names of things that happen."""
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,3 +40,16 @@ def test_two_sources_never_meet() -> None:
 def test_a_secret_is_new_each_time() -> None:
     assert len(new_secret()) == 32
     assert new_secret() != new_secret()
+
+
+def test_a_fork_draws_its_own_chance() -> None:
+    source = IdSource()
+    source("a")
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(write, source("a").encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100).decode() != source("a")
+    os.close(read)
+    os.close(write)
