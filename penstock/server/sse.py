@@ -92,6 +92,8 @@ class EventStream(Response):
         self._first = first
         self.follow = False
         """Go on when the last task has ended."""
+        self._sending = self._is_stalled = False
+        self._sent = 0
         super().__init__(headers=HEADERS | dict(headers))
         del self.headers["content-length"]
 
@@ -99,16 +101,20 @@ class EventStream(Response):
         """Send frames as they come, in as few pieces as possible."""
         gone = asyncio.ensure_future(_gone(receive))
         gone.add_done_callback(self._on_gone)
+        self._watch(asyncio.current_task(), -1)
         try:
             start = {"status": self.status_code, "headers": self.raw_headers}
             await send({"type": "http.response.start"} | start)
             await self._pass_on(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
+        except asyncio.CancelledError:
+            if not self._is_stalled:
+                raise
             log.info("a stream was cut: its reader took nothing for %s s", _STALLED_SECONDS)
         finally:
             self.close()
             gone.cancel()
+            self._watchdog.cancel()
 
     def close(self) -> None:
         """Give back what the stream holds."""
@@ -118,8 +124,10 @@ class EventStream(Response):
     async def _pass_on(self, send: Send) -> None:
         body = BEGIN + encode(self._first)
         while True:
-            async with asyncio.timeout(_STALLED_SECONDS):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+            self._sending = True
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            self._sending = False
+            self._sent += 1
             if self._is_over:
                 return
             body = b""
@@ -136,6 +144,15 @@ class EventStream(Response):
     def _is_over(self) -> bool:
         frames, tail = self._frames, self._tail
         return frames.is_over and not self.follow and not tail.is_stored
+
+    def _watch(self, task: "asyncio.Task[None] | None", sent: int) -> None:
+        """Look now and then whether one piece is on its way all the time."""
+        if self._sending and sent == self._sent and task is not None:
+            self._is_stalled = True
+            task.cancel()
+            return
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(_STALLED_SECONDS, self._watch, task, self._sent)
 
     def _on_gone(self, gone: "asyncio.Future[None]") -> None:
         self._tail.stop()
