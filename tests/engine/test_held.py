@@ -1,0 +1,300 @@
+"""A log in hand: order, what comes from outside, and the loss of the lease."""
+
+import asyncio
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.errors import LeaseLost
+from penstock.core.events import (
+    CancelRequested,
+    Entry,
+    QuestionAsked,
+    Record,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import TaskId
+from penstock.engine.held import HeldLog
+from penstock.engine.state import SessionState, fold
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.log import MemoryLog
+from tests.happenings import (
+    LOG,
+    ONE,
+    TWO,
+    answered,
+    ended,
+    held_log,
+    message,
+    outcome,
+    path_of,
+    question,
+    reply,
+)
+
+
+async def kinds(log: MemoryLog) -> list[str]:
+    return [type(each.event).__name__ for each in await log.read(LOG)][2:]
+
+
+async def test_what_is_added_counts_at_once_and_is_written_in_its_order() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    assert held.state.current
+    assert await kinds(log) == []
+    held.submit()
+    held.add(reply(1, "a"), ONE)
+    assert await held.commit() == 4
+    assert await kinds(log) == ["TaskStarted", "ReplyReceived"]
+
+
+async def test_many_who_add_and_commit_at_once_keep_their_order() -> None:
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+
+    async def work(name: str) -> int:
+        held.add(outcome(name), ONE, path_of(name))
+        return await held.commit()
+
+    working = [asyncio.ensure_future(work(str(number))) for number in range(5)]
+    await settle()
+    assert await kinds(log) == ["TaskStarted"] + ["CallSettled"] * 5
+    assert not any(each.done() for each in working)
+    log.let_go()
+    assert set(await asyncio.gather(*working)) == {8}
+    written = [str(each.path)[-1] for each in (await log.read(LOG))[3:]]
+    assert written == ["0", "1", "2", "3", "4"]
+
+
+async def test_commit_waits_for_what_others_submitted() -> None:
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    held.submit()
+    waiting = asyncio.ensure_future(held.commit())
+    await settle()
+    assert not waiting.done()
+    log.let_go()
+    assert await waiting == 3
+
+
+async def test_who_stops_waiting_stops_nobody_else() -> None:
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    first, second = (asyncio.ensure_future(held.commit()) for _ in range(2))
+    await settle()
+    first.cancel()
+    log.let_go()
+    assert await second == 3
+
+
+async def test_what_slips_in_from_outside_is_learned_with_the_next_commit() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), log=log)
+    await log.send(LOG, [Entry(message("2"), TWO)])
+    assert TWO not in held.state.queue
+    held.add(reply(1, text="A"), ONE)
+    assert await held.commit() == 5
+    assert TWO in held.state.queue
+
+
+async def test_an_own_event_is_not_taken_in_twice() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), reply(1, "a"), log=log)
+    await log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await held.refresh()
+    await held.refresh()
+    assert held.state.current
+    assert held.state.current.model_calls == 1
+    assert held.state.seq == 5
+
+
+async def test_a_cancel_is_told_once() -> None:
+    log, told = MemoryLog(FakeClock()), list[str]()
+    held = await held_log(TaskStarted(), log=log)
+    held.when_cancelled(told.append)
+    await log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await held.refresh()
+    await held.refresh()
+    assert told == [ONE]
+
+
+async def test_a_log_with_something_new_is_not_given_back() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), ended(), log=log)
+    await log.send(LOG, [Entry(message("2"), TWO)])
+    assert not await held.release(wake_at=None)
+    assert TWO in held.state.queue
+    held.add(ended(), TWO)
+    assert await held.release(wake_at=None)
+    assert await log.pending(limit=9) == []
+
+
+async def test_a_lost_lease_ends_every_commit() -> None:
+    clock = FakeClock()
+    log = MemoryLog(clock)
+    held = await held_log(TaskStarted(), log=log, clock=clock)
+    clock.advance(4)
+    assert await log.acquire(LOG, "other")
+    held.add(reply(1, text="A"), ONE)
+    for _ in range(2):
+        with pytest.raises(LeaseLost):
+            await held.commit()
+    with pytest.raises(LeaseLost):
+        await held.make_sure()
+    assert await kinds(log) == ["TaskStarted"]
+
+
+async def test_a_process_that_was_frozen_makes_sure_before_it_acts() -> None:
+    clock = FakeClock()
+    log = MemoryLog(clock)
+    held = await held_log(log=log, clock=clock)
+    await held.make_sure()
+    clock.advance(10)
+    await held.make_sure()
+    assert await log.acquire(LOG, "other") is None
+
+
+class SlowLog(MemoryLog):
+    """Writes at once, and says so when it is let go."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self._is_slow = asyncio.Event()
+
+    def let_go(self) -> None:
+        self._is_slow.set()
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        return Late(super().append(lease, entries), self._is_slow)
+
+
+class Late:
+    """An append that nobody hears of until it is let go."""
+
+    def __init__(self, done: Awaitable[Sequence[Record]], let_go: asyncio.Event) -> None:
+        self._done = done
+        self._let_go = let_go
+
+    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
+        """Wait until it is let go."""
+        yield from self._let_go.wait().__await__()
+        return (yield from self._done.__await__())
+
+
+def snapshot(state: SessionState) -> Any:
+    """Return what decides how the session goes on."""
+    task, turn = state.current, state.next_task()
+    return (
+        turn and turn.task_id,
+        state.messages,
+        state.tokens,
+        [(each.task_id, each.cancel_requested) for each in state.queue.values()],
+        task
+        and (
+            task.task_id,
+            task.iteration,
+            task.is_suspended,
+            task.cancel_requested,
+            task.is_ended,
+            task.reply,
+            sorted(task.waiting),
+            task.answers,
+            task.settled,
+            task.requests,
+            task.crashes,
+        ),
+    )
+
+
+class Holder:
+    """Plays a holder that does one sensible thing after the other, as it is told."""
+
+    def __init__(self, log: MemoryLog, held: HeldLog) -> None:
+        self.log = log
+        self.held = held
+        self.number = 0
+
+    async def do(self, what: str) -> None:
+        """Do it, if it makes sense now."""
+        self.number += 1
+        if what in {"say", "answer", "cancel"}:
+            await self._outside(what)
+        elif what == "commit":
+            await self.held.commit()
+        elif what == "refresh":
+            await self.held.refresh()
+        else:
+            self._inside(what)
+
+    async def _outside(self, what: str) -> None:
+        task = self.held.state.current
+        if what == "say":
+            entry = Entry(message(str(self.number)), TaskId(f"task_{self.number}"))
+        elif task is None or task.is_ended:
+            return
+        elif what == "cancel":
+            entry = Entry(CancelRequested(), task.task_id)
+        elif task.waiting:
+            asked = next(iter(task.waiting.values()))
+            await self.held.commit()
+            if asked.question_id not in task.waiting:
+                return
+            entry = Entry(answered(str(asked.question_id).removeprefix("q_")), task.task_id)
+        else:
+            return
+        await self.log.send(LOG, [entry])
+
+    def _inside(self, what: str) -> None:
+        state, held = self.held.state, self.held
+        task = state.current
+        if task is None or task.is_ended:
+            if state.queue and what == "start":
+                held.add(TaskStarted(), next(iter(state.queue)))
+            return
+        open_calls = [
+            call for call in (task.reply.calls if task.reply else ())
+            if path_of(call.call_id) not in task.settled
+        ]  # fmt: skip
+        if what == "reply" and task.reply is None:
+            names = (f"a{self.number}", f"b{self.number}")
+            held.add(reply(task.iteration + 1, *names), task.task_id)
+        elif what == "settle" and open_calls:
+            name = open_calls[-1].call_id
+            held.add(outcome(name), task.task_id, path_of(name))
+        elif what == "ask" and open_calls and path_of(open_calls[0].call_id) not in task.asked:
+            asked = question(open_calls[0].call_id)
+            held.add(QuestionAsked(question=asked), task.task_id, asked.path)
+        elif what == "park" and task.waiting:
+            held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+        elif what == "resume":
+            held.add(TaskResumed(), task.task_id)
+        elif what == "end":
+            held.add(ended(), task.task_id)
+
+
+DEEDS = ["say", "answer", "cancel", "commit", "refresh", "start", "reply", "settle", "ask", "park"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([*DEEDS, "resume", "end", "reply", "settle", "ask"]), max_size=60))
+async def test_whatever_happens_the_log_folds_to_the_state_that_wrote_it(deeds: list[str]) -> None:
+    log = MemoryLog(FakeClock())
+    holder = Holder(log, await held_log(log=log))
+    for deed in ["start", "reply", *deeds]:
+        await holder.do(deed)
+        if deed in {"commit", "refresh"}:
+            await holder.held.commit()
+            await holder.held.refresh()
+            records = await log.read(LOG)
+            assert snapshot(fold(LOG, records)) == snapshot(holder.held.state)
+            assert holder.held.state.seq == len(records)

@@ -1,0 +1,270 @@
+"""The fold: what a log amounts to, in whatever order its holder learned of it."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.core.call import ToolCall
+from penstock.core.clock import Moment
+from penstock.core.events import (
+    CallRequested,
+    CallSettled,
+    CancelRequested,
+    Erased,
+    Event,
+    QuestionAsked,
+    Record,
+    ReplyRestarted,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import CallId, QuestionId, TaskId
+from penstock.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from penstock.core.task import TaskStatus
+from penstock.engine.state import SessionState, fold
+from tests.happenings import (
+    ANN,
+    LOG,
+    ONE,
+    TWO,
+    answered,
+    ended,
+    message,
+    outcome,
+    path_of,
+    question,
+    reply,
+)
+
+
+def folded(*events: Event | tuple[Event, TaskId]) -> SessionState:
+    """Fold events of the first task, or of the task beside them."""
+    pairs = [each if isinstance(each, tuple) else (each, ONE) for each in events]
+    return fold(LOG, [record(seq, *pair) for seq, pair in enumerate(pairs, 1)])
+
+
+def record(seq: int, event: Event, task_id: TaskId) -> Record:
+    path = path_of(str(event.call_id)) if isinstance(event, CallSettled) else None
+    return Record(LOG, seq, Moment(seq), task_id, path, event)
+
+
+def test_messages_are_those_of_the_seed() -> None:
+    state = folded(
+        message(),
+        TaskStarted(),
+        reply(1, "a", "b"),
+        outcome("b"),
+        outcome("a"),
+        reply(2, text="So."),
+    )
+    assert state.messages == [
+        UserMessage("Hi"),
+        AssistantMessage(
+            "", (ToolCall(CallId("a"), "tool", {}), ToolCall(CallId("b"), "tool", {}))
+        ),
+        ToolMessage(CallId("a"), "tool", "a done"),
+        ToolMessage(CallId("b"), "tool", "b done"),
+        AssistantMessage("So."),
+    ]
+
+
+def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
+    state = folded(message(), TaskStarted(), reply(1, "a", "b"), outcome("b"))
+    assert len(state.messages) == 2
+    assert state.current
+    assert state.current.reply
+
+
+@pytest.mark.parametrize(
+    ("events", "contents"),
+    [
+        (
+            [message(), TaskStarted(), reply(1), reply(1, text="Sorry", closing=True)],
+            ["Hi", "Sorry"],
+        ),
+        ([message(), TaskStarted(), reply(1, text="A"), ended()], ["Hi", "A"]),
+        ([message(), TaskStarted(), ReplyRestarted(iteration=1), reply(1, text="B")], ["Hi", "B"]),
+        ([message(), TaskStarted(), ended(TaskStatus.CANCELLED), (message("2"), TWO)], ["Hi"]),
+        ([Erased(), TaskStarted(), reply(1, text="A"), ended()], ["A"]),
+        ([message(), TaskStarted(), Erased(), Erased(), ended()], ["Hi"]),
+        ([(message("old"), TWO), message(), TaskStarted(), reply(1, text="A")], ["Hi", "A"]),
+    ],
+)
+def test_what_the_model_reads(events: list[Any], contents: list[str]) -> None:
+    assert [each.content for each in folded(*events).messages] == contents
+
+
+@pytest.mark.parametrize(("superseded", "left"), [(ONE, []), (TWO, ["1", "A"])])
+def test_a_superseded_task_leaves_with_all_after_it(superseded: TaskId, left: list[str]) -> None:
+    three = TaskId("task_3")
+    state = folded(
+        message("1"), TaskStarted(), reply(1, text="A"), ended(),
+        (message("2"), TWO), (TaskStarted(), TWO), (reply(1, text="B"), TWO), (ended(), TWO),
+        (message("3", supersedes=superseded), three), (TaskStarted(), three),
+    )  # fmt: skip
+    assert [each.content for each in state.messages] == [*left, "3"]
+    again = folded(
+        *[(message(each), TaskId(each)) for each in left[:1]],
+        *[(TaskStarted(), TaskId(each)) for each in left[:1]],
+        *[(reply(1, text="A"), TaskId(each)) for each in left[:1]],
+        *[(ended(), TaskId(each)) for each in left[:1]],
+        (message("3"), three),
+        (TaskStarted(), three),
+    )
+    assert state.tokens == again.tokens
+
+
+def test_a_superseded_task_that_is_not_there_changes_nothing() -> None:
+    state = folded(message("1", supersedes=TaskId("task_9")), TaskStarted())
+    assert [each.content for each in state.messages] == ["1"]
+
+
+def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:
+    first = Usage(input_tokens=5, output_tokens=2, cost_usd=0.5)
+    state = folded(message(), TaskStarted(), reply(1, "a", usage=first), outcome("a"))
+    task = state.current
+    assert task
+    assert (task.input_tokens, task.output_tokens, task.cost_usd) == (5, 2, 0.5)
+    assert (task.model_calls, task.tool_calls) == (1, 1)
+    state.apply(reply(2, text="x", usage=Usage(input_tokens=1)), ONE, None, 9)
+    assert (task.input_tokens, task.cost_usd) == (6, None)
+
+
+def test_a_call_that_did_not_run_is_not_counted() -> None:
+    state = folded(message(), TaskStarted(), reply(1, "a"), outcome("a", ran=False))
+    assert state.current
+    assert state.current.tool_calls == 0
+
+
+# ---- whose turn it is --------------------------------------------------------------------------
+
+ASKED: list[Any] = [
+    message(),
+    TaskStarted(),
+    reply(1, "a", "b"),
+    QuestionAsked(question=question("a")),
+    QuestionAsked(question=question("b")),
+]
+PARKED = TaskSuspended(questions=(QuestionId("q_a"), QuestionId("q_b")))
+
+
+@pytest.mark.parametrize(
+    ("events", "turn"),
+    [
+        ([], None),
+        ([message()], ONE),
+        ([message(), (message(), TWO)], ONE),
+        ([message(), TaskStarted(), (message(), TWO)], ONE),
+        ([message(), TaskStarted(), ended(), (message(), TWO)], TWO),
+        ([*ASKED, PARKED], None),
+        ([*ASKED, PARKED, (message(), TWO)], None),
+        ([*ASKED, PARKED, (message(), TWO), (CancelRequested(), TWO)], TWO),
+        ([*ASKED, PARKED, answered("b")], ONE),
+        ([*ASKED, answered("b"), PARKED], ONE),
+        ([*ASKED, PARKED, answered("b"), TaskSuspended(questions=(QuestionId("q_a"),))], None),
+        ([*ASKED, PARKED, CancelRequested()], ONE),
+        ([*ASKED, CancelRequested(), PARKED], ONE),
+        ([*ASKED, PARKED, answered("b"), TaskResumed()], ONE),
+        ([*ASKED, PARKED, CancelRequested(), ended(TaskStatus.CANCELLED), (message(), TWO)], TWO),
+        ([message(), CancelRequested(), TaskStarted()], ONE),
+    ],
+)
+def test_whose_turn_it_is(events: list[Any], turn: TaskId | None) -> None:
+    """The order in which a question is answered and its task is parked does not matter."""
+    task = folded(*events).next_task()
+    assert (task.task_id if task else None) == turn
+
+
+def test_a_task_that_is_cancelled_in_the_queue_leaves_the_parked_one_where_it_is() -> None:
+    state = folded(
+        *ASKED, PARKED, (message(), TWO), (CancelRequested(), TWO), (TaskStarted(), TWO),
+        (ended(TaskStatus.CANCELLED), TWO),
+    )  # fmt: skip
+    assert state.current
+    assert (state.current.task_id, state.queue) == (ONE, {})
+    assert [each.content for each in state.messages[:1]] == ["Hi"]
+
+
+@pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
+def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> None:
+    said = {"person": answered("a", decision="approve"), "nobody": answered("a", None)}
+    task = folded(*ASKED, *[said[each] for each in order]).current
+    assert task
+    assert task.answers[path_of("a")].answer == {"decision": "approve"}
+
+
+def test_crashes_are_counted_until_something_was_done() -> None:
+    crash = TaskResumed(crashed=True)
+    counts = []
+    events: list[Event] = [crash, crash, reply(1, "a"), crash, outcome("a"), crash, TaskResumed()]
+    state = folded(message(), TaskStarted())
+    for event in events:
+        state.apply(event, ONE, None, 9)
+        assert state.current
+        counts.append(state.current.crashes)
+    assert counts == [1, 2, 0, 1, 0, 1, 0]
+
+
+def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
+    state = SessionState(LOG)
+    times: list[tuple[int, Event]] = [
+        (0, message()),
+        (1_000, TaskStarted()),
+        (3_000, QuestionAsked(question=question("a"))),
+        (4_000, TaskSuspended(questions=(QuestionId("q_a"),))),
+        (90_000, answered("a")),
+        (91_000, TaskResumed()),
+        (93_000, TaskResumed(crashed=True)),
+        (95_000, ended()),
+    ]
+    for at, event in times:
+        state.apply(event, ONE, None, at)
+    assert state.current
+    assert state.current.active_ms == 3_000 + 2_000
+
+
+def test_a_direct_call_has_no_messages() -> None:
+    asked = CallRequested(tool_id="tool", input={}, profile_id=ANN)
+    state = folded(asked, TaskStarted(), ended())
+    assert state.messages == []
+
+
+# ---- what it costs -----------------------------------------------------------------------------
+
+
+def lines_run(work: Callable[[], None]) -> int:
+    """Count the lines of Python that some work takes: no clock, no noise."""
+    count = 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
+    state = folded(message(), TaskStarted())
+
+    def turn(number: int) -> None:
+        state.apply(reply(number, f"c{number}"), ONE, None, number)
+        state.apply(outcome(f"c{number}"), ONE, path_of(str(number)), number)
+
+    costs = {}
+    for number in range(1, 5_001):
+        if number in {5, 5_000}:
+            costs[number] = lines_run(lambda number=number: turn(number))  # type: ignore[misc]
+        else:
+            turn(number)
+    assert costs[5] == costs[5_000]
+    assert len(state.messages) == 10_001
