@@ -1,0 +1,46 @@
+"""Every Python example of the documentation runs, in a new project."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.cli.init import init
+
+ROOT = Path(penstock.__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Return the blocks of every page, each with the page and the line it stands at."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            found.append((f"{page.relative_to(ROOT)}:{line}", textwrap.dedent(block[2])))
+    return found
+
+
+def test_there_are_examples() -> None:
+    assert len(examples()) > 5
+
+
+@pytest.mark.slow(reason="starts a process for each example")
+@pytest.mark.parametrize(("place", "code"), examples(), ids=[place for place, _ in examples()])
+def test_an_example_runs(place: str, code: str, tmp_path: Path) -> None:
+    init(tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert ran.returncode == 0, f"{place}\n{ran.stdout}\n{ran.stderr}"
