@@ -149,7 +149,7 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
             "pool_reset_on_return": None,
         }
     if url.get_backend_name() == "postgresql":
-        return _postgres(url, options, is_reader=is_reader)
+        return _postgres(url, limits, options, is_reader=is_reader)
     own = {"check_same_thread": False, "isolation_level": None, "timeout": limits.busy_seconds}
     engine = create_engine(url, connect_args=own, **options)
 
@@ -166,7 +166,7 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
     return engine
 
 
-def _postgres(url: URL, options: dict[str, Any], *, is_reader: bool) -> Engine:
+def _postgres(url: URL, limits: Limits, options: dict[str, Any], *, is_reader: bool) -> Engine:
     if is_reader:
         options["isolation_level"] = "AUTOCOMMIT"
     try:
@@ -176,15 +176,20 @@ def _postgres(url: URL, options: dict[str, Any], *, is_reader: bool) -> Engine:
             f"{place_of(url)} needs {error.name!r}, which is not installed:"
             " pip install 'penstock[postgres]'"
         ) from error
+    wait = int(1000 * limits.busy_seconds)
+    settings = ["default_transaction_read_only = on"]
+    if not is_reader:
+        # a process that is frozen inside a transaction must not hold the others for ever
+        settings = [f"lock_timeout = {wait}", f"idle_in_transaction_session_timeout = {2 * wait}"]
 
     def set_up(connection: DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        cursor.execute("SET default_transaction_read_only = on")
+        for setting in settings:
+            cursor.execute(f"SET {setting}")
         cursor.close()
         connection.commit()
 
-    if is_reader:
-        event.listen(engine, "connect", set_up)
+    event.listen(engine, "connect", set_up)
     return engine
 
 

@@ -26,6 +26,7 @@ _SQLITE: dict[int, type[StoreError]] = {
 _POSTGRES: dict[str, type[StoreError]] = {
     "08": StoreError,  # the connection
     "25006": StoreReadOnly,
+    "25P03": StoreError,  # idle in a transaction for too long
     "53": StoreError,  # out of memory, connections
     "53100": StoreFull,
     "55P03": StoreLocked,

@@ -54,7 +54,8 @@ class Log(Protocol):
         """Append outside events, and mark the log as needing a run; a new `log_id` makes a new log.
 
         Raises what the entries run into, with nothing written: SessionBusy (too many tasks queued),
-        AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown task or question).
+        AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown log, task or question),
+        NameTaken (the log or the task is there already).
         """
         ...
 
@@ -67,7 +68,7 @@ class Log(Protocol):
 
         The entries are taken over when this is called, so calls that are not awaited one by one
         keep their order. What is returned may be awaited by several, and by none; who stops waiting
-        stops nothing. Raises LeaseLost.
+        stops nothing. Raises LeaseLost, also when an append before this one failed.
         """
         ...
 

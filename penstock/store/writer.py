@@ -237,10 +237,17 @@ class _Session:
         try:
             if self._connection is not None:
                 self._connection.connection.rollback()
-        except Exception:
-            log.exception("%s could not roll back; it is opened again", self._place)
-            self.close()
+        except Exception as lost:
+            log.warning("%s: %s; it is opened again", self._place, lost)
+            self._drop()
         return failure
+
+    def _drop(self) -> None:
+        """Forget a connection that is lost."""
+        connection, self._connection, self._cursor = self._connection, None, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
 
 
 def _order(work: Work) -> str:
@@ -249,4 +256,4 @@ def _order(work: Work) -> str:
 
 def _refuse(batch: list[Work], error: BaseException) -> None:
     for work in batch:
-        work.error = error
+        work.outcome, work.error = None, error

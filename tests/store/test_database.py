@@ -4,11 +4,13 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, select, text
 
@@ -198,6 +200,40 @@ async def test_a_file_that_another_process_holds_for_itself_is_refused(sqlite_ur
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreLocked):
             await open_database(sqlite_url, limits=QUICK)
+
+
+async def test_who_meets_a_locked_row_waits_and_then_says_so(postgres_url: str) -> None:
+    database = await open_database(postgres_url, limits=QUICK)
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE installation")
+        with pytest.raises(StoreLocked, match="lock timeout"):
+            await database.write(put("a"))
+    await database.write(put("b"))
+    assert await database.read(names) == {"b"}
+    await database.close()
+
+
+async def test_who_is_frozen_inside_a_transaction_loses_it(postgres_url: str) -> None:
+    """Or it would hold the others for ever."""
+    frozen = await open_database(postgres_url, limits=QUICK)
+    database = await open_database(postgres_url)
+    wrote, thaw = threading.Event(), threading.Event()
+
+    def unit(connection: Connection) -> None:
+        put("frozen")(connection)
+        wrote.set()
+        thaw.wait(5)
+
+    waiting = asyncio.ensure_future(frozen.write(unit))
+    await asyncio.to_thread(wrote.wait, 5)
+    await database.write(lambda each: each.execute(text("LOCK TABLE installation")))
+    await database.write(put("b"))
+    thaw.set()
+    with pytest.raises(StoreError, match="idle"):
+        await waiting
+    assert await database.read(names) == {"b"}
+    await frozen.close()
+    await database.close()
 
 
 # ---- too new, broken, not ours -------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.errors import LeaseLost, StoreClosed, StoreError
+from penstock.core.errors import LeaseLost, StoreClosed, StoreError, StoreFull
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
 from penstock.testing.clock import settle
@@ -89,6 +89,27 @@ async def test_a_statement_that_is_wrong_harms_no_other(database: Database) -> N
     done = await together(database, put("a"), lambda each: each.execute(text("NO SQL")), put("b"))
     assert (done[0], done[2]) == ("a", "b")
     assert isinstance(done[1], Exception)
+
+
+async def test_a_failure_of_the_database_goes_to_all_of_a_batch(sqlite: Database) -> None:
+    pages = await sqlite.write(lambda each: each.exec_driver_sql("PRAGMA page_count").scalar())
+    full = text(f"PRAGMA max_page_count = {pages}")
+    large = installation.insert().values(name="large", value=b"x" * 100_000)
+    told: list[object] = []
+    gate = Gate()
+    sqlite.writer.submit(gate, lambda *_: None)
+    units: list[Unit] = [
+        lambda each: each.execute(full).all(),
+        put("a"),
+        lambda each: each.execute(large),
+    ]
+    for unit in units:
+        sqlite.writer.submit(unit, lambda outcome, error: told.append((outcome, type(error))))
+    gate.open()
+    with pytest.raises(StoreFull):
+        await sqlite.write(lambda each: each.execute(large))
+    assert told[1:] == [(None, StoreFull), (None, StoreFull)]
+    assert await sqlite.read(names) == set()
 
 
 async def test_a_signal_passes_through(database: Database) -> None:
