@@ -82,7 +82,7 @@ class Screen:
         if question.get("context"):
             self.line(f"  {question['context']}", "dim")
         if question["kind"] == "approval":
-            arguments = pretty(question.get("arguments", {}))
+            arguments = _whole(question.get("arguments", {}))
             self.line(f"  {question.get('toolName', '')} {arguments}", "yellow")
         for number, option in enumerate(question.get("options", ()), 1):
             self.line(f"  {number}. {option['label']}", "yellow")
@@ -178,6 +178,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def when(moment: Moment | None) -> str | None:
     """Return a moment as people read it, in UTC."""
     return None if moment is None else to_iso(moment)[:19].replace("T", " ")
+
+
+def _whole(value: Any) -> str:
+    """Return all of a value: on one line if it is short."""
+    short = compact(value)
+    return short if len(short) <= _MOST_ARGUMENTS else pretty(value)
 
 
 def _what(event: Event) -> str:

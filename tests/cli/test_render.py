@@ -77,7 +77,9 @@ def test_an_approval_shows_exactly_what_would_run() -> None:
         "arguments": {"to": "ann"},
         "context": "The second try.",
     }
-    assert shown(question) == '? Send it?\n  The second try.\n  send {\n  "to": "ann"\n}\n'
+    assert shown(question) == '? Send it?\n  The second try.\n  send {"to": "ann"}\n'
+    long = question | {"arguments": {"text": "x" * 200}}
+    assert f'{{\n  "text": "{"x" * 200}"\n}}' in shown(long)
 
 
 def test_options_are_numbered() -> None:
