@@ -6,12 +6,14 @@ from typing import Any
 
 from starlette.requests import Request
 
-from penstock.core.canonical import without_surrogates
+from penstock.core.canonical import compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.core.schema import Schema
 
 JSON_TYPE = "application/json"
+_HALF = b"\\ud"
+"""How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
 
 class Form:
@@ -98,16 +100,12 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
     raw = await _read(request, limit)
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse), raw
+        value = json.loads(raw.decode(), parse_constant=_refuse)
+        return (json.loads(compact(value)) if _HALF in raw.lower() else value), raw
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except ValueError as error:
         raise BadRequest(f"the body is not JSON in UTF-8: {error}") from None
-
-
-def clean(text: str) -> str:
-    """Return a text without what no database stores: lone halves of surrogate pairs."""
-    return without_surrogates(text)
 
 
 async def _read(request: Request, limit: int) -> bytes:

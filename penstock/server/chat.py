@@ -19,7 +19,7 @@ from penstock.core.errors import (
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.server.bodies import Form, clean, read_json
+from penstock.server.bodies import Form, read_json
 from penstock.server.paper import answers, streams, takes
 from penstock.server.problem import Json, end_problem
 from penstock.server.site import Site, allowed, site_of
@@ -63,7 +63,7 @@ async def send_message(
     if asked.get("selectedSkillIds"):
         raise NotAvailable("skills cannot be selected yet: leave selectedSkillIds out")
     message = NewMessage(
-        content=clean(asked["content"]),
+        content=asked["content"],
         agent=agent_id,
         session_id=asked.get("conversationId"),
         model=_model(site, asked),

@@ -12,7 +12,7 @@ from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
 from penstock.models.model import ModelCard
-from penstock.server.bodies import Form, clean, read_json
+from penstock.server.bodies import Form, read_json
 from penstock.server.lists import InHistory, InStream, Listed, page_of
 from penstock.server.paper import answers, streams, takes
 from penstock.server.problem import Json
@@ -120,9 +120,7 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
     directory = directory_of(site, agent_id)
-    session = await directory.begin(
-        agent_id, profile, title and clean(title), limits=site.limits, new_id=new_id
-    )
+    session = await directory.begin(agent_id, profile, title, limits=site.limits, new_id=new_id)
     return Json(conversation(session), 201)
 
 

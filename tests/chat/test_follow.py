@@ -1,0 +1,201 @@
+"""The past and then the present of a log, without gap or double."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from anyio.lowlevel import checkpoint
+
+from penstock.chat.follow import PAGE, Source, Tail, follow, so_far
+from penstock.core.clock import SystemClock
+from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record, SessionOpened
+from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
+from penstock.core.limits import Limits
+from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.testing.log import MemoryLog
+
+LOG, TASK = LogId("conv_1"), TaskId("task_1")
+OPENED = SessionOpened(profile_id=ProfileId("local"), agent="assistant", title="t")
+FAST = Limits(poll_seconds=0.01, ping_seconds=0.05, stream_frames=8)
+
+
+class Scene:
+    """A log with two events, and the bus that hears of what is written here."""
+
+    def __init__(self, limits: Limits = FAST) -> None:
+        self.log = MemoryLog(SystemClock(), limits)
+        self.bus = Bus()
+        self.source = Source(log=self.log, bus=self.bus, limits=limits)
+
+    async def open(self) -> None:
+        message = MessageReceived(message_id=MessageId("msg_1"), content="?")
+        await self.log.send(LOG, [Entry(OPENED), Entry(message, TASK)])
+
+    def listen(self) -> None:
+        self.log.listen(self.bus.publish)
+
+    async def write(self, count: int = 1) -> None:
+        await self.log.send(LOG, [Entry(NoteEmitted(event_type="n"), TASK)] * count)
+
+    def begin(self, base: int) -> LiveReply:
+        reply = LiveReply(LOG, TASK, base, 1)
+        self.bus.begin(reply)
+        return reply
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    """A log that is written here."""
+    scene = Scene()
+    await scene.open()
+    scene.listen()
+    return scene
+
+
+def seqs(items: Sequence[Live] | None) -> list[int]:
+    """Return the numbers of the events among the items."""
+    return [each.seq for each in items or () if isinstance(each, Record)]
+
+
+async def test_first_the_past_and_then_the_present(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=0)
+    assert seqs(await tail.take()) == [1, 2]
+    await scene.write()
+    assert seqs(await tail.take()) == [3]
+
+
+async def test_what_comes_while_the_past_is_read_comes_once(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=1)
+    await scene.write(2)
+    assert seqs(await tail.take()) == [2, 3, 4]
+    await scene.write()
+    assert seqs(await tail.take()) == [5]
+
+
+async def test_who_was_there_from_the_start_reads_nothing(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    await scene.write()
+    assert seqs(await tail.take()) == [3]
+
+
+async def test_a_long_past_comes_page_by_page(scene: Scene) -> None:
+    await scene.write(PAGE)
+    tail = Tail(scene.source, LOG, after=0)
+    pages = [seqs(await tail.take()), seqs(await tail.take())]
+    assert [len(page) for page in pages] == [PAGE, 2]
+    assert not tail.is_stored
+
+
+async def test_a_gap_is_filled_from_the_log(scene: Scene) -> None:
+    """Another process wrote events that this one heard nothing of."""
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    records = await scene.log.send(LOG, [Entry(NoteEmitted(event_type="n"), TASK)] * 3)
+    scene.bus.subscribe(LOG, 1)
+    late = Tail(scene.source, LOG, after=2, stored=False)
+    scene.bus.publish(records[2:])
+    assert seqs(await tail.take()) == [3, 4, 5]
+    assert seqs(await late.take()) == [3, 4, 5]
+
+
+async def test_what_another_process_writes_is_found() -> None:
+    scene = Scene()
+    await scene.open()
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    waiting = asyncio.ensure_future(tail.take())
+    await scene.write()
+    assert seqs(await waiting) == [3]
+
+
+async def test_nothing_is_looked_for_while_a_reply_is_on_its_way_here() -> None:
+    scene = Scene()
+    await scene.open()
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    scene.begin(2)
+    await tail.take()
+    await scene.write()
+    assert await tail.take() == ()
+
+
+async def test_a_long_silence_is_said(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail.is_quiet = True
+    assert await tail.take() == ()
+    assert await tail.take() == ()
+
+
+async def test_a_reply_on_its_way_comes_whole(scene: Scene) -> None:
+    reply = scene.begin(2)
+    scene.bus.say(reply, DeltaKind.REASONING, "hm")
+    scene.bus.say(reply, DeltaKind.TEXT, "Hel")
+    tail = Tail(scene.source, LOG, after=2)
+    scene.bus.say(reply, DeltaKind.TEXT, "lo")
+    items = await tail.take() or ()
+    said = [(each.kind, each.text, each.units) for each in items if isinstance(each, Delta)]
+    assert said == [(DeltaKind.REASONING, "hm", 2), (DeltaKind.TEXT, "Hello", 7)]
+    scene.bus.say(reply, DeltaKind.TEXT, "!")
+    (last,) = await tail.take() or ()
+    assert isinstance(last, Delta)
+    assert (last.text, last.units) == ("!", 8)
+
+
+async def test_a_burst_is_read_again(scene: Scene) -> None:
+    """Who waits for more is not too slow, however much comes at once."""
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    waiting = asyncio.ensure_future(tail.take())
+    await checkpoint()
+    reply = scene.begin(2)
+    for _ in range(20):
+        scene.bus.say(reply, DeltaKind.TEXT, "x")
+    begun, delta = await waiting or ()
+    assert isinstance(begun, ReplyBegun)
+    assert isinstance(delta, Delta)
+    assert delta.text == "x" * 20
+
+
+async def test_a_slow_reader_is_cut(scene: Scene) -> None:
+    """A slow reader never makes the process keep things for it without bound."""
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    for _ in range(FAST.stream_frames + 1):
+        await scene.write()
+    assert await tail.take() is None
+
+
+async def test_the_end_of_the_process_ends_the_stream(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    await scene.write()
+    scene.bus.close()
+    assert seqs(await tail.take()) == [3]
+    assert await tail.take() is None
+    assert await Tail(scene.source, LOG, after=3, stored=False).take() is None
+
+
+async def test_stopping_ends_the_stream_alone(scene: Scene) -> None:
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    waiting = asyncio.ensure_future(tail.take())
+    await checkpoint()
+    tail.stop()
+    assert await waiting is None
+    tail.close()
+    assert not scene.bus.is_followed(LOG)
+
+
+async def test_following_one_task(scene: Scene) -> None:
+    other = TaskId("task_2")
+    message = MessageReceived(message_id=MessageId("msg_2"), content="?")
+    await scene.log.send(LOG, [Entry(message, other)])
+    await scene.write()
+    scene.bus.close()
+    found = [each async for each in follow(scene.source, LOG, task_id=TASK)]
+    assert seqs(found) == [2, 4]
+    assert not scene.bus.is_followed(LOG)
+
+
+def test_a_reply_so_far_joins_neighbours() -> None:
+    reply = LiveReply(LOG, TASK, 2, 1)
+    reply.pieces = [(DeltaKind.TEXT, "a"), (DeltaKind.TEXT, "b"), (DeltaKind.REASONING, "c")]
+    begun, *deltas = so_far(reply)
+    assert begun == ReplyBegun(reply)
+    assert [(each.text, each.units) for each in deltas if isinstance(each, Delta)] == [
+        ("ab", 2),
+        ("c", 3),
+    ]

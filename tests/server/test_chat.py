@@ -1,0 +1,242 @@
+"""Messages to an agent over HTTP."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ToolFailed
+from penstock.core.limits import Limits
+from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
+from penstock.store.projections import Page
+from tests.acting import Act
+from tests.serving import CHAT, frames, served, types
+
+
+async def refuse(input: Any, invocation: Any) -> Any:
+    raise ToolFailed("no paper", "NO_PAPER", continuable=False)
+
+
+async def test_an_answer_comes_when_it_is_there() -> None:
+    async with served() as house:
+        response = await house.say("Hi")
+    body = response.json()
+    assert response.status_code == 200
+    assert body["userMessage"]["content"] == "Hi"
+    assert body["assistantMessage"]["content"] == "Hello."
+    assert body["assistantMessage"]["metadata"]["finishReason"] == "stop"
+    assert response.headers["x-conversation-id"] == body["userMessage"]["conversationId"]
+    assert response.headers["x-task-id"] == body["userMessage"]["metadata"]["taskId"]
+
+
+async def test_an_answer_comes_as_a_stream() -> None:
+    async with served() as house:
+        response = await house.stream("Hi")
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-accel-buffering"] == "no"
+    assert response.text.startswith("retry: 2000\n\nid: 3\nevent: message\ndata: {")
+    assert [(at, frame["type"]) for at, frame in frames(response.text)] == [
+        ("3", "message_start"),
+        ("3.0", "thinking"),
+        ("3.3", "content_delta"),
+        ("3.6", "content_delta"),
+        ("5", "message_complete"),
+    ]
+
+
+async def test_the_answer_of_a_conversation_goes_on() -> None:
+    async with served() as house:
+        first = await house.stream("Hi")
+        conversation = first.headers["x-conversation-id"]
+        second = await house.stream("Again", conversationId=conversation)
+        assert second.headers["x-conversation-id"] == conversation
+        assert types(second.text) == types(first.text)
+        assert frames(second.text)[0][1]["taskId"] == second.headers["x-task-id"]
+
+
+async def test_aliases_are_understood() -> None:
+    async with served() as house:
+        first = await house.client.post(CHAT, json={"message": "Hi"})
+        conversation = first.headers["x-conversation-id"]
+        again = {"message": "Hi", "conversation_id": conversation}
+        second = await house.client.post(CHAT, json=again)
+        assert second.headers["x-conversation-id"] == conversation
+
+
+async def test_a_question_parks_the_task() -> None:
+    model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
+    tool = Act("mail", requires_approval=True)
+    async with served(model=model, tools=[tool]) as house:
+        response = await house.say("Mail Ann")
+        assert response.status_code == 202
+        body = response.json()
+        assert body["assistantMessage"] is None
+        (question,) = body["suspended"]["questions"]
+        assert question["kind"] == "approval"
+        answer = {"decision": "approve"}
+        answered = await house.client.post(f"/api/questions/{question['id']}/answer", json=answer)
+        assert answered.json()["question"]["status"] == "answered"
+        rest = await house.follow(body["conversationId"])
+        assert types(rest.text)[-1] == "message_complete"
+        busy = await house.say("And?", conversationId=body["conversationId"])
+        assert busy.status_code in {200, 502}
+
+
+async def test_a_message_while_an_approval_is_open() -> None:
+    model = ScriptedModel([call("mail", to="ann"), say("Well."), say("Well.")])
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
+        parked = await house.say("Mail Ann")
+        conversation = parked.json()["conversationId"]
+        refused = await house.say("Now?", conversationId=conversation)
+        assert refused.status_code == 409
+        assert refused.json()["error"]["code"] == "QUESTION_OPEN"
+        ids = refused.json()["error"]["details"]["questions"]
+        assert ids == [parked.json()["suspended"]["questions"][0]["id"]]
+        taken = await house.say("Now!", conversationId=conversation, cancelOpen=True)
+        assert taken.status_code == 200
+
+
+ENDS = [
+    ([call("print")], 422, "NO_PAPER", {"toolName": "print"}),
+    ([fail(400, "bad words")], 502, "MODEL_REFUSED", {"retryable": False}),
+    ([fail(503), fail(503), fail(503)], 502, "MODEL_UNAVAILABLE", {"retryable": True}),
+]
+
+
+@pytest.mark.parametrize(("script", "status", "code", "details"), ENDS)
+async def test_a_task_that_does_not_succeed(
+    script: Any, status: int, code: str, details: dict[str, Any]
+) -> None:
+    """The stream's twin is the `error` frame with the same code: one table serves both."""
+    limits = Limits(model_tries=1)
+    tool = Act("print", refuse)
+    async with served(model=ScriptedModel(script), tools=[tool], limits=limits) as house:
+        response = await house.say("Go")
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (status, code)
+        assert details.items() <= error["details"].items()
+        assert error["details"]["taskId"] == response.headers["x-task-id"]
+        history = (await house.client.get(CHAT)).json()["messages"]
+        assert history[0]["metadata"]["error"]["code"] == code
+        shown = await house.follow(response.headers["x-conversation-id"])
+        assert frames(shown.text)[-1][1]["code"] == code
+
+
+async def test_a_cancelled_task() -> None:
+    hold = Hold()
+    async with served(model=ScriptedModel([wait(hold)])) as house:
+        begun = await house.client.post(f"{CHAT}/conversations", json={"title": "T"})
+        conversation = begun.json()["id"]
+        waiting = asyncio.create_task(house.say("Go", conversationId=conversation))
+        await hold.reached()
+        tasks, _ = await house.runtime.parts.projections.tasks(log_id=conversation, page=Page())
+        cancelled = await house.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
+        assert cancelled.status_code == 202
+        response = await waiting
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "TASK_ENDED")
+        assert response.json()["error"]["details"]["status"] == "cancelled"
+        shown = await house.follow(conversation)
+        assert frames(shown.text)[-1][1]["code"] == "CANCELLED"
+        again = await house.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "TASK_ENDED")
+
+
+BAD = [
+    (b"", 400, "BAD_REQUEST"),
+    (b"{", 400, "BAD_REQUEST"),
+    (b'{"content":NaN}', 400, "BAD_REQUEST"),
+    (b"\xff", 400, "BAD_REQUEST"),
+    (b"[" * 100_000, 400, "BAD_REQUEST"),
+    (b"[]", 422, "VALIDATION_ERROR"),
+    (b"null", 422, "VALIDATION_ERROR"),
+    (b"{}", 422, "VALIDATION_ERROR"),
+    (b'{"content":""}', 422, "VALIDATION_ERROR"),
+    (b'{"content":" \\n "}', 422, "VALIDATION_ERROR"),
+    (b'{"content":7}', 422, "VALIDATION_ERROR"),
+    (b'{"content":"x","stream":"yes"}', 422, "VALIDATION_ERROR"),
+    (b'{"content":"x","model":"nonesuch"}', 422, "VALIDATION_ERROR"),
+    (b'{"content":"x","message":"y"}', 422, "VALIDATION_ERROR"),
+    (b'{"content":"x","selectedSkillIds":["a"]}', 422, "NOT_AVAILABLE"),
+    (b'{"content":"x","conversationId":"conv_none"}', 404, "NOT_FOUND"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "code"), BAD)
+async def test_what_cannot_be_read_is_refused(body: bytes, status: int, code: str) -> None:
+    async with served() as house:
+        headers = {"content-type": "application/json"}
+        response = await house.client.post(CHAT, content=body, headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+        listed = await house.client.get(f"{CHAT}/conversations")
+        assert listed.json()["conversations"] == []
+
+
+async def test_every_problem_is_named_with_the_nearest() -> None:
+    """A mistyped `enableTool` must not leave tools on."""
+    async with served() as house:
+        response = await house.say("", enableTool=False, stream=1)
+    assert response.json()["error"]["details"] == [
+        {"field": "/enableTool", "issue": "is not known. Did you mean 'enableTools'?"},
+        {"field": "/content", "issue": '"" is shorter than 1 character'},
+        {"field": "/content", "issue": '"" does not match "\\S"'},
+        {"field": "/stream", "issue": '1 is not of types "null", "boolean"'},
+    ]
+
+
+async def test_a_body_that_is_too_large_or_no_json() -> None:
+    async with served(limits=Limits(request_bytes=50)) as house:
+        large = await house.say("x" * 60)
+        assert (large.status_code, large.json()["error"]["code"]) == (413, "TOO_LARGE")
+        plain = await house.client.post(CHAT, content="Hi", headers={"content-type": "text/plain"})
+        assert (plain.status_code, plain.json()["error"]["code"]) == (415, "UNSUPPORTED_TYPE")
+
+
+async def test_half_a_surrogate_is_replaced() -> None:
+    async with served() as house:
+        headers = {"content-type": "application/json"}
+        response = await house.client.post(CHAT, content=b'{"content":"a\\ud800"}', headers=headers)
+        assert response.json()["userMessage"]["content"] == "a\ufffd"
+
+
+async def test_the_same_key_attaches_to_the_same_task() -> None:
+    async with served() as house:
+        headers = {"idempotency-key": "k1"}
+        body = {"content": "Hi", "stream": True}
+        first = await house.client.post(CHAT, json=body, headers=headers)
+        second = await house.client.post(CHAT, json=body, headers=headers)
+        assert second.headers["x-task-id"] == first.headers["x-task-id"]
+        assert types(second.text)[0] == "message_start"
+        other = await house.client.post(CHAT, json={"content": "Ho"}, headers=headers)
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_CONFLICT")
+
+
+async def test_tools_can_be_switched_off() -> None:
+    """The chat request's `enableTools` is true unless it is said otherwise."""
+    model = ScriptedModel({"": say("Yes.")})
+    async with served(model=model, tools=[Act("add")]) as house:
+        await house.say("Hi")
+        await house.say("Hi", enableTools=False)
+    assert [len(request.tools) for request in model.requests] == [1, 0]
+
+
+async def test_an_answer_is_given_anew() -> None:
+    model = ScriptedModel([say("One."), say("Two."), say("Three.")])
+    async with served(model=model) as house:
+        first = (await house.say("Hi")).json()
+        conversation = first["userMessage"]["conversationId"]
+        await house.say("And?", conversationId=conversation)
+        again = await house.client.post(
+            f"{CHAT}/messages/{first['assistantMessage']['id']}/regenerate"
+        )
+        assert again.json()["assistantMessage"]["content"] == "Three."
+        messages = (await house.client.get(CHAT)).json()
+        assert [each["content"] for each in messages["messages"]] == ["Hi", "Three."]
+        assert messages["meta"]["total"] == 2
+        assert [each.content for each in model.requests[-1].messages] == ["Hi"]
+
+
+async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
+    async with served() as house:
+        response = await house.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
