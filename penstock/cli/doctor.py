@@ -3,6 +3,7 @@
 import asyncio
 import platform
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -11,6 +12,7 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -38,6 +40,7 @@ EXTRAS = {
 }
 """What each extra brings."""
 LITTLE_SPACE = 100 * 1024 * 1024
+_PATIENCE = 2.0
 
 
 class Mark(StrEnum):
@@ -131,7 +134,21 @@ def _models(found: Found) -> Iterator[Finding]:
             yield Finding(Mark.WRONG, f"model {name}", str(error))
         else:
             said = f"{card.provider} {card.name}{is_default}"
-            yield Finding(Mark.FINE, f"model {name}", said)
+            entry = settings.models.entries.get(name)
+            silent = _unreachable(entry.base_url) if entry and entry.base_url else ""
+            mark = Mark.WRONG if silent else Mark.FINE
+            yield Finding(mark, f"model {name}", said + silent)
+
+
+def _unreachable(base_url: str) -> str:
+    """Return why nobody answers at an address; nothing if somebody does."""
+    parts = urlsplit(base_url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), _PATIENCE).close()
+    except OSError as error:
+        return f"; nobody answers at {base_url}: {error.strerror or error}"
+    return ""
 
 
 def _disk(found: Found) -> Iterator[Finding]:

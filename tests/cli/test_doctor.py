@@ -35,6 +35,11 @@ WRONG = [
         '[models]\ndefault = "m"\n[models.m]\nprovider = "openai"\nmodel = "m"\n',
         "✗ model m: the model 'm' needs a key",
     ),
+    (
+        "penstock.toml",
+        '[models.m]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n',
+        "✗ model m: openai m; nobody answers at http://127.0.0.1:9/v1: ",
+    ),
     (".penstock/penstock.db", "no database", "✗ database: sqlite:///"),
 ]
 

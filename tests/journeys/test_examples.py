@@ -27,6 +27,12 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
 def test_there_are_examples() -> None:
     assert len(examples()) > 5
 
