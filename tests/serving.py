@@ -20,7 +20,7 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.models.model import Model
-from penstock.models.resolve import OFFLINE, Models
+from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
 from penstock.server.application import create_application
 from penstock.store.blobs import open_blobs
@@ -79,7 +79,7 @@ async def in_memory(
 ) -> AsyncIterator[Runtime]:
     """Open a runtime whose database is in memory; it says "Hello." unless it has a model."""
     model = model or ScriptedModel({"": say("Hel", "lo.")})
-    models = Models(default=model.card.model_id if model else OFFLINE, limits=limits)
+    models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
     company = Company(
         registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
