@@ -37,6 +37,8 @@ CLOSING_NOTE = (
 )
 CLOSING_TOKENS = 512
 """What a closing call may write when the budget has no room for more."""
+_SHOWN_AFTER_SECONDS = 0.02
+"""Quicker calls are written together with their outcome; who watches sees no difference."""
 
 
 class Voice:
@@ -136,7 +138,12 @@ class Turns:
         hands = self._hands
         calls = self._admitted(round_)
         if calls:
-            await self._run(calls)
+            submit = hands.ledger.held.submit
+            timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
+            try:
+                await self._run(calls)
+            finally:
+                timer.cancel()
         reply = round_.reply
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
         effects = [self._effect(call) for call in reply.calls]

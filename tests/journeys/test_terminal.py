@@ -29,7 +29,7 @@ def send_letter(to: str) -> dict[str, str]:
     return {"sent_to": to}
 
 
-@tool(effect="write", direct_call=True)
+@tool(effect="none", direct_call=True)
 async def wait_for_ever(ctx: ToolContext) -> None:
     """Wait until it is cancelled."""
     await ctx.wait_cancelled()
