@@ -55,7 +55,7 @@ docs: .venv/dev     ## Write the generated tables of docs/ anew.
 	$(BIN)/python scripts/docs.py
 
 trace: .venv/base   ## Call one tool of examples/ and print the hops (ARGS='tool input').
-	@$(BIN)/penstock call --trace $(ARGS)
+	@$(BIN)/penstock call --project examples --trace $(ARGS)
 
 pins: .venv/dev     ## Compile the pinned requirement files anew (ARGS=--upgrade for newer versions).
 	$(PIN) $(ARGS) requirements/build.in -o requirements/build.txt

@@ -68,7 +68,7 @@ def init(folder: Folder = Path(), *, force: Force = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"  {path}")
-    print("\nTry:")
+    print("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
     if folder != Path():
         print(f"  cd {folder}")
     print(NEXT)
