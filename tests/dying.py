@@ -12,7 +12,7 @@ from penstock.core.events import Entry, Record
 from penstock.core.ids import LogId
 from penstock.core.question import Question
 from penstock.core.task import TaskStatus
-from penstock.store.log import Lease
+from penstock.store.log import Lease, OnWay
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -33,10 +33,12 @@ class DyingLog(MemoryLog):
         self._left = -1
         self.died.clear()
 
-    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+    async def send(
+        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+    ) -> Sequence[Record]:
         if self._dies(before=True):
             await _never()
-        records = await super().send(log_id, entries)
+        records = await super().send(log_id, entries, on_way=on_way)
         if self._dies(before=False):
             await _never()
         return records

@@ -103,6 +103,7 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
     work = Work(chat, CallWork(invoker, world.clock, base.key))
     body = Body(work=work.work, end=Closing(base.key).end)
     activations = Activations(base.log, body, world, owner=base.owner)
+    base.log.listen(activations.hear)
     launcher = InlineLauncher(base.log, activations, world)
     parts = Parts(
         limits=world.limits,

@@ -89,10 +89,9 @@ class Desk:
         if message.session_id is None:
             entries.insert(0, Entry(self._opened(message, profile)))
         try:
-            records = await self._log.send(LogId(session_id), entries)
+            records = await self._log.send(LogId(session_id), entries, on_way=self._launcher.wake)
         except IdempotencyConflict as error:
             return await self._attached(error)
-        self._launcher.wake(LogId(session_id))
         return Sent(
             session_id=session_id, task_id=task_id, message_id=message_id, seq=records[-1].seq
         )
@@ -136,8 +135,8 @@ class Desk:
             permissions=_permissions(profile),
         )
         try:
-            await self._log.send(LogId(task_id), [Entry(requested, task_id)])
-            self._launcher.wake(LogId(task_id))
+            entries = [Entry(requested, task_id)]
+            await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
             reply = await self._await(end, task_id, None)
         finally:
             self._bus.forget_end(task_id, end)

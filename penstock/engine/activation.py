@@ -3,21 +3,21 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel, Cancelled, LeaseLost, PenstockError, StoreError
-from penstock.core.events import QuestionAnswered, TaskEnded, TaskResumed
+from penstock.core.events import QuestionAnswered, Record, TaskEnded, TaskResumed
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
-from penstock.engine.state import SessionState, TaskState, fold
+from penstock.engine.state import SessionState, TaskState, catch_up, fold
 from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,17 @@ class Activations:
             log.exception("the work on log %s broke off", log_id)
         return None
 
+    def hear(self, records: Sequence[Record]) -> None:
+        """Take in what this process committed to a log that is new, or folded and not at work.
+
+        Who takes the lease next has nothing to read then.
+        """
+        log_id, first = records[0].log_id, records[0].seq
+        if first == 1:
+            self._keep(fold(log_id, records))
+        elif (state := self._folded.get(log_id)) and state.seq == first - 1:
+            catch_up(state, records)
+
     def is_held(self, log_id: LogId) -> bool:
         """Whether this process is at work on the log."""
         return log_id in self._held
@@ -105,9 +116,7 @@ class Activations:
         if state is None:
             return fold(lease.log_id, await self._log.read(lease.log_id))
         if state.seq < lease.head:
-            for record in await self._log.read(lease.log_id, after=state.seq):
-                state.apply(record.event, record.task_id, record.path, record.at)
-                state.seq = record.seq
+            catch_up(state, await self._log.read(lease.log_id, after=state.seq))
         return state
 
     async def _until_done(self, held: HeldLog) -> Moment | None:

@@ -255,7 +255,12 @@ class SessionState:
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:
     """Return the state after all events of a log."""
     state = SessionState(log_id)
+    catch_up(state, records)
+    return state
+
+
+def catch_up(state: SessionState, records: Iterable[Record]) -> None:
+    """Apply the events that follow those of a state."""
     for record in records:
         state.apply(record.event, record.task_id, record.path, record.at)
         state.seq = record.seq
-    return state

@@ -10,6 +10,7 @@ from penstock.core.ids import LogId
 
 Listener = Callable[[Sequence[Record]], None]
 """Called on the event loop with what was committed in this process, in the order of the log."""
+OnWay = Callable[[LogId], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,15 @@ class Log(Protocol):
         """Tell the listener about everything that this process commits."""
         ...
 
-    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+    async def send(
+        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+    ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run; a new `log_id` makes a new log.
 
         Raises what the entries run into, with nothing written: SessionBusy (too many tasks queued),
         AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown log, task or question),
-        NameTaken (the log or the task is there already).
+        NameTaken (the log or the task is there already). `on_way` is told the log's name when the
+        entries are on their way: what it asks of the log comes after them.
         """
         ...
 

@@ -14,7 +14,7 @@ from penstock.store.appended import Appended
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
-from penstock.store.log import Lease, Listener, Pending
+from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import Advance, Append, Holding, Release, Renew, Send, Take, lost
 from penstock.store.owner import is_dead
 from penstock.store.rows import Row, Rows, records_of
@@ -44,7 +44,9 @@ class SqlLog:
         """Tell the listener about everything that this process commits."""
         self._listeners.append(listener)
 
-    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+    async def send(
+        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+    ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
         drafts = self._rows.drafts(entries, self._clock.now())
         if not self._rows.are_small(drafts):
@@ -53,6 +55,8 @@ class SqlLog:
         sent = Appended(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._sent, sent), order=log_id)
+        if on_way is not None:
+            on_way(log_id)
         try:
             return await sent
         except AlreadyAnswered as error:

@@ -8,7 +8,7 @@ from penstock.core.errors import LeaseLost, NameTaken, NotFound
 from penstock.core.events import CallRequested, Entry, Record, SessionOpened
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.log import Lease, Listener, Pending
+from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.owner import is_dead
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.rows import Owned
@@ -33,7 +33,9 @@ class MemoryLog(MemoryProjections):
         """Tell the listener about everything that is written."""
         self._listeners.append(listener)
 
-    async def send(self, log_id: LogId, entries: Sequence[Entry]) -> Sequence[Record]:
+    async def send(
+        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+    ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
         log = self._logs.get(log_id)
         if log is not None and type(entries[0].event) is SessionOpened:
@@ -44,6 +46,8 @@ class MemoryLog(MemoryProjections):
         log.wake_at = _AT_ONCE
         records = self._write(log, entries)
         log.outside += records
+        if on_way is not None:
+            on_way(log_id)
         return records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
