@@ -54,6 +54,9 @@ def load_agents(root: Path) -> AgentFiles:
     homes: dict[str, str] = {}
     for folder in FOLDERS:
         files = sorted((root / folder).glob("*.md"))
+        if len(files) > MOST_FILES:
+            said = f"the folder has {len(files)} files, only {MOST_FILES} are read"
+            found.diagnostics.append(Diagnostic(code="too-many-files", message=said, file=folder))
         for path in files[:MOST_FILES]:
             if path.name.endswith(".chain.md"):
                 continue

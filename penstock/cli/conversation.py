@@ -65,6 +65,8 @@ class Conversation:
     def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
         """Show a frame; return how the message ended, if it did."""
         if frame is None:
+            said = "it was cut; the task goes on: go on with --continue"
+            self._show({"type": "error", "code": "STREAM_CUT", "message": said})
             return FAILED
         self._show(frame)
         match frame["type"]:

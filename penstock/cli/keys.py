@@ -10,7 +10,7 @@ import typer
 from penstock.chat.keys import NEW_KEY, KeyRecord, Keys
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
-from penstock.cli.project import find
+from penstock.cli.project import read_settings
 from penstock.cli.render import print_table, when
 from penstock.core.clock import Moment, SystemClock, to_iso
 from penstock.store.database import open_database
@@ -90,10 +90,12 @@ def key_part(key: KeyRecord) -> dict[str, Any]:
 
 
 def _with_keys(folder: Path | None, work: Callable[[Keys], Awaitable[Value]]) -> Value:
-    settings = find(folder).settings
+    settings = read_settings(folder)
 
     async def whole() -> Value:
-        database = await open_database(settings.database, synchronous=settings.synchronous)
+        database = await open_database(
+            settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+        )
         try:
             return await work(Keys(database, SystemClock()))
         finally:

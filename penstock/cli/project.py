@@ -26,12 +26,17 @@ class Found:
 
 def find(folder: Path | None, **overrides: Any) -> Found:
     """Read the project in this folder, or the nearest from here upwards; findings are noted."""
-    root = find_root(Path()) if folder is None else check_root(folder)
-    settings = load(root, **overrides)
+    settings = read_settings(folder, **overrides)
     project = load_project(settings)
     for finding in project.diagnostics:
         note(str(finding))
     return Found(settings=settings, project=project)
+
+
+def read_settings(folder: Path | None, **overrides: Any) -> Settings:
+    """Read the settings alone; no file of an author is touched."""
+    root = find_root(Path()) if folder is None else check_root(folder)
+    return load(root, **overrides)
 
 
 def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:

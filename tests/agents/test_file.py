@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.file import MOST_BYTES, load_agents, parse_agent
+from penstock.agents.file import MOST_BYTES, MOST_FILES, load_agents, parse_agent
 from penstock.agents.settings import ChatSettings
 
 FULL = """---
@@ -120,6 +120,14 @@ def test_the_first_of_two_agents_of_one_name_counts(tmp_path: Path) -> None:
         (".pi/flows/agents/a.md", "hidden"),
         ("agents/b.md", "duplicate-agent"),
     ]
+
+
+def test_too_many_files_are_said(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    for number in range(MOST_FILES + 1):
+        (tmp_path / "agents" / f"{number}.md").touch()
+    codes = {each.code for each in load_agents(tmp_path).diagnostics}
+    assert codes == {"no-front-matter", "too-many-files"}
 
 
 def test_a_project_without_agents_is_fine(tmp_path: Path) -> None:
