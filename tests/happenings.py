@@ -20,7 +20,9 @@ from penstock.core.limits import Limits
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
+from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Ledger
 from penstock.engine.state import fold
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -28,6 +30,7 @@ from penstock.testing.log import MemoryLog
 LOG = LogId("conv_1")
 ANN = ProfileId("ann")
 ONE, TWO = TaskId("task_1"), TaskId("task_2")
+KEY = bytes(32)
 
 
 def path_of(call_id: str) -> CallPath:
@@ -50,12 +53,13 @@ def outcome(call_id: str, **more: Any) -> CallSettled:
     return CallSettled(tool_id="tool", call_id=CallId(call_id), **given)
 
 
-def question(name: str) -> Question:
+def question(name: str, **more: Any) -> Question:
     return Question(
         question_id=QuestionId(f"q_{name}"),
         kind=QuestionKind.APPROVAL,
         text="Run it?",
         path=path_of(name),
+        **more,
     )
 
 
@@ -87,3 +91,10 @@ async def held_log(
         held.add(event, ONE, path)
     await held.commit()
     return held
+
+
+def ledger_of(held: HeldLog) -> Ledger:
+    """Return the ledger of the task at work."""
+    task = held.state.current
+    assert task
+    return Ledger(held, task, Budget(Allowance(), task, FakeClock()), KEY)

@@ -1,45 +1,347 @@
-"""An activation folds what it has not folded yet, and reads nothing that it heard."""
+"""An activation: takes the lease, does what there is to do, gives it back."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
-from penstock.core.clock import SystemClock
-from penstock.core.events import Record
-from penstock.core.ids import LogId
-from penstock.models.scripted import ScriptedModel, say
+import pytest
+
+from penstock.core.clock import Moment
+from penstock.core.errors import Cancel, StoreFull
+from penstock.core.events import (
+    CancelRequested,
+    Entry,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    SessionOpened,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.engine.activation import Activations, Body
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from penstock.testing.runtime import Place, memory_runtime
+from tests.happenings import ANN, LOG, ONE, TWO, ended, message, question
+
+Work = Callable[[HeldLog, TaskState], Awaitable[None]]
 
 
-class CountedLog(MemoryLog):
-    """Counts how often it is read."""
-
-    reads = 0
-
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        self.reads += 1
-        return await super().read(log_id, after=after, limit=limit)
+async def finish(held: HeldLog, task: TaskState) -> None:
+    if task.started is None:
+        held.add(TaskStarted(), task.task_id)
+    held.add(ended(), task.task_id)
 
 
-async def test_neither_a_new_conversation_nor_the_next_message_is_read() -> None:
-    log = CountedLog(SystemClock())
-    model = ScriptedModel([say("one"), say("two")])
-    async with memory_runtime(model=model, place=Place(log=log)) as runtime:
-        first = await runtime.chat("a")
-        second = await runtime.chat("b", session_id=first.session_id)
-    assert (first.content, second.content) == ("one", "two")
-    assert log.reads == 0
+def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
+    held.add(event, task.task_id)
 
 
-async def test_who_was_not_there_reads_the_conversation_once() -> None:
-    log = CountedLog(SystemClock())
-    place = Place(log=log)
-    model = ScriptedModel([say("one"), say("two"), say("three")])
-    async with memory_runtime(model=model, place=place) as runtime:
-        first = await runtime.chat("a")
-    async with memory_runtime(model=model, place=place) as runtime:
-        for text in ("b", "c"):
-            await runtime.chat(text, session_id=first.session_id)
-    assert log.reads == 1
-    assert [len(request.messages) for request in model.requests] == [1, 3, 5]
+class House:
+    """A log with one message in it, and activations whose body the test gives."""
+
+    def __init__(self, work: Work, *, log: MemoryLog | None = None, **limits: Any) -> None:
+        self.clock = FakeClock()
+        self.log = log or MemoryLog(self.clock)
+        self.worked: list[TaskId] = []
+        self._work = work
+        world = World(self.clock, Limits(**limits), new_id)
+        body = Body(work=self._body, end=end)
+        self.activations = Activations(self.log, body, world, owner="me")
+
+    async def _body(self, held: HeldLog, task: TaskState) -> None:
+        self.worked.append(task.task_id)
+        await self._work(held, task)
+
+    async def say(self, task_id: TaskId = ONE, *, is_new: bool = True) -> None:
+        opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+        entries = [Entry(opened)] if is_new else []
+        await self.log.send(LOG, [*entries, Entry(message(), task_id)])
+
+    async def run(self) -> Moment | None:
+        return await self.activations.run(LOG)
+
+    async def events(self) -> list[Any]:
+        return [record.event for record in await self.log.read(LOG)][2:]
+
+    async def is_free(self) -> bool:
+        lease = await self.log.acquire(LOG, "other")
+        return lease is not None and not lease.crashed
+
+
+async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
+    house = House(finish)
+    await house.say()
+    await house.say(TWO, is_new=False)
+    assert await house.run() is None
+    assert house.worked == [ONE, TWO]
+    assert await house.log.pending(limit=9) == []
+    assert await house.is_free()
+
+
+async def test_a_log_that_another_holds_is_left_alone() -> None:
+    house = House(finish)
+    await house.say()
+    await house.log.acquire(LOG, "other")
+    assert await house.run() is None
+    assert house.worked == []
+
+
+async def test_an_unknown_log_is_nothing() -> None:
+    assert await House(finish).run() is None
+
+
+async def test_what_comes_at_the_last_moment_is_done_before_the_log_is_given_back() -> None:
+    async def late(held: HeldLog, task: TaskState) -> None:
+        await finish(held, task)
+        if task.task_id == ONE:
+            await held.commit()
+            await house.say(TWO, is_new=False)
+
+    house = House(late)
+    await house.say()
+    await house.run()
+    assert house.worked == [ONE, TWO]
+
+
+async def wait_for_ann(held: HeldLog, task: TaskState) -> None:
+    if task.started is None:
+        held.add(TaskStarted(), task.task_id)
+        held.add(QuestionAsked(question=question("a")), task.task_id)
+    if task.waiting:
+        held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+    else:
+        held.add(ended(), task.task_id)
+
+
+async def test_a_parked_task_is_a_row_and_no_work() -> None:
+    house = House(wait_for_ann)
+    await house.say()
+    assert await house.run() is None
+    assert await house.run() is None
+    assert house.worked == [ONE]
+    assert await house.is_free()
+
+
+async def test_a_question_whose_time_is_over_is_answered_by_nobody() -> None:
+    async def wait_a_minute(held: HeldLog, task: TaskState) -> None:
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+            asked = question("a", expires_at=Moment(house.clock.now() + 60_000))
+            held.add(QuestionAsked(question=asked), task.task_id)
+        await wait_for_ann(held, task)
+
+    house = House(wait_a_minute)
+    await house.say()
+    assert await house.run() == house.clock.now() + 60_000
+    house.clock.advance(60)
+    assert await house.run() is None
+    kinds = [type(event) for event in await house.events()]
+    assert kinds[-3:] == [QuestionAnswered, TaskResumed, TaskEnded]
+
+
+async def test_a_fault_of_ours_fails_the_task_and_no_other() -> None:
+    async def broken(held: HeldLog, task: TaskState) -> None:
+        if task.task_id == ONE:
+            raise ZeroDivisionError
+        await finish(held, task)
+
+    house = House(broken)
+    await house.say()
+    await house.say(TWO, is_new=False)
+    await house.run()
+    ends = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    assert [each.status for each in ends] == [TaskStatus.FAILED, TaskStatus.SUCCEEDED]
+    assert ends[0].error
+    assert ends[0].error.code == "INTERNAL_ERROR"
+    assert "ZeroDivision" not in ends[0].error.message
+
+
+class FullLog(MemoryLog):
+    """Has no space left, now and then."""
+
+    is_full = True
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        if self.is_full:
+            raise StoreFull
+        return super().append(lease, entries)
+
+
+async def test_a_full_disk_is_no_fault_of_the_task() -> None:
+    clock = FakeClock()
+    log = FullLog(clock)
+    house = House(finish, log=log)
+    await house.say()
+    for _ in range(7):
+        with pytest.raises(StoreFull):
+            await house.run()
+    log.is_full = False
+    await house.run()
+    assert await house.events() == [TaskStarted(), ended()]
+
+
+async def test_a_crash_is_noticed_and_said() -> None:
+    house = House(finish)
+    await house.say()
+    lease = await house.log.acquire(LOG, "dead")
+    assert lease
+    await house.log.append(lease, [Entry(TaskStarted(), ONE)])
+    house.clock.advance(4)
+    await house.run()
+    assert await house.events() == [TaskStarted(), TaskResumed(crashed=True), ended()]
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["at once", "after a write"])
+async def test_a_task_at_which_the_process_dies_again_and_again_fails(writes: bool) -> None:
+    async def die(held: HeldLog, task: TaskState) -> None:
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+        if writes:
+            await held.commit()
+        await asyncio.Event().wait()
+
+    house = House(die, recoveries=3)
+    await house.say()
+    for _ in range(6):
+        task = asyncio.ensure_future(house.run())
+        await settle()
+        house.clock.advance(4)
+        await house.log.acquire(LOG, "nobody")  # so that giving it back comes too late
+        house.clock.advance(4)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    ends = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    assert len(ends) == 1
+    assert ends[0].error
+    assert "in a row at the same place" in ends[0].error.message
+
+
+async def test_a_task_that_gets_on_may_crash_for_ever() -> None:
+    house = House(finish, recoveries=2)
+    await house.say()
+    for number in range(5):
+        lease = await house.log.acquire(LOG, "dead")
+        assert lease
+        first = TaskResumed(crashed=True) if number else TaskStarted()
+        progress = ReplyReceived(iteration=1, base=0, text="", message_id=message().message_id)
+        await house.log.append(lease, [Entry(first, ONE), Entry(progress, ONE)])
+        house.clock.advance(4)
+    await house.run()
+    assert (await house.events())[-1] == ended()
+
+
+# ---- cancel ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_cancel_ends_the_work_and_hits_nothing_that_follows(swallows: bool) -> None:
+    here = asyncio.Event()
+
+    async def work(held: HeldLog, task: TaskState) -> None:
+        if task.task_id == TWO:
+            await settle()
+            return await finish(held, task)
+        held.add(TaskStarted(), task.task_id)
+        here.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+
+    house = House(work)
+    await house.say()
+    await house.say(TWO, is_new=False)
+    running = asyncio.ensure_future(house.run())
+    await here.wait()
+    await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await house.activations.look(LOG)
+    await house.activations.look(LOG)
+    await running
+    ends = [each.status for each in await house.events() if isinstance(each, TaskEnded)]
+    assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
+
+
+async def test_a_cancel_that_the_work_finds_itself() -> None:
+    async def work(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
+        await held.refresh()
+        raise Cancel
+
+    house = House(work)
+    await house.say()
+    await house.run()
+    assert [type(each) for each in await house.events()] == [
+        CancelRequested,
+        TaskStarted,
+        TaskEnded,
+    ]
+
+
+async def test_a_task_that_ended_before_its_cancel_was_seen_has_succeeded() -> None:
+    async def work(held: HeldLog, task: TaskState) -> None:
+        await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
+        await finish(held, task)
+        await held.commit()
+
+    house = House(work)
+    await house.say()
+    await house.run()
+    (only,) = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    assert only.status is TaskStatus.SUCCEEDED
+
+
+async def test_a_stop_of_the_process_gives_the_log_back_with_work_left() -> None:
+    here = asyncio.Event()
+
+    async def work(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        here.set()
+        await asyncio.Event().wait()
+
+    house = House(work)
+    await house.say()
+    running = asyncio.ensure_future(house.run())
+    await here.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [each.log_id for each in await house.log.pending(limit=9)] == [LOG]
+    assert await house.is_free()
+
+
+# ---- what is kept ------------------------------------------------------------------------------
+
+
+async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
+    house = House(finish)
+    await house.say()
+    await house.run()
+    reads: list[int] = []
+    read = house.log.read
+
+    async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
+        reads.append(after)
+        return await read(log_id, after=after, limit=limit)
+
+    house.log.read = counted  # type: ignore[method-assign]
+    await house.say(TWO, is_new=False)
+    await house.run()
+    assert reads == [4]
+    house.activations.forget(LOG)
+    await house.say(TaskId("task_3"), is_new=False)
+    await house.run()
+    assert reads == [4, 0]

@@ -1,0 +1,75 @@
+"""Budgets: reserved before the work, settled after it."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import BudgetExceeded
+from penstock.core.ids import TaskId
+from penstock.engine.budget import Allowance, Budget
+from penstock.engine.state import TaskState
+from penstock.testing.clock import FakeClock
+
+
+def task_with(**spent: Any) -> TaskState:
+    task = TaskState(TaskId("task_1"), None)
+    for name, value in spent.items():
+        setattr(task, name, value)
+    return task
+
+
+def test_what_is_reserved_counts_until_it_is_given_back() -> None:
+    budget = Budget(Allowance(tool_calls=2), task_with(tool_calls=1), FakeClock())
+    budget.reserve_call()
+    with pytest.raises(BudgetExceeded, match="2 tool calls"):
+        budget.reserve_call()
+    budget.settle_call()
+    budget.reserve_call()
+
+
+def test_budgets_are_not_continuable() -> None:
+    error = BudgetExceeded().envelope().error
+    assert error
+    assert not error.continuable
+
+
+@pytest.mark.parametrize(
+    ("allowance", "spent", "tokens", "fits"),
+    [
+        (Allowance(), {}, 1_000_000, True),
+        (Allowance(model_calls=1), {}, 1, True),
+        (Allowance(model_calls=1), {"model_calls": 1}, 1, False),
+        (Allowance(tokens=100), {}, 100, True),
+        (Allowance(tokens=100), {}, 101, False),
+        (Allowance(tokens=100), {"input_tokens": 40, "output_tokens": 40}, 20, True),
+        (Allowance(tokens=100), {"input_tokens": 40, "output_tokens": 40}, 21, False),
+        (Allowance(cost_usd=1), {"cost_usd": 0.99}, 1, True),
+        (Allowance(cost_usd=1), {"cost_usd": 1.0}, 1, False),
+        (Allowance(cost_usd=1), {"cost_usd": None}, 1, True),
+        (Allowance(seconds=10), {"active_ms": 9_999}, 1, True),
+        (Allowance(seconds=10), {"active_ms": 10_000}, 1, False),
+    ],
+)
+def test_whether_a_model_call_fits(
+    allowance: Allowance, spent: dict[str, Any], tokens: int, fits: bool
+) -> None:
+    assert Budget(allowance, task_with(**spent), FakeClock()).reserve_model(tokens) is fits
+
+
+def test_model_calls_in_flight_share_what_is_left() -> None:
+    budget = Budget(Allowance(tokens=100), task_with(), FakeClock())
+    assert budget.reserve_model(60)
+    assert not budget.reserve_model(60)
+    budget.settle_model(60)
+    assert budget.reserve_model(60)
+
+
+def test_seconds_count_from_the_activation_on_top_of_those_before() -> None:
+    clock = FakeClock()
+    budget = Budget(Allowance(seconds=10), task_with(active_ms=4_000), clock)
+    clock.advance(5)
+    assert budget.seconds_left() == pytest.approx(1)
+    budget.reserve_call()
+    clock.advance(1)
+    with pytest.raises(BudgetExceeded, match="10 seconds"):
+        budget.reserve_call()

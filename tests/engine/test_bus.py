@@ -1,0 +1,123 @@
+"""The bus: committed events and deltas to readers in this process, bounded."""
+
+import asyncio
+
+import pytest
+
+from penstock.core.clock import Moment
+from penstock.core.events import Record, TaskEnded, TaskStarted, TaskSuspended
+from penstock.core.ids import LogId, TaskId
+from penstock.core.task import TaskStatus
+from penstock.engine.bus import Bus, Delta, DeltaKind, LiveReply, ReplyBegun
+
+LOG, OTHER = LogId("conv_1"), LogId("conv_2")
+TASK = TaskId("task_1")
+ENDED = TaskEnded(status=TaskStatus.SUCCEEDED)
+
+
+def record(seq: int, event: TaskStarted | TaskEnded | TaskSuspended, log_id: LogId = LOG) -> Record:
+    return Record(log_id, seq, Moment(seq), TASK, None, event)
+
+
+def live_reply() -> LiveReply:
+    return LiveReply(LOG, TASK, base=3, iteration=1)
+
+
+def test_a_reader_gets_what_happens_in_its_log_alone() -> None:
+    bus = Bus()
+    reader = bus.subscribe(LOG, 10)
+    bus.publish([record(1, TaskStarted()), record(1, TaskStarted(), OTHER)])
+    assert reader.take() == [record(1, TaskStarted())]
+    assert reader.take() == []
+
+
+def test_pieces_of_a_reply_come_with_the_units_so_far() -> None:
+    bus, reply = Bus(), live_reply()
+    reader = bus.subscribe(LOG, 10)
+    bus.begin(reply)
+    bus.say(reply, DeltaKind.REASONING, "hm")
+    bus.say(reply, DeltaKind.TEXT, "Hello")
+    assert reader.take() == [
+        ReplyBegun(reply),
+        Delta(reply, DeltaKind.REASONING, "hm", 2),
+        Delta(reply, DeltaKind.TEXT, "Hello", 7),
+    ]
+    assert reply.pieces == [(DeltaKind.REASONING, "hm"), (DeltaKind.TEXT, "Hello")]
+
+
+def test_who_comes_late_finds_the_reply_as_far_as_it_is() -> None:
+    bus, reply = Bus(), live_reply()
+    bus.begin(reply)
+    bus.say(reply, DeltaKind.TEXT, "Hel")
+    assert bus.reply(LOG) is reply
+    assert bus.reply(OTHER) is None
+    bus.end(reply)
+    assert bus.reply(LOG) is None
+
+
+def test_the_end_of_an_older_reply_leaves_the_newer_one() -> None:
+    bus, old, new = Bus(), live_reply(), live_reply()
+    bus.begin(old)
+    bus.begin(new)
+    bus.end(old)
+    assert bus.reply(LOG) is new
+
+
+def test_a_reader_that_falls_too_far_behind_is_cut() -> None:
+    bus = Bus()
+    reader, other = bus.subscribe(LOG, 2), bus.subscribe(LOG, 10)
+    for seq in range(1, 5):
+        bus.publish([record(seq, TaskStarted())])
+    assert reader.is_cut
+    assert reader.take() == []
+    assert len(other.take()) == 4
+
+
+async def test_waiting_ends_with_news_with_time_and_with_the_end() -> None:
+    bus = Bus()
+    reader = bus.subscribe(LOG, 10)
+    assert not await reader.wait(0)
+    waiting = asyncio.ensure_future(reader.wait(60))
+    await asyncio.wait({waiting}, timeout=0)
+    bus.publish([record(1, TaskStarted())])
+    assert await waiting
+    reader.take()
+    bus.close()
+    assert await reader.wait(60)
+    assert reader.is_closed
+
+
+def test_a_closed_bus_gives_streams_that_are_over() -> None:
+    bus = Bus()
+    bus.close()
+    assert bus.subscribe(LOG, 10).is_closed
+
+
+def test_nobody_is_kept_who_has_left() -> None:
+    bus = Bus()
+    readers = [bus.subscribe(LOG, 10) for _ in range(2)]
+    assert bus.is_followed(LOG)
+    for reader in readers:
+        bus.unsubscribe(LOG, reader)
+    bus.unsubscribe(LOG, readers[0])
+    assert not bus.is_followed(LOG)
+
+
+@pytest.mark.parametrize("event", [ENDED, TaskSuspended(questions=())])
+async def test_the_end_of_a_task_is_told_to_all_who_wait(event: TaskEnded | TaskSuspended) -> None:
+    bus = Bus()
+    first, second = bus.end_of(TASK), bus.end_of(TASK)
+    second.cancel()
+    bus.publish([record(1, TaskStarted())])
+    assert not first.done()
+    bus.publish([record(2, event)])
+    assert (await first).event is event
+
+
+async def test_who_stopped_waiting_for_an_end_is_forgotten() -> None:
+    bus = Bus()
+    end = bus.end_of(TASK)
+    bus.forget_end(TASK, end)
+    bus.forget_end(TASK, end)
+    bus.publish([record(2, ENDED)])
+    assert not end.done()

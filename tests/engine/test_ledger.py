@@ -1,0 +1,191 @@
+"""The ledger: identities, and what a crash means for calls at any depth."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Call, CallPath
+from penstock.core.canonical import canonical
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
+from penstock.core.errors import Interrupted
+from penstock.core.events import (
+    CallSettled,
+    CallStarted,
+    QuestionAsked,
+    StateWritten,
+    TaskResumed,
+    TaskStarted,
+)
+from penstock.core.question import QuestionStatus
+from penstock.engine.ledger import Ledger, Occurrences
+from tests.happenings import KEY, ONE, answered, held_log, ledger_of, path_of, question
+
+
+async def a_ledger() -> Ledger:
+    return ledger_of(await held_log(TaskStarted()))
+
+
+# ---- identity ----------------------------------------------------------------------------------
+
+
+def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
+    seen = Occurrences("task/1", KEY)
+    first, second, other = (seen.path("t", canonical({"a": a})) for a in (1, 1, 2))
+    assert second == f"{first}.2"
+    assert other not in {first, second}
+    assert first.startswith("task/1/t#")
+
+
+def test_the_order_of_arrival_does_not_count() -> None:
+    """L1: the n-th equal call, not the n-th call."""
+    inputs = ['{"a":1}', '{"a":2}', '{"a":1}']
+    forth, back = Occurrences("p", KEY), Occurrences("p", KEY)
+    assert sorted(forth.path("t", each) for each in inputs) == sorted(
+        back.path("t", each) for each in reversed(inputs)
+    )
+
+
+def test_a_path_tells_nothing_of_a_secret_without_the_key() -> None:
+    one, other = (Occurrences("p", bytes([n]) * 32).path("t", '{"pin":"0000"}') for n in (1, 2))
+    assert one != other
+    assert "0000" not in one
+
+
+async def test_an_idempotency_key_is_the_same_after_a_restart() -> None:
+    """L10: a hash of the identity."""
+    one, other = await a_ledger(), await a_ledger()
+    assert one.idempotency_key(path_of("a")) == other.idempotency_key(path_of("a"))
+    assert one.idempotency_key(path_of("a")) != one.idempotency_key(path_of("b"))
+
+
+# ---- what a crash means ------------------------------------------------------------------------
+
+OUTER = CallPath("task/1/tool#a")
+INNER = CallPath("task/1/tool#a/tool#b")
+DEEP = CallPath("task/1/tool#a/tool#b/tool#c")
+
+
+async def play(ledger: Ledger, story: str) -> None:
+    """Play what the log holds: `+a` starts, `-a` settles, `?a` asks, `!a` answers, `.` resumes."""
+    held = ledger.held
+    for step in story.split():
+        path = {"a": OUTER, "b": INNER, "c": DEEP}.get(step[1:], OUTER)
+        match step[0]:
+            case "+":
+                ledger.add(CallStarted(tool_id="tool", idempotency_key="k"), path)
+            case "-":
+                done = CallSettled(tool_id="tool", envelope=Envelope.success(1))
+                ledger.settle(path, done)
+            case "?":
+                asked = question(step[1:])
+                ledger.add(QuestionAsked(question=_at(asked, path)), path)
+            case "!":
+                held.add(answered(step[1:], by=None), ONE)
+            case _:
+                held.add(TaskResumed(crashed=True), ONE)
+    await held.commit()
+
+
+def _at(asked: Any, path: CallPath) -> Any:
+    return type(asked)(question_id=asked.question_id, kind=asked.kind, text=asked.text, path=path)
+
+
+@pytest.mark.parametrize(
+    ("story", "path", "runs"),
+    [
+        ("", OUTER, True),
+        ("+a", OUTER, False),
+        ("+a .", OUTER, False),
+        ("+a . +a", OUTER, False),
+        # it waited for a person, inside itself
+        ("+a ?b", OUTER, True),
+        ("+a ?b . !b", OUTER, True),
+        ("+a ?c . !c", OUTER, True),
+        # it was entered again, went on with the answer, and was cut
+        ("+a ?b . !b . +a", OUTER, False),
+        ("+a ?b . !b . +a +b", OUTER, True),
+        ("+a ?b . !b . +a +b", INNER, False),
+        ("+a ?b . !b . +a +b -b", OUTER, False),
+        # two questions, one of them answered, then it waited again
+        ("+a ?b ?c . !b . +a . !c", OUTER, True),
+        # a crash in the middle of an inner write
+        ("+a +b", OUTER, True),
+        ("+a +b", INNER, False),
+        ("+a +b +c", INNER, True),
+        ("+a +b +c", DEEP, False),
+        ("+a +b -b", OUTER, False),
+        # a question of another call is none of its business
+        ("+b ?a", INNER, False),
+    ],
+)
+async def test_which_write_may_be_entered_again(story: str, path: CallPath, runs: bool) -> None:
+    """A write that began is not run again, unless it waits inside itself: its open leaf decides."""
+    ledger = await a_ledger()
+    await play(ledger, story)
+    call = Call(path, "tool", {})
+    if runs:
+        await ledger.start(call, again=False)
+        return
+    with pytest.raises(Interrupted, match="may or may not have happened"):
+        await ledger.start(call, again=False)
+
+
+@pytest.mark.parametrize("story", ["+a", "+a +b", "+a . +a . +a"])
+async def test_a_frame_or_an_idempotent_write_is_entered_again_with_its_key(story: str) -> None:
+    """L3: a script is a frame, not an act, so it is always entered again."""
+    ledger = await a_ledger()
+    await play(ledger, story)
+    before = ledger.held.state.seq
+    await ledger.start(Call(OUTER, "tool", {}), again=True)
+    assert ledger.held.state.seq == before + 1
+
+
+async def test_a_write_is_on_disk_as_started_before_it_runs() -> None:
+    ledger = await a_ledger()
+    before = ledger.held.state.seq
+    await ledger.start(Call(OUTER, "tool", {}), again=False)
+    assert ledger.held.state.seq == before + 1
+    assert OUTER in ledger.task.begun
+
+
+async def test_a_settled_call_is_found_by_its_path() -> None:
+    ledger = await a_ledger()
+    assert ledger.find(OUTER) is None
+    await play(ledger, "+a -a")
+    found = ledger.find(OUTER)
+    assert found
+    assert found.envelope == Envelope.success(1)
+
+
+# ---- questions and values ----------------------------------------------------------------------
+
+
+async def test_an_answer_belongs_to_the_call_that_asked() -> None:
+    ledger = await a_ledger()
+    await play(ledger, "?b")
+    assert (ledger.is_asked(INNER), ledger.is_asked(OUTER)) == (True, False)
+    assert ledger.answer_to(INNER) is None
+    await play(ledger, "!b")
+    answer = ledger.answer_to(INNER)
+    assert answer
+    assert answer.status is QuestionStatus.CANCELLED
+    assert ledger.answer_to(OUTER) is None
+
+
+async def test_an_answer_counts_for_a_write_that_is_entered_after_it_came() -> None:
+    ledger = await a_ledger()
+    await play(ledger, "+a ?b !b")
+    assert ledger.answer_to(INNER) is None
+    await play(ledger, ". +a")
+    assert ledger.answer_to(INNER)
+
+
+async def test_a_value_counts_until_it_expires() -> None:
+    ledger = await a_ledger()
+    put = StateWritten(tool_id="t", key="k", value=1, revision=1, expires_at=Moment(100))
+    ledger.put(OUTER, put)
+    assert ledger.value("t", "k", Moment(99)) is put
+    assert ledger.value("t", "k", Moment(100)) is None
+    assert ledger.value("t", "other", Moment(1)) is None
+    assert ledger.value("u", "k", Moment(1)) is None
