@@ -3,24 +3,11 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from penstock.agents.catalog import Catalog
+from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
-from penstock.app.wiring import Company, Foundation, assemble
 from penstock.core.call import Effect
-from penstock.core.clock import SystemClock
 from penstock.core.envelope import Json
-from penstock.core.ids import new_id
-from penstock.core.limits import Limits
-from penstock.core.world import World
-from penstock.models.resolve import Models
-from penstock.store.blobs import open_blobs
-from penstock.store.database import open_database
-from penstock.store.owner import this_process
-from penstock.store.sql_log import SqlLog
-from penstock.store.sql_projections import SqlProjections
 from penstock.tools.invocation import Invocation
-from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
 from penstock.tools.spec import ToolSpec
 
 DISTRIBUTION = "penstock"
@@ -91,25 +78,8 @@ class Context:
 
 async def begin(mode: str, directory: str) -> Context:
     closing = AsyncExitStack()
-    world = World(SystemClock(), Limits(), new_id)
-    url = f"sqlite:///{directory}/penstock.db"
-    database = await open_database(url, synchronous=mode.upper(), limits=world.limits)
-    closing.push_async_callback(database.close)
-    blobs = open_blobs(f"{directory}/blobs")
-    base = Foundation(
-        log=SqlLog(database, blobs, world.clock),
-        projections=SqlProjections(database, blobs),
-        blobs=blobs,
-        key=database.secret,
-        owner=this_process(new_id("run")),
-    )
-    company = Company(
-        registry=Registry([Steps(), Step()]), rules=Rules(), agents=Catalog(), models=Models()
-    )
-    runtime = assemble(world, base, company)
-    await runtime.parts.launcher.open()
-    closing.push_async_callback(runtime.close)
-    return Context(runtime=runtime, closing=closing)
+    opening = open_runtime(directory, tools=[Steps(), Step()], synchronous=mode.upper())
+    return Context(runtime=await closing.enter_async_context(opening), closing=closing)
 
 
 async def run(context: Context, steps: int) -> None:

@@ -5,18 +5,12 @@ from contextlib import asynccontextmanager
 
 from bench.kit.script import FINAL, current
 from penstock.agents.agent import Agent
-from penstock.agents.catalog import Catalog
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
-from penstock.app.wiring import Company, Foundation, assemble
 from penstock.core.call import Effect
 from penstock.core.canonical import compact
-from penstock.core.clock import SystemClock
 from penstock.core.envelope import Json
-from penstock.core.ids import new_id, new_secret
-from penstock.core.limits import Limits
 from penstock.core.messages import NOTHING_SPENT
-from penstock.core.world import World
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -25,12 +19,8 @@ from penstock.models.model import (
     ModelRequest,
     TextDelta,
 )
-from penstock.models.resolve import Models
-from penstock.store.blobs import open_blobs
-from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import memory_runtime
 from penstock.tools.invocation import Invocation
-from penstock.tools.registry import Registry
-from penstock.tools.rules import Rules
 from penstock.tools.spec import ToolSpec
 
 DISTRIBUTION = "penstock"
@@ -79,22 +69,16 @@ class Add:
 
 
 ADD = Add()
-opened_runtimes: list[Runtime] = []
+RUNTIMES: list[Runtime] = []
+"""The one that is open."""
 
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[None]:
     """Hold a runtime in memory open."""
-    world = World(SystemClock(), Limits(), new_id)
-    log = MemoryLog(world.clock, world.limits)
-    blobs = open_blobs("memory:///")
-    base = Foundation(log=log, projections=log, blobs=blobs, key=new_secret(), owner="bench")
-    company = Company(registry=Registry(), rules=Rules(), agents=Catalog(), models=Models())
-    runtime = assemble(world, base, company)
-    await runtime.parts.launcher.open()
-    opened_runtimes.append(runtime)
-    yield
-    await runtime.close()
+    async with memory_runtime() as runtime:
+        RUNTIMES.append(runtime)
+        yield
 
 
 def make() -> Agent:
@@ -104,4 +88,4 @@ def make() -> Agent:
 
 async def run(agent: Agent) -> str:
     """Ask in a new conversation."""
-    return (await opened_runtimes[0].chat("go", agent=agent)).content
+    return (await RUNTIMES[0].chat("go", agent=agent)).content
