@@ -11,6 +11,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from penstock.core.call import tools_on
 from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
@@ -148,7 +149,7 @@ class Screen:
 
 def event_line(record: Record) -> str:
     """Return one event of a log as a line: its number, when, what, and where."""
-    path = f" {record.path}" if record.path else ""
+    path = f" {'/'.join(tools_on(record.path))}" if record.path else ""
     return clean(
         f"{record.seq:>5}  {to_iso(record.at)}  {kind_of(record.event)}{path}{_what(record.event)}"
     )

@@ -89,7 +89,8 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
         if as_json:
             print_json(task_part(record))
         else:
-            print(f"{record.task_id} {record.status.value}")
+            soon = "" if record.status.is_final else ", ends as soon as its tools let it"
+            print(f"{record.task_id} {record.status.value}{soon}")
 
     run(project, work)
 

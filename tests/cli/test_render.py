@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.render import Screen, clean, envelope_text, event_line, print_table, when
+from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ToolNotFound
@@ -127,6 +128,12 @@ EVENTS: list[tuple[Event, str]] = [
 def test_an_event_is_a_line(event: Event, said: str) -> None:
     record = Record(LogId("conv_1"), 3, Moment(0), TaskId("task_1"), None, event)
     assert event_line(record).rstrip() == f"    3  1970-01-01T00:00:00.000Z  {said}"
+
+
+def test_an_event_of_a_call_names_its_tools() -> None:
+    path = CallPath("task_1/1/outer#00ff/inner#11aa.2")
+    record = Record(LogId("c"), 3, Moment(0), TaskId("task_1"), path, NoteEmitted(event_type="x"))
+    assert event_line(record).rstrip().endswith("note_emitted outer/inner  x")
 
 
 def test_an_envelope_is_its_output_or_its_error() -> None:
