@@ -8,7 +8,7 @@ from starlette.responses import Response
 from penstock.agents.offer import offered
 from penstock.chat.directory import Directory, conversation
 from penstock.chat.history import Wanted
-from penstock.core.errors import NotFound
+from penstock.core.errors import SessionBusy
 from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
 from penstock.models.model import ModelCard
@@ -146,7 +146,7 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     directory_of(site, agent_id)
     chapter = await spoken(site, profile, agent_id, MessageId(message_id))
     if chapter.end is None:
-        raise NotFound(f"the message {message_id!r} is being answered; cancel its task first")
+        raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
     is_answer = chapter.end.message_id == message_id
     task = chapter.task
     await site.kept.erasure.erase_messages(

@@ -105,7 +105,7 @@ async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
         _, shown, newest = await first, await again, await now
         deltas = [frame["delta"] for _, frame in frames(shown.text) if "delta" in frame]
         assert "".join(deltas) == "d day, Ann."
-        assert [frame.get("delta") for _, frame in frames(newest.text)][0] == ", Ann."
+        assert frames(newest.text)[0][1]["delta"] == ", Ann."
 
 
 async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:

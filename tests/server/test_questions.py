@@ -1,0 +1,112 @@
+"""Questions over HTTP, and their answers."""
+
+from typing import Any
+
+import pytest
+
+from penstock.models.scripted import ScriptedModel, call, say
+from tests.acting import Act
+from tests.serving import House, served
+
+SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+
+
+def asking() -> dict[str, Any]:
+    """A model that wants to mail, and a tool that asks before it does."""
+    mail = Act("mail", requires_approval=True, input_schema=SCHEMA)
+    model = ScriptedModel({"": [call("mail", to="ann"), say("Sent.")]})
+    return {"model": model, "tools": [mail]}
+
+
+async def asked(house: House) -> str:
+    """Let a task wait for an approval, and return the question's id."""
+    parked = (await house.say("Mail")).json()
+    return str(parked["suspended"]["questions"][0]["id"])
+
+
+async def answer(house: House, question: str, body: Any) -> tuple[int, Any]:
+    """Answer a question; returns the status and the body."""
+    response = await house.client.post(f"/api/questions/{question}/answer", json=body)
+    return response.status_code, response.json()
+
+
+async def test_open_questions_are_listed() -> None:
+    async with served(**asking()) as house:
+        question = await asked(house)
+        listed = (await house.client.get("/api/questions", params={"status": "open"})).json()
+        assert listed["meta"]["total"] == 1
+        (found,) = listed["questions"]
+        assert found == (await house.client.get(f"/api/questions/{question}")).json()
+        assert found["toolName"] == "mail"
+        assert found["arguments"] == {"to": "ann"}
+        assert (found["status"], found["agentId"]) == ("open", "assistant")
+        for query in ({"agentId": "x"}, {"conversationId": "x"}, {"status": "answered"}):
+            other = (await house.client.get("/api/questions", params=query)).json()
+            assert other["questions"] == []
+        bad = await house.client.get("/api/questions", params={"status": "odd"})
+        assert bad.status_code == 400
+
+
+async def test_the_first_answer_wins() -> None:
+    """The same answer again: 200. Another: 409 with the recorded one."""
+    async with served(**asking()) as house:
+        question = await asked(house)
+        status, body = await answer(house, question, {"decision": "approve"})
+        assert (status, body["question"]["status"]) == (200, "answered")
+        assert body["question"]["answer"] == {"decision": "approve"}
+        assert body["question"]["answeredBy"] == "local"
+        assert (await answer(house, question, {"decision": "approve"}))[0] == 200
+        status, body = await answer(house, question, {"decision": "reject"})
+        assert (status, body["error"]["code"]) == (409, "ALREADY_ANSWERED")
+        assert body["error"]["details"]["answer"] == {"decision": "approve"}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "/decision"),
+        ({"decision": "maybe"}, "/decision"),
+        ({"decision": "approve", "input": {}}, "/input"),
+        ({"decision": "approve", "nte": "x"}, "/nte"),
+        ([], ""),
+        ("approve", ""),
+    ],
+)
+async def test_an_answer_that_does_not_fit_leaves_the_question_open(body: Any, field: str) -> None:
+    async with served(**asking()) as house:
+        question = await asked(house)
+        status, said = await answer(house, question, body)
+        assert (status, said["error"]["code"]) == (422, "VALIDATION_ERROR")
+        assert said["error"]["details"][0]["field"] == field
+        found = (await house.client.get(f"/api/questions/{question}")).json()
+        assert found["status"] == "open"
+
+
+async def test_nobody_waits_for_an_answer_after_a_cancel() -> None:
+    async with served(**asking()) as house:
+        question = await asked(house)
+        found = (await house.client.get(f"/api/questions/{question}")).json()
+        await house.client.post(f"/api/tasks/{found['taskId']}/cancel")
+        await house.runtime.wait(found["taskId"])
+        status, said = await answer(house, question, {"decision": "approve"})
+        assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
+
+
+async def test_a_question_that_is_not_there() -> None:
+    async with served() as house:
+        assert (await house.client.get("/api/questions/q_none")).status_code == 404
+        assert (await answer(house, "q_none", {"decision": "approve"}))[0] == 404
+
+
+async def test_approving_takes_a_permission_of_its_own() -> None:
+    async with served(**asking()) as house:
+        keys = house.archive.keys
+        key = await keys.create("ann", permissions=["read", "chat"])
+        headers = {"authorization": f"Bearer {key}"}
+        body = {"content": "Mail"}
+        url = "/api/agents/assistant/chat"
+        parked = (await house.client.post(url, json=body, headers=headers)).json()
+        question = parked["suspended"]["questions"][0]["id"]
+        url = f"/api/questions/{question}/answer"
+        refused = await house.client.post(url, json={"decision": "approve"}, headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
