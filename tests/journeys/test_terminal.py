@@ -121,6 +121,19 @@ def test_the_first_ctrl_c_cancels_the_task_and_the_second_leaves(project: Path) 
 
 
 @pytest.mark.slow(reason=REASON)
+def test_a_task_is_cancelled_from_another_process(project: Path) -> None:
+    with Terminal("chat", "wait_for_ever {}", cwd=project) as terminal:
+        terminal.until("→ wait_for_ever")
+        (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
+        assert task["status"] == "running"
+        ran(project, "tasks", "cancel", task["id"])
+        terminal.until("CANCELLED")
+        assert terminal.ended() == 1
+    events = ran(project, "tasks", "events", task["id"], "--follow", "--json").splitlines()
+    assert json.loads(events[-1])["body"]["status"] == "cancelled"
+
+
+@pytest.mark.slow(reason=REASON)
 def test_a_direct_call_asks_at_the_terminal_and_suspends_in_a_pipe(project: Path) -> None:
     with Terminal("call", "send_letter", "to=Ann", cwd=project) as terminal:
         terminal.until("answer later> ")
