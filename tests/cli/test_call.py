@@ -50,6 +50,7 @@ WRONG = [
 def test_wrong_usage_is_two_and_a_wrong_input_is_three(
     run: Run, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
+    """Spec: "Exit codes: 0 fine, 1 … failed or timed out, 2 wrong usage, 3 `validation_error`"."""
     ended, _, told = run("call", "hello", *arguments)
     assert ended == code
     assert said in told

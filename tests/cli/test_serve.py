@@ -42,6 +42,7 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(run: Run) -> None:
 
 
 def test_an_address_for_others_needs_a_key(run: Run) -> None:
+    """Spec: "Any other bind address refuses to start without a key and says how to make one"."""
     code, _, told = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert code == 1
     assert "penstock keys create NAME" in told
