@@ -1,7 +1,7 @@
 """An activation: takes the lease, does what there is to do, gives it back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,67 +16,20 @@ from penstock.core.events import (
     QuestionAsked,
     Record,
     ReplyReceived,
-    SessionOpened,
     TaskEnded,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import TaskId, new_id
-from penstock.core.limits import Limits
+from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
-from penstock.engine.activation import Activations, Body
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.happenings import ANN, LOG, ONE, TWO, ended, message, question
-
-Work = Callable[[HeldLog, TaskState], Awaitable[None]]
-
-
-async def finish(held: HeldLog, task: TaskState) -> None:
-    if task.started is None:
-        held.add(TaskStarted(), task.task_id)
-    held.add(ended(), task.task_id)
-
-
-def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
-    held.add(event, task.task_id)
-
-
-class House:
-    """A log with one message in it, and activations whose body the test gives."""
-
-    def __init__(self, work: Work, *, log: MemoryLog | None = None, **limits: Any) -> None:
-        self.clock = FakeClock()
-        self.log = log or MemoryLog(self.clock)
-        self.worked: list[TaskId] = []
-        self._work = work
-        world = World(self.clock, Limits(**limits), new_id)
-        body = Body(work=self._body, end=end)
-        self.activations = Activations(self.log, body, world, owner="me")
-
-    async def _body(self, held: HeldLog, task: TaskState) -> None:
-        self.worked.append(task.task_id)
-        await self._work(held, task)
-
-    async def say(self, task_id: TaskId = ONE, *, is_new: bool = True) -> None:
-        opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
-        entries = [Entry(opened)] if is_new else []
-        await self.log.send(LOG, [*entries, Entry(message(), task_id)])
-
-    async def run(self) -> Moment | None:
-        return await self.activations.run(LOG)
-
-    async def events(self) -> list[Any]:
-        return [record.event for record in await self.log.read(LOG)][2:]
-
-    async def is_free(self) -> bool:
-        lease = await self.log.acquire(LOG, "other")
-        return lease is not None and not lease.crashed
+from tests.happenings import LOG, ONE, TWO, ended, message, question
+from tests.house import House, finish
 
 
 async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
