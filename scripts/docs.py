@@ -146,7 +146,7 @@ def _settings(model: type[BaseModel], section: str) -> Rows:
             "" if field.is_required() else code(_toml(field.get_default(call_default_factory=True)))
         )
         meaning = (field.description or "").replace("\n", " ")
-        yield code(f"{section}{name}"), code(kind), default, meaning
+        yield code(f"{section}{name}"), kind, default, meaning
     if model.model_config.get("extra") == "allow":
         yield from _settings(ModelEntry, f"{section}NAME.")
 
@@ -171,7 +171,7 @@ def _fields(cls: Any, section: str) -> Rows:
         made = field.default_factory
         value = field.default if made is dataclasses.MISSING else made()
         name = code(f"{section}{field.name}")
-        yield name, code(_kind(field.type)), code(_toml(value)), said.get(field.name, "")
+        yield name, _kind(field.type), code(_toml(value)), said.get(field.name, "")
 
 
 def _docstrings(cls: Any) -> dict[str, str]:
@@ -191,9 +191,25 @@ def _docstrings(cls: Any) -> dict[str, str]:
     return found
 
 
+KINDS = (
+    (r"typing\.|pathlib\.|collections\.abc\.| \| None", ""),
+    (r"tuple\[str, \.\.\.\]", "list of texts"),
+    (r"dict\[.*\]", "table"),
+    (r"\bstr\b", "text"),
+    (r"\bint\b", "whole number"),
+    (r"\bfloat\b", "number"),
+    (r"\bbool\b", "true or false"),
+    (r"\bPath\b", "folder"),
+    (r"Literal\[(.*)\]", r"one of \1"),
+)
+
+
 def _kind(annotation: Any) -> str:
-    text = getattr(annotation, "__name__", "") if isinstance(annotation, type) else str(annotation)
-    return re.sub(r"typing\.|pathlib\.|<class '(\w+)'>", r"\1", text)
+    """Return a type in the words of who writes TOML."""
+    text = annotation.__name__ if type(annotation) is type else str(annotation)
+    for pattern, word in KINDS:
+        text = re.sub(pattern, word, text)
+    return text.replace("'", "")
 
 
 def _toml(value: object) -> str:
