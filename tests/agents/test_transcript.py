@@ -1,0 +1,175 @@
+"""What a model reads: the newest part that fits, never half a call, the same after a restart."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.agents.transcript import Transcript, room
+from penstock.core.errors import ContextTooLarge
+from penstock.core.events import CallSettled, Event, TaskStarted
+from penstock.core.ids import ArtifactId, TaskId
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.text import estimate_tokens
+from penstock.engine.state import SessionState
+from tests.happenings import LOG, ended, message, outcome, path_of, reply
+
+LONG = "x" * 400
+"""104 tokens by estimate."""
+
+
+class Talk:
+    """A session that grows as it is told."""
+
+    def __init__(self) -> None:
+        self.state = SessionState(LOG)
+        self._tasks = 0
+
+    def task(self, content: str, answer: str = "") -> "Talk":
+        self._tasks += 1
+        self.happen(message(content), TaskStarted())
+        if answer:
+            self.happen(reply(1, text=answer), ended())
+        return self
+
+    def happen(self, *events: Event) -> "Talk":
+        task_id = TaskId(f"task_{self._tasks}")
+        for event in events:
+            path = path_of(str(event.call_id)) if isinstance(event, CallSettled) else None
+            self.state.apply(event, task_id, path, 0)
+        return self
+
+    def round(self, name: str, context: str, counted: int = 0) -> "Talk":
+        usage = Usage(input_tokens=counted)
+        number = 1 + (self.state.current.iteration if self.state.current else 0)
+        return self.happen(reply(number, name, usage=usage), outcome(name, context=context))
+
+    def transcript(self, limit: int, system: str = "") -> Transcript:
+        assert self.state.current
+        return Transcript(self.state, self.state.current, system=system, limit=limit)
+
+
+def contents(messages: Sequence[Message]) -> list[str]:
+    return [each.content for each in messages]
+
+
+def test_what_fits_is_read_whole_and_not_copied() -> None:
+    talk = Talk().task("one", "two").task("three")
+    assert talk.transcript(1000).messages() is talk.state.messages
+
+
+def test_whole_earlier_tasks_go_first_until_four_fifths_of_the_limit() -> None:
+    """Five tasks of 208 tokens and a question: over 1,000, so down to 800 at most."""
+    talk = Talk()
+    for number in range(5):
+        talk.task(f"{number}" + LONG[1:], LONG)
+    talk.task("now")
+    read = talk.transcript(1000).messages()
+    assert [each[0] for each in contents(read)] == ["2", "x", "3", "x", "4", "x", "n"]
+    assert isinstance(read[0], UserMessage)
+
+
+def test_a_call_is_never_parted_from_its_result() -> None:
+    talk = Talk().task("old").round("a", LONG).round("b", LONG)
+    talk.happen(reply(3, text="done"), ended()).task("new")
+    for limit in range(20, 400, 7):
+        try:
+            read = talk.transcript(limit).messages()
+        except ContextTooLarge:
+            continue
+        calls = sum(len(each.calls) for each in read if isinstance(each, AssistantMessage))
+        assert calls == sum(isinstance(each, ToolMessage) for each in read)
+
+
+def test_the_oldest_results_of_the_task_give_way_but_not_those_of_the_last_round() -> None:
+    talk = Talk().task("look").round("a", LONG).round("b", LONG).round("c", LONG)
+    read = contents(talk.transcript(270).messages())
+    assert read[2] == f"[result removed: {LONG[:199]}…]"
+    assert read[4] == f"[result removed: {LONG[:199]}…]"
+    assert read[6] == LONG
+
+
+def test_a_removed_result_names_its_preview_and_where_the_whole_is() -> None:
+    talk = Talk().task("look")
+    kept = {"preview": "Found 5 results", "artifact_id": ArtifactId("art_1")}
+    talk.happen(reply(1, "a"), outcome("a", context=LONG, **kept)).round("b", "small")
+    read = contents(talk.transcript(100).messages())
+    assert read[2] == "[result removed: Found 5 results; artifact art_1]"
+
+
+def test_a_task_that_is_too_large_by_itself_is_an_error() -> None:
+    talk = Talk().task("before", "x").task(LONG)
+    with pytest.raises(ContextTooLarge, match=r"about 1\d\d tokens; the model reads 100"):
+        talk.transcript(100).messages()
+
+
+def test_the_count_of_the_provider_corrects_the_sum() -> None:
+    talk = Talk().task("old" + LONG, LONG).task("new")
+    transcript = talk.transcript(1000)
+    assert len(transcript.messages()) == 3
+    estimated = transcript.estimated
+    assert estimated == talk.state.tokens + estimate_tokens("")
+    transcript.measure(950)
+    talk.happen(reply(1, "a", usage=Usage(input_tokens=950)), outcome("a", context=LONG))
+    assert len(transcript.messages()) == 3
+    assert transcript.estimated < 1000
+
+
+def test_a_provider_that_does_not_count_corrects_nothing() -> None:
+    talk = Talk().task("new")
+    transcript = talk.transcript(1000)
+    transcript.messages()
+    before = transcript.estimated
+    transcript.measure(0)
+    transcript.messages()
+    assert transcript.estimated == before
+
+
+@pytest.mark.parametrize("limit", [120, 150, 200, 260, 350, 500, 800])
+@pytest.mark.parametrize(
+    "counts", [[0] * 6, [90, 180, 300, 420, 500, 600], [400, 30, 30, 200, 0, 9]]
+)
+def test_trimming_follows_from_the_log_alone(limit: int, counts: list[int]) -> None:
+    """A transcript that lived through the task and one that is made anew read the same."""
+    talk = Talk().task("a" + LONG, "b").task("c", "d" + LONG).task("e")
+    lived = talk.transcript(limit)
+    for number, counted in enumerate(counts):
+        again = talk.transcript(limit)
+        try:
+            read = contents(lived.messages())
+        except ContextTooLarge:
+            with pytest.raises(ContextTooLarge):
+                again.messages()
+            return
+        assert contents(again.messages()) == read
+        assert again.estimated == lived.estimated
+        lived.measure(counted)
+        talk.round(f"r{number}", LONG[: 40 * number], counted)
+
+
+@pytest.mark.parametrize(
+    ("window", "asked", "expected"),
+    [
+        (None, None, 32_000),
+        (100_000, None, 92_952),
+        (100_000, 500, 500),
+        (None, 500, 500),
+        (10, None, 1),
+    ],
+)
+def test_how_much_a_model_may_read(window: int | None, asked: int | None, expected: int) -> None:
+    """What the agent says, else the window less the answer less 5 %, else 32,000."""
+    assert room(window, asked, 2048) == expected
+
+
+def test_a_window_is_a_list_without_a_copy() -> None:
+    talk = Talk()
+    for number in range(5):
+        talk.task(f"{number}" + LONG[1:], LONG)
+    talk.task("now")
+    read = talk.transcript(1000).messages()
+    assert read[-1] == UserMessage("now")
+    assert read[0].content.startswith("2")
+    assert contents(read[1:3]) == [LONG, "3" + LONG[1:]]
+    assert len(read) == len(list(read)) == 7
+    talk.happen(reply(1, text="later"))
+    assert len(read) == 8

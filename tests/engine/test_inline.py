@@ -1,0 +1,72 @@
+"""The launcher in this process: what it does when the store says no."""
+
+from collections.abc import Sequence
+
+from penstock.core.errors import StoreClosed, StoreError, StoreLocked
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.store.log import Lease, Pending
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.log import MemoryLog
+from tests.contracts.test_launcher import opened
+
+
+class MoodyLog(MemoryLog):
+    """Fails as often as it is told to."""
+
+    def __init__(self, clock: FakeClock, error: StoreError, *, acquire: int, pending: int) -> None:
+        super().__init__(clock)
+        self._error = error
+        self._acquire = acquire
+        self._pending = pending
+
+    async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
+        self._acquire -= 1
+        if self._acquire >= 0:
+            raise self._error
+        return await super().acquire(log_id, owner)
+
+    async def pending(self, *, limit: int) -> Sequence[Pending]:
+        self._pending -= 1
+        if self._pending >= 0:
+            raise self._error
+        return await super().pending(limit=limit)
+
+
+async def test_a_log_that_could_not_be_taken_is_tried_again() -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreLocked(), acquire=2, pending=0)
+    async with opened(log, clock) as yard:
+        await yard.say("a")
+        await settle()
+        assert yard.worked == []
+        await clock.elapse(5)
+        assert len(yard.worked) == 1
+
+
+async def test_the_sweep_goes_on_when_the_store_failed_once() -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreLocked(), acquire=0, pending=2)
+    async with opened(log, clock) as yard:
+        await yard.say("a", wake=False)
+        await clock.elapse(5)
+        assert len(yard.worked) == 1
+
+
+async def test_a_failure_gives_its_place_to_who_waits() -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreLocked(), acquire=1, pending=0)
+    async with opened(log, clock, limits=Limits(activations=1)) as yard:
+        await yard.say("a")
+        await yard.say("b")
+        await settle()
+        assert len(yard.worked) == 1
+
+
+async def test_a_closed_store_is_the_end_and_no_error() -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreClosed(), acquire=1, pending=0)
+    async with opened(log, clock) as yard:
+        await yard.say("a")
+        await settle()
+        assert yard.worked == []
