@@ -1,0 +1,124 @@
+"""The loop by itself: it may be entered anywhere, and what was done before is in the task."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.agents.guard import LoopGuard
+from penstock.agents.loop import Answer, loop
+from penstock.agents.offer import caller_for, definition
+from penstock.agents.transcript import Transcript
+from penstock.agents.turn import Hands, Turns, Voice
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import BudgetExceeded, Cancel, Interrupted, ToolFailed
+from penstock.core.events import CancelRequested, Event, TaskStarted
+from penstock.core.ids import new_id
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.world import World
+from penstock.engine.bus import Bus
+from penstock.models.scripted import Reply, ScriptedModel, call, say
+from penstock.store.blobs import open_blobs
+from penstock.testing.clock import FakeClock
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.invoker import Invoker
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
+from tests.acting import Act, agent
+from tests.happenings import ONE, held_log, ledger_of, outcome, path_of, reply
+
+
+async def enter(
+    events: Sequence[Event], replies: Sequence[Reply], **settings: Any
+) -> tuple[Answer | ErrorDetail, ScriptedModel]:
+    """Enter the loop of a task that has had these events."""
+    held = await held_log(TaskStarted())
+    for event in events:
+        call_id = getattr(event, "call_id", None)
+        held.add(event, ONE, path_of(call_id) if call_id else None)
+    world = World(FakeClock(), Limits(), new_id)
+    artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
+    invoker = Invoker(Registry([Act("tool")]), Rules(), artifacts, world=world)
+    someone, ledger = agent(**settings), ledger_of(held)
+    model = ScriptedModel(replies)
+    voice = Voice(model, "Be kind.", (definition(Act("tool")),), someone.settings)
+    hands = Hands(
+        invoker, caller_for(someone, LOCAL_PROFILE, ("tool",)), ledger, LoopGuard(someone.settings)
+    )
+    transcript = Transcript(held.state, ledger.task, system="Be kind.", limit=10_000)
+    turns = Turns(voice, hands, transcript, world=world, bus=Bus(), restart=False)
+    most = someone.settings.max_iterations
+    return await loop(turns, ledger.task, max_iterations=most), model
+
+
+DONE: list[Event] = [reply(1, "a"), outcome("a")]
+
+
+@pytest.mark.parametrize(
+    ("events", "replies", "text", "finish"),
+    [
+        ([], [say("Hi")], "Hi", "stop"),
+        ([reply(1, text="Hi")], [], "Hi", "stop"),
+        ([reply(1)], [say("Closed.")], "Closed.", "stop"),
+        ([reply(1), reply(1, text="Closed.", closing=True, finish="stop")], [], "Closed.", "stop"),
+        (DONE, [say("So.")], "So.", "stop"),
+        ([*DONE, reply(2, text="So.")], [], "So.", "stop"),
+        ([*DONE, reply(2, "b"), outcome("b")], [say("Enough.")], "Enough.", "max_iterations"),
+    ],
+)
+async def test_it_goes_on_from_wherever_the_task_is(
+    events: list[Event], replies: list[Reply], text: str, finish: str
+) -> None:
+    answer, model = await enter(events, replies, max_iterations=2)
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.finish) == (text, finish)
+    assert len(model.requests) == len(replies)
+
+
+LOST = Interrupted().envelope()
+SPENT = BudgetExceeded().envelope()
+BROKEN = ToolFailed("no", "SCRIPT_LOAD_ERROR", continuable=False).envelope()
+
+
+def settled_as(*envelopes: Any) -> list[Event]:
+    names = [chr(ord("a") + number) for number in range(len(envelopes))]
+    outcomes = [outcome(name, envelope=each) for name, each in zip(names, envelopes, strict=True)]
+    return [reply(1, *names), *outcomes]
+
+
+@pytest.mark.parametrize(
+    ("events", "finish"),
+    [
+        (settled_as(LOST), "stop"),
+        (settled_as(SPENT), "budget_exceeded"),
+        (settled_as(BROKEN, SPENT), "budget_exceeded"),
+    ],
+)
+async def test_what_follows_from_results(events: list[Event], finish: str) -> None:
+    answer, _ = await enter(events, [say("So.")])
+    assert isinstance(answer, Answer)
+    assert answer.finish == finish
+
+
+async def test_a_result_that_is_not_continuable_is_the_end() -> None:
+    answer, model = await enter(settled_as(BROKEN, LOST), [say("never")])
+    assert isinstance(answer, ErrorDetail)
+    assert answer.code == "SCRIPT_LOAD_ERROR"
+    assert model.requests == []
+
+
+async def test_a_cancel_is_seen_between_two_turns() -> None:
+    with pytest.raises(Cancel):
+        await enter([*DONE, CancelRequested()], [say("never")])
+
+
+async def test_calls_that_were_left_open_are_run_before_anything_else() -> None:
+    answer, model = await enter([reply(1, "a")], [call("tool", n=1), say("Done.")])
+    assert isinstance(answer, Answer)
+    assert answer.text == "Done."
+    assert [type(each).__name__ for each in model.requests[0].messages] == [
+        "UserMessage",
+        "AssistantMessage",
+        "ToolMessage",
+    ]

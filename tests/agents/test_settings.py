@@ -1,0 +1,48 @@
+"""The settings of a chat and their defaults."""
+
+from dataclasses import fields
+
+import pytest
+
+from penstock.agents.settings import DEFAULTS, ChatSettings
+from penstock.engine.budget import Allowance
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_iterations", 8),
+        ("max_parallel_tools", 8),
+        ("loop_window", 10),
+        ("loop_max_repeats", 2),
+        ("loop_no_progress", 4),
+        ("result_max_chars", 10_000),
+        ("llm_max_tokens", 2048),
+        ("llm_temperature", 0.7),
+        ("tools_enabled", True),
+        ("enabled_tools", None),
+        ("question_ttl_seconds", None),
+    ],
+)
+def test_the_defaults_are_those_of_the_seed_and_the_api(name: str, value: object) -> None:
+    assert getattr(DEFAULTS, name) == value
+
+
+def test_budgets_become_the_allowance_of_a_task() -> None:
+    settings = ChatSettings(
+        budget_tool_calls=1,
+        budget_model_calls=2,
+        budget_tokens=3,
+        budget_cost_usd=4,
+        budget_seconds=5,
+    )
+    expected = Allowance(tool_calls=1, model_calls=2, tokens=3, cost_usd=4, seconds=5)
+    assert settings.allowance() == expected
+    assert DEFAULTS.allowance() == Allowance()
+
+
+def test_every_budget_has_its_part_in_the_allowance() -> None:
+    budgets = {field.name for field in fields(ChatSettings) if field.name.startswith("budget_")}
+    assert {name.removeprefix("budget_") for name in budgets} == {
+        field.name for field in fields(Allowance)
+    }

@@ -1,0 +1,64 @@
+"""A turn: what it does once, it does the same after any restart."""
+
+import pytest
+
+from penstock.core.events import CallSettled
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, agent, assert_whole
+from tests.dying import DyingLog, live, see_through
+
+WRITES = 12
+
+STORY = [
+    call("a"),
+    call("b") + call("a"),
+    call("a") + call("c", n=1),
+    call("c", n=2),
+    call("c", n=3),
+    call("c", n=4),
+    call("c", n=5),
+    say("Enough."),
+]
+"""A third `a` is blocked; then four rounds bring nothing new, and the fifth is blocked."""
+
+DETECTORS = [None, None, None, "identical", None, None, None, None, "no_progress"]
+
+
+async def lives(writes: int, *, before: bool) -> tuple[DyingLog, ScriptedModel, str]:
+    """Tell the story, dying once; returns what is left."""
+    clock = FakeClock()
+    log, model = DyingLog(clock, writes=writes, before=before), ScriptedModel({"Go": STORY})
+    place = Place(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    tools = [Act(name) for name in "abc"]
+    agents = [agent(loop_no_progress=3)]
+    while True:
+        async with memory_runtime(model=model, tools=tools, agents=agents, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+        if reply is not None:
+            assert (reply.content, reply.finish_reason) == ("Enough.", "loop_detected")
+            return log, model, reply.session_id
+        log.revive()
+        clock.advance(5)
+
+
+async def detectors(log: DyingLog, session_id: str) -> list[str | None]:
+    records = await log.read(LogId(session_id))
+    return [each.event.detector for each in records if isinstance(each.event, CallSettled)]
+
+
+async def test_the_guard_of_a_task_that_nobody_interrupts() -> None:
+    log, _, session_id = await lives(-1, before=False)
+    assert sorted(map(str, await detectors(log, session_id))) == sorted(map(str, DETECTORS))
+    assert log.writes == WRITES
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_verdicts_are_the_same_after_a_replay_at_every_cut(writes: int, before: bool) -> None:
+    log, model, session_id = await lives(writes, before=before)
+    assert sorted(map(str, await detectors(log, session_id))) == sorted(map(str, DETECTORS))
+    assert_whole(model.requests[-1])

@@ -1,0 +1,41 @@
+"""A runtime in memory: opened, used, abandoned, taken up again."""
+
+import asyncio
+
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, agent
+from tests.questioning import go_on, mail
+
+
+async def test_a_chat_without_a_model_is_answered_by_the_one_that_needs_no_key() -> None:
+    async with memory_runtime() as runtime:
+        reply = await runtime.chat("Hello")
+    assert (reply.status, bool(reply.content)) == (TaskStatus.SUCCEEDED, True)
+
+
+async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
+    model, look = ScriptedModel([call("look"), say("Seen.")]), Act("look")
+    async with memory_runtime(model=model, tools=[look], agents=[agent()]) as runtime:
+        reply = await runtime.chat("Look")
+        assert await runtime.parts.blobs.put(b"x")
+    assert (reply.content, len(look.runs)) == ("Seen.", 1)
+
+
+async def test_a_second_runtime_in_one_place_goes_on_with_the_first_s_work() -> None:
+    place, tool = Place(clock=FakeClock()), mail()
+    model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
+    async with memory_runtime(model=model, tools=[tool], place=place) as first:
+        parked = await first.chat("Mail")
+    async with memory_runtime(model=model, tools=[tool], place=place) as second:
+        reply = await go_on(second, parked, {"decision": "approve"})
+    assert (reply.content, len(tool.runs)) == ("Sent.", 1)
+
+
+async def test_nothing_is_left_running() -> None:
+    before = asyncio.all_tasks()
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        await runtime.chat("Hi")
+    assert asyncio.all_tasks() == before
