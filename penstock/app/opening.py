@@ -13,6 +13,7 @@ from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Company, Foundation, assemble
 from penstock.builtins import TOOLS
+from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
 from penstock.core.world import World
@@ -77,10 +78,11 @@ async def open_project(
         blobs = open_blobs(settings.blob_place)
         base = Foundation(
             log=SqlLog(database, blobs, world.clock),
-            projections=SqlProjections(database),
+            projections=SqlProjections(database, blobs),
             blobs=blobs,
             key=database.secret,
             owner=this_process(new_id("run")),
+            archive=Archive(database, blobs, world.clock),
         )
         company = Company(registry=registry, rules=rules, agents=agents, models=models)
         runtime = assemble(world, base, company)

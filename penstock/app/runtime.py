@@ -1,21 +1,23 @@
 """What an embedding program holds: one runtime over one project."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.agents.agent import ASSISTANT, Agent
 from penstock.agents.catalog import Catalog
+from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
+from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.ids import QuestionId, SessionId, TaskId
+from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskRecord
-from penstock.engine.bus import Bus
+from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
@@ -41,8 +43,14 @@ class Parts:
     models: Models
     invoker: Invoker
     """The door of the project's tools, `invoker.registry`."""
+    invoker_of: Callable[[Agent], Invoker]
+    """The door that an agent's model calls tools through."""
+    forget: Callable[[LogId], None]
+    """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
+    archive: Archive | None = None
+    """Keys, and what finds and erases; None where nothing is kept, as in memory."""
 
 
 class Runtime:
@@ -89,19 +97,7 @@ class Runtime:
         self, tool_id: str, input: dict[str, Any], *, profile: Profile = LOCAL_PROFILE
     ) -> Envelope:
         """Call a tool that allows direct calls; `suspended` says which questions are open."""
-        reply = await self._desk.call(tool_id, input, profile)
-        if reply.envelope is not None:
-            return reply.envelope
-        if reply.error is not None:
-            return Envelope(Status.FAILED, None, reply.error)
-        waiting = [each.question.question_id for each in reply.questions]
-        error = ErrorDetail(
-            code=SUSPENDED,
-            message=f"waits for a person to answer {', '.join(waiting)}",
-            retryable=True,
-            details={"question_ids": waiting, "task_id": reply.task_id},
-        )
-        return Envelope(Status.SUSPENDED, None, error)
+        return outcome_of(await self._desk.call(tool_id, input, profile))
 
     async def answer(
         self,
@@ -120,8 +116,36 @@ class Runtime:
         """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
         return await self._desk.cancel(task_id, profile)
 
+    def follow(
+        self, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
+    ) -> AsyncGenerator[Live, None]:
+        """Yield what a log holds after an event, then what happens in it, without gap or double.
+
+        Ends when the runtime closes, or when the reader was too slow: follow again from the last
+        `seq` then.
+        """
+        parts = self.parts
+        source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+        return follow(source, log_id, after=after, task_id=task_id)
+
     async def close(self) -> None:
         """Take no new work, park what runs, end every stream; the store stays open."""
         await self.parts.launcher.close()
         self.parts.bus.close()
         await self.parts.models.close()
+
+
+def outcome_of(reply: Reply) -> Envelope:
+    """Return how a direct call stands, as an envelope: `suspended` names the open questions."""
+    if reply.envelope is not None:
+        return reply.envelope
+    if reply.error is not None:
+        return Envelope(Status.FAILED, None, reply.error)
+    waiting = [each.question.question_id for each in reply.questions]
+    error = ErrorDetail(
+        code=SUSPENDED,
+        message=f"waits for a person to answer {', '.join(waiting)}",
+        retryable=True,
+        details={"question_ids": waiting, "task_id": reply.task_id},
+    )
+    return Envelope(Status.SUSPENDED, None, error)

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Parts, Runtime
+from penstock.chat.archive import Archive
 from penstock.chat.calls import CallWork
 from penstock.chat.closing import Closing
 from penstock.chat.desk import Desk
@@ -39,6 +40,8 @@ class Foundation:
     """Of this installation."""
     owner: str
     """The name of this process, as holder of leases."""
+    archive: Archive | None = None
+    """None where nothing is kept."""
 
 
 class Doors:
@@ -116,7 +119,10 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
         agents=company.agents,
         models=company.models,
         invoker=invoker,
+        invoker_of=doors.of,
+        forget=activations.forget,
         key=base.key,
+        archive=base.archive,
     )
     return Runtime(parts, Desk(base.log, base.projections, launcher, bus=bus, world=world))
 
