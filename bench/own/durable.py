@@ -78,7 +78,9 @@ class Context:
 
 async def begin(mode: str, directory: str) -> Context:
     closing = AsyncExitStack()
-    opening = open_runtime(directory, tools=[Steps(), Step()], synchronous=mode.upper())
+    opening = open_runtime(
+        directory, tools=[Steps(), Step()], settings={"synchronous": mode.upper()}
+    )
     return Context(runtime=await closing.enter_async_context(opening), closing=closing)
 
 

@@ -1,9 +1,10 @@
 """Opens a project: its settings, its database, its agents and tools, as one Runtime."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from penstock.agents.agent import Agent
@@ -45,15 +46,16 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
     tools: Iterable[Tool] = (),
     agents: Iterable[Agent] = (),
     models: Iterable[Model] = (),
-    **overrides: Any,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[Runtime]:
     """Open the project in a directory, and go on with what was left undone, until the block ends.
 
-    `overrides` are settings, such as `synchronous="NORMAL"`. Raises ConfigError and StoreError.
+    `tools`, `agents` and `models` come on top of the project's; `settings` win over its file, such
+    as `{"synchronous": "NORMAL"}`. Raises ConfigError and StoreError.
     """
-    settings = load(check_root(Path(directory)), **overrides)
+    chosen = load(check_root(Path(directory)), **settings)
     added = Additions(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
-    async with open_project(settings, load_project(settings), added) as runtime:
+    async with open_project(chosen, load_project(chosen), added) as runtime:
         yield runtime
 
 

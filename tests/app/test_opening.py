@@ -1,0 +1,65 @@
+"""A project opened as a runtime: what is on disk, what a program brings, what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.app.opening import open as open_runtime
+from penstock.core.errors import ConfigError
+from penstock.core.events import TaskEnded
+from penstock.core.ids import LogId
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from tests.acting import Act
+
+NORMAL = {"synchronous": "NORMAL"}
+
+
+async def test_what_was_said_is_there_when_the_project_is_opened_again(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Hello."), say("Again.")])
+    async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
+        first = await runtime.chat("Hi")
+    async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
+        second = await runtime.chat("And?", session_id=first.session_id)
+        records = await runtime.parts.log.read(LogId(first.session_id))
+    assert [first.content, second.content] == ["Hello.", "Again."]
+    assert [each.content for each in (r.event for r in records) if isinstance(each, TaskEnded)] == [
+        "Hello.",
+        "Again.",
+    ]
+    assert len(model.requests[-1].messages) == 3
+
+
+async def test_what_a_program_brings_stands_beside_what_the_project_has(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "clerk.md").write_text("---\nname: clerk\n---\nYou are a clerk.\n")
+    act = Act("stamp")
+    model = ScriptedModel([call("stamp"), say("Stamped.")])
+    settings = NORMAL | {"models": {"default": "scripted"}}
+    async with open_runtime(tmp_path, tools=[act], models=[model], settings=settings) as runtime:
+        reply = await runtime.chat("Stamp it", agent="clerk")
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Stamped.")
+    assert len(act.runs) == 1
+
+
+async def test_a_folder_that_is_none_and_a_setting_that_is_none_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist: name a folder"):
+        async with open_runtime(tmp_path / "nowhere"):
+            pass
+    with pytest.raises(ConfigError, match="synchronos is not a setting"):
+        async with open_runtime(tmp_path, settings={"synchronos": "NORMAL"}):
+            pass
+
+
+async def test_two_runtimes_may_share_a_file(tmp_path: Path) -> None:
+    """Two servers on one file are allowed: leases decide who works on a conversation."""
+    model = ScriptedModel([say("one"), say("two")])
+    agent = Agent(model=model)
+    async with (
+        open_runtime(tmp_path, agents=[agent], settings=NORMAL) as first,
+        open_runtime(tmp_path, agents=[agent], settings=NORMAL) as second,
+    ):
+        begun = await first.chat("Hi")
+        went_on = await second.chat("And?", session_id=begun.session_id)
+    assert [begun.content, went_on.content] == ["one", "two"]

@@ -1,0 +1,51 @@
+"""Where concrete things meet: which model, which tools, for which agent."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.agents.settings import ChatSettings
+from penstock.chat.message import NewMessage
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.runtime import memory_runtime
+from tests.acting import Act
+
+
+@pytest.mark.parametrize(
+    ("agent_model", "setting", "asked", "answers"),
+    [
+        (None, None, None, "default"),
+        ("own", None, None, "own"),
+        ("own", "chosen", None, "chosen"),
+        ("own", "chosen", "asked", "asked"),
+        (None, None, "asked", "asked"),
+    ],
+)
+async def test_a_message_wins_over_settings_and_these_over_the_agent(
+    agent_model: str | None, setting: str | None, asked: str | None, answers: str
+) -> None:
+    models = {name: named(name) for name in ("default", "own", "chosen", "asked")}
+    agent = Agent("clerk", model=agent_model, settings=ChatSettings(llm_model=setting))
+    async with memory_runtime(model=models["default"], agents=[agent]) as runtime:
+        for model in models.values():
+            runtime.parts.models.add(model)
+        sent = await runtime.send(NewMessage(content="Hi", agent="clerk", model=asked))
+        reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.content == f"I am {answers}."
+
+
+async def test_an_agent_with_tools_of_its_own_has_no_others() -> None:
+    shared, own = Act("shared"), Act("own")
+    model = ScriptedModel([call("shared") + call("own"), say("Done.")])
+    agent = Agent("clerk", model=model, tools=[own])
+    async with memory_runtime(tools=[shared]) as runtime:
+        await runtime.chat("Go", agent=agent)
+    assert (len(shared.runs), len(own.runs)) == (0, 1)
+
+
+def named(name: str) -> ScriptedModel:
+    model = ScriptedModel([say(f"I am {name}.")])
+    model.card = replace(model.card, model_id=name)
+    return model
