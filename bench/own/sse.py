@@ -82,7 +82,7 @@ def open_bench() -> AbstractAsyncContextManager[Runtime]:
     return open_runtime(
         os.environ["BENCH_SCRATCH"],
         agents=[Agent("bench", model=Fake(), tools=[Add()])],
-        settings={"synchronous": os.environ.get("BENCH_SYNCHRONOUS"}, "FULL"),
+        settings={"synchronous": os.environ.get("BENCH_SYNCHRONOUS", "FULL")},
     )
 
 
