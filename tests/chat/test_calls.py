@@ -1,0 +1,105 @@
+"""A direct call at work: one tool, a task of its own, through the one door."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Status
+from penstock.core.errors import ToolFailed
+from penstock.core.events import TaskEnded
+from penstock.core.ids import ProfileId
+from penstock.core.limits import Limits
+from penstock.core.profile import CHAT, Profile
+from penstock.core.task import TaskStatus
+from penstock.store.projections import Page
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, Gate, calling, echo, events, kinds, raising
+
+CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
+STRICT = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+async def test_the_log_of_a_call_is_its_own() -> None:
+    async with memory_runtime(tools=[Act("look", echo, direct_call=True)]) as runtime:
+        assert (await runtime.call("look", {"at": 1})).output == {"at": 1}
+        (task,), _ = await runtime.parts.projections.tasks(page=Page())
+        assert await kinds(runtime, task.log_id) == [
+            "CallRequested",
+            "TaskStarted",
+            "CallSettled",
+            "TaskEnded",
+        ]
+        assert (task.kind, task.status) == ("call", TaskStatus.SUCCEEDED)
+        last = (await events(runtime, task.log_id))[-1]
+    assert isinstance(last, TaskEnded)
+    assert last.envelope
+    assert last.envelope.output == {"at": 1}
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "given", "status", "code"),
+    [
+        ("look", {}, Status.SUCCESS, None),
+        ("strict", {"n": "1"}, Status.VALIDATION_ERROR, "INVALID_INPUT"),
+        ("hidden", {}, Status.FAILED, "TOOL_NOT_FOUND"),
+        ("locked", {}, Status.FAILED, "NOT_PERMITTED"),
+        ("broken", {}, Status.FAILED, "OUT_OF_ORDER"),
+        ("hangs", {}, Status.TIMEOUT, "TIMEOUT"),
+    ],
+)
+async def test_every_end_is_an_envelope(
+    tool_id: str, given: dict[str, Any], status: Status, code: str | None
+) -> None:
+    tools = [
+        Act("look", direct_call=True),
+        Act("strict", direct_call=True, input_schema=STRICT),
+        Act("hidden"),
+        Act("locked", direct_call=True, requires_permissions=frozenset({"root"})),
+        Act("broken", raising(ToolFailed("no", "OUT_OF_ORDER")), direct_call=True),
+        Act("hangs", Gate(), direct_call=True, timeout_ms=20),
+    ]
+    async with memory_runtime(tools=tools) as runtime:
+        envelope = await runtime.call(tool_id, given, profile=CLERK)
+    assert envelope.status is status
+    assert (envelope.error.code if envelope.error else None) == code
+
+
+async def test_whoever_asked_keeps_the_permissions_of_that_moment() -> None:
+    locked = Act("locked", direct_call=True, requires_permissions=frozenset({"chat"}))
+    async with memory_runtime(tools=[locked]) as runtime:
+        assert (await runtime.call("locked", {}, profile=CLERK)).ok
+        assert (await runtime.call("locked", {})).ok
+
+
+async def test_a_call_that_was_cut_by_a_stop_is_not_run_again() -> None:
+    place, gate = Place(limits=Limits(shutdown_seconds=0)), Gate()
+    write = Act("write", gate, effect=Effect.WRITE, direct_call=True)
+    async with memory_runtime(tools=[write], place=place) as first:
+        calling_it = first.call("write", {})
+        await _until_reached(calling_it, gate)
+        (task,), _ = await first.parts.projections.tasks(page=Page())
+    async with memory_runtime(tools=[write], place=place) as second:
+        reply = await second.wait(task.task_id)
+    assert reply
+    assert reply.error
+    assert (reply.error.code, len(write.runs)) == ("INTERRUPTED", 1)
+
+
+async def _until_reached(work: Any, gate: Gate) -> None:
+    """Begin the work, and leave it where it stands still."""
+    task = asyncio.ensure_future(work)
+    await gate.reached()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_tool_may_call_itself_and_what_it_lists_as_its_script_s() -> None:
+    inner = Act("inner")
+    outer = Act(
+        "outer", calling("inner", "other"), direct_call=True, script_tools=frozenset({"inner"})
+    )
+    async with memory_runtime(tools=[inner, outer, Act("other")]) as runtime:
+        envelope = await runtime.call("outer", {})
+    assert envelope.output == ["success", "failed"]
