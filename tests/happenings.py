@@ -23,7 +23,7 @@ from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import fold
+from penstock.engine.state import SessionState, fold
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 
@@ -98,3 +98,12 @@ def ledger_of(held: HeldLog) -> Ledger:
     task = held.state.current
     assert task
     return Ledger(held, task, Budget(Allowance(), task, FakeClock()), KEY)
+
+
+def folded_with(*events: Event) -> SessionState:
+    """Return the state of Ann's session after these events of its first task."""
+    state = SessionState(LOG)
+    state.apply(SessionOpened(profile_id=ANN, agent="assistant", title=""), None, None, 0)
+    for event in events:
+        state.apply(event, ONE, None, 0)
+    return state

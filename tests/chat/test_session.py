@@ -1,0 +1,188 @@
+"""A conversation at work: who answers, with what, and what is remembered."""
+
+from typing import Any
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.chat.message import NewMessage
+from penstock.chat.session import detail, profile_of
+from penstock.core.call import Effect
+from penstock.core.errors import ContextTooLarge, ModelUnavailable, ToolFailed
+from penstock.core.events import TaskStarted
+from penstock.core.ids import ProfileId
+from penstock.core.messages import AssistantMessage, UserMessage
+from penstock.core.profile import CHAT, Profile
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelCard
+from penstock.models.scripted import Reply, ScriptedModel, call, fail, say
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, agent, assert_whole, code, events, kinds, raising, settled
+from tests.happenings import folded_with, message
+from tests.questioning import go_on, mail
+
+ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
+
+
+async def test_the_next_message_reads_what_was_said_before() -> None:
+    model = ScriptedModel([say("Hello Ann."), say("Ann.")])
+    async with memory_runtime(model=model) as runtime:
+        first = await runtime.chat("I am Ann")
+        await runtime.chat("Who am I?", session_id=first.session_id)
+    assert list(model.requests[1].messages) == [
+        UserMessage("I am Ann"),
+        AssistantMessage("Hello Ann."),
+        UserMessage("Who am I?"),
+    ]
+
+
+async def test_an_agent_is_its_instructions_its_model_and_its_own_tools() -> None:
+    own = ScriptedModel([call("look"), say("Arr.")])
+    pirate = Agent("pirate", instructions="Talk like one.", model=own, tools=[Act("look")])
+    async with memory_runtime(
+        model=ScriptedModel([]), tools=[Act("other")], agents=[pirate]
+    ) as runtime:
+        reply = await runtime.chat("Hello", agent="pirate")
+        assert [code(each) for each in await settled(runtime, reply.session_id)] == ["ok"]
+    assert own.requests[0].system.startswith("Talk like one.")
+    assert [tool.name for tool in own.requests[0].tools] == ["look"]
+
+
+async def test_a_message_may_name_its_model() -> None:
+    other = ScriptedModel([say("I am the other.")])
+    other.card = ModelCard(model_id="other", name="other", provider="scripted")
+    async with memory_runtime(model=ScriptedModel([say("I am the first.")])) as runtime:
+        runtime.parts.models.add(other)
+        sent = await runtime.send(NewMessage(content="Who?", model="other"))
+        reply = await runtime.wait(sent.task_id)
+        started = [e for e in await events(runtime, sent.session_id) if isinstance(e, TaskStarted)]
+    assert reply
+    assert reply.content == "I am the other."
+    assert started[0].model == "other"
+
+
+@pytest.mark.parametrize(
+    ("settings", "enable", "offered"),
+    [({}, True, ["look"]), ({}, False, []), ({"tools_enabled": False}, True, [])],
+)
+async def test_the_switch_in_the_request_and_that_of_the_agent(
+    settings: dict[str, Any], enable: bool, offered: list[str]
+) -> None:
+    """The seed: `enableTools` in the request, `tools_enabled` in the settings."""
+    model = ScriptedModel([say("Hi")])
+    async with memory_runtime(
+        model=model, tools=[Act("look")], agents=[agent(**settings)]
+    ) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi", enable_tools=enable))
+        await runtime.wait(sent.task_id)
+    assert [tool.name for tool in model.requests[0].tools] == offered
+
+
+async def test_what_a_model_is_asked_with() -> None:
+    model = ScriptedModel([say("Hi")])
+    agents = [agent(llm_temperature=0.1, llm_max_tokens=99, llm_system_prompt="Short.")]
+    async with memory_runtime(model=model, agents=agents) as runtime:
+        await runtime.chat("Hi")
+    (request,) = model.requests
+    assert (request.temperature, request.max_tokens) == (0.1, 99)
+    assert request.system.startswith("Short.\n\n")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [fail(400)],
+        [call("fatal")],
+        [call("look"), fail(400)],
+        [call("look") + call("fatal")],
+    ],
+)
+async def test_a_task_that_failed_leaves_a_history_that_can_be_gone_on_with(
+    broken: list[Reply],
+) -> None:
+    """Every call has exactly one tool message, whatever happened."""
+    model = ScriptedModel([*broken, say("Better now.")])
+    fatal = Act("fatal", raising(ToolFailed("no", "SCRIPT_LOAD_ERROR", continuable=False)))
+    async with memory_runtime(model=model, tools=[fatal, Act("look")]) as runtime:
+        first = await runtime.chat("Break")
+        reply = await runtime.chat("Again?", session_id=first.session_id)
+    assert (first.status, reply.content) == (TaskStatus.FAILED, "Better now.")
+    assert_whole(model.requests[-1])
+
+
+async def test_a_tool_that_tries_to_end_the_process_fails_alone() -> None:
+    model = ScriptedModel([call("fatal"), say("Still here.")])
+    fatal = Act("fatal", raising(SystemExit(3)))
+    async with memory_runtime(model=model, tools=[fatal]) as runtime:
+        reply = await runtime.chat("Break")
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (reply.content, code(outcome)) == ("Still here.", "TOOL_FAILED")
+
+
+async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> None:
+    model = ScriptedModel([say("Bad."), say("More."), say("Good.")])
+    async with memory_runtime(model=model) as runtime:
+        first = await runtime.chat("Tell me")
+        await runtime.chat("And?", session_id=first.session_id)
+        again = NewMessage(content="Tell me", session_id=first.session_id, supersedes=first.task_id)
+        await runtime.wait((await runtime.send(again)).task_id)
+    assert list(model.requests[-1].messages) == [UserMessage("Tell me")]
+
+
+async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> None:
+    place = Place()
+    model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
+    some = [Agent("clerk")]
+    async with memory_runtime(model=model, tools=[mail()], agents=some, place=place) as first:
+        parked = await first.chat("Mail", agent="clerk")
+    async with memory_runtime(model=model, tools=[mail()], place=place) as second:
+        reply = await go_on(second, parked, {"decision": "approve"})
+        outcomes = await settled(second, parked.session_id)
+    assert reply.error
+    assert (reply.status, reply.error.code) == (TaskStatus.FAILED, "NOT_FOUND")
+    assert [code(each) for each in outcomes] == ["CANCELLED", "CANCELLED"]
+
+
+async def test_a_permission_that_was_missing_when_asking_is_missing_later_too() -> None:
+    secret = Act("secret", effect=Effect.NONE, requires_permissions=frozenset({"root"}))
+    model = ScriptedModel([call("secret"), say("No.")])
+    async with memory_runtime(model=model, tools=[secret]) as runtime:
+        reply = await runtime.chat("Open it", profile=ANN)
+        (outcome,) = await settled(runtime, reply.session_id)
+        assert not secret.runs
+        assert code(outcome) in {"NOT_PERMITTED", "TOOL_NOT_FOUND"}
+        assert "TaskEnded" in await kinds(runtime, reply.session_id)
+
+
+def test_who_a_message_was_written_by() -> None:
+    state = folded_with(message())
+    everything = profile_of(state, message())
+    assert (everything.profile_id, everything.everything) == ("ann", True)
+    some = profile_of(state, message(permissions=("chat",)))
+    assert (some.permissions, some.everything) == (frozenset({"chat"}), False)
+
+
+def test_an_erased_message_gives_no_permission_at_all() -> None:
+    nobody = profile_of(folded_with(), None)
+    assert (nobody.permissions, nobody.everything) == (frozenset(), False)
+
+
+def test_only_a_model_that_may_come_back_is_worth_another_try() -> None:
+    assert detail(ModelUnavailable("later")).retryable
+    gone = detail(ContextTooLarge())
+    assert (gone.retryable, gone.continuable, gone.code) == (False, False, "CONTEXT_TOO_LARGE")
+
+
+async def test_a_fault_in_the_middle_of_a_round_leaves_no_call_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = ScriptedModel([call("odd") + call("odd", n=2), say("Better now.")])
+    odd = Act("odd", exclusive=lambda given: given["nowhere"])
+    async with memory_runtime(model=model, tools=[odd]) as runtime:
+        first = await runtime.chat("Break")
+        reply = await runtime.chat("Again?", session_id=first.session_id)
+    assert first.error
+    assert (first.error.code, reply.content) == ("INTERNAL_ERROR", "Better now.")
+    assert "nowhere" not in first.error.message
+    assert "nowhere" in caplog.text
+    assert_whole(model.requests[-1])
