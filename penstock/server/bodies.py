@@ -34,23 +34,13 @@ class Form:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The form as a JSON Schema."""
-        named = {alias: self._properties[name] for alias, name in self.aliases.items()}
+        """The form as a JSON Schema; other names are understood, but not advertised."""
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": self._properties | named,
+            "properties": self._properties,
             "additionalProperties": False,
         }
-        others = {name: alias for alias, name in self.aliases.items()}
-        plain = [name for name in self._required if name not in others]
-        if plain:
-            schema["required"] = plain
-        either = [
-            {"anyOf": [{"required": [name]}, {"required": [others[name]]}]}
-            for name in self._required
-            if name in others
-        ]
-        return schema | ({"allOf": either} if either else {})
+        return schema | ({"required": list(self._required)} if self._required else {})
 
     def read(self, body: Any) -> dict[str, Any]:
         """Return the body with names of ours and without nulls. Raises InvalidRequest."""

@@ -1,15 +1,16 @@
 """Messages to an agent, and the answers: as a stream, or when they are there."""
 
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from penstock.chat.history import Chapter
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.chat.parts import question_record
 from penstock.core.errors import (
+    BadRequest,
     ConfigError,
     InvalidRequest,
     NotAvailable,
@@ -47,17 +48,15 @@ MESSAGE = Form(
 )
 AGAIN = Form({"stream": _CHOICE, "model": _NAME, "enableTools": _CHOICE})
 _PATIENCE_SECONDS = 1.0
+_KEY_CHARACTERS = 255
 _DONE = streams(answers("Exchange", s202="Waiting"))
 
 
 @router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
-async def send_message(
-    agent_id: str,
-    request: Request,
-    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
-) -> Response:
-    """Say something to an agent."""
+async def send_message(agent_id: str, request: Request) -> Response:
+    """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
     site, profile = site_of(request), allowed(request, CHAT)
+    site.runtime.parts.agents.get(agent_id)
     body, raw = await read_json(request, site.limits.request_bytes)
     asked = MESSAGE.read(body)
     if asked.get("selectedSkillIds"):
@@ -69,7 +68,7 @@ async def send_message(
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
-        idempotency=_idempotency(idempotency_key, request, raw),
+        idempotency=_idempotency(request, raw),
     )
     return await _send(site, profile, message, stream=asked.get("stream", False))
 
@@ -83,6 +82,7 @@ async def send_message(
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
     """Answer a message anew; the old answer, and all that came later, leave the history."""
     site, profile = site_of(request), allowed(request, CHAT)
+    site.runtime.parts.agents.get(agent_id)
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     asked = AGAIN.read(body)
     chapter = await spoken(site, profile, agent_id, MessageId(message_id))
@@ -159,7 +159,10 @@ def _model(site: Site, asked: dict[str, Any]) -> str | None:
     return name
 
 
-def _idempotency(key: str | None, request: Request, raw: bytes) -> tuple[str, str] | None:
+def _idempotency(request: Request, raw: bytes) -> tuple[str, str] | None:
+    key = request.headers.get("idempotency-key")
     if key is None:
         return None
+    if not 0 < len(key) <= _KEY_CHARACTERS:
+        raise BadRequest(f"an Idempotency-Key has 1 to {_KEY_CHARACTERS} characters")
     return key, sha256(request.url.path.encode() + b"\n" + raw).hexdigest()

@@ -117,9 +117,9 @@ async def list_conversations(agent_id: str, request: Request, query: Listed) -> 
 async def begin_conversation(agent_id: str, request: Request) -> Response:
     """Begin a conversation in which nothing was said yet."""
     site, profile = site_of(request), allowed(request, CHAT)
+    directory = directory_of(site, agent_id)
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     title = BEGIN.read(body).get("title")
-    directory = directory_of(site, agent_id)
     session = await directory.begin(agent_id, profile, title, limits=site.limits, new_id=new_id)
     return Json(conversation(session), 201)
 

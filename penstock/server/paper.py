@@ -59,7 +59,10 @@ def document(app: FastAPI) -> dict[str, Any]:
         made = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        made.setdefault("components", {})["schemas"] = COMPONENTS
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas |= COMPONENTS
         for path in made["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)

@@ -1,11 +1,12 @@
 """Exceptions as answers: one table of statuses, one form of body."""
 
 import logging
+import re
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from penstock.chat.message import Reply
 from penstock.core import errors
@@ -60,10 +61,8 @@ END_STATUS = {
 RETRY_SECONDS = 1
 
 
-class Json(Response):
+class Json(JSONResponse):
     """An answer in JSON."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Write the value as compact JSON."""
@@ -136,13 +135,22 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
     path = request.url.path
     if error.status_code == 405:  # noqa: PLR2004
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = ", ".join(methods_of(request.app.openapi()["paths"], path))
         message = f"{request.method} is not for {path}; allowed: {allowed}"
         headers = {"Allow": allowed}
         return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)
     if error.status_code == STATUS[errors.NotFound]:
         return answer(404, errors.NotFound.code, f"there is nothing at {path}")
     return answer(error.status_code, errors.BadRequest.code, str(error.detail))
+
+
+def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:
+    """Return the methods that an OpenAPI document has for a path."""
+    found: set[str] = set()
+    for template, operations in paths.items():
+        if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path):
+            found |= {method.upper() for method in operations}
+    return sorted(found)
 
 
 def request_id_of(scope: Any) -> str:

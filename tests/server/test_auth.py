@@ -17,7 +17,7 @@ AGENTS = "/api/agents"
 OPEN_BIND = ServerSection(host="0.0.0.0")  # noqa: S104
 
 
-async def get(house: House, path: str = AGENTS, **headers: str | bytes) -> Any:
+async def get(house: House, path: str = AGENTS, **headers: str) -> Any:
     """Ask with these headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return await house.client.get(path, headers=named)
@@ -84,7 +84,7 @@ async def test_every_bad_key_is_refused_alike() -> None:
         gone = await keys.create("gone")
         await keys.revoke("gone")
         clock.advance(1)
-        tried = [f"Bearer {old}", f"Bearer {gone}", "Bearer pk_x", "Basic eDp5", "Bearer", b"\xff"]
+        tried = [f"Bearer {old}", f"Bearer {gone}", "Bearer pk_x", "Basic eDp5", "Bearer"]
         answers = {(await get(house, authorization=each)).text for each in tried}
         answers.add((await get(house)).text)
     assert len(answers) == 1

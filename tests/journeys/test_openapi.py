@@ -1,0 +1,139 @@
+"""The served OpenAPI document, and whether the server keeps what it says."""
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.core.schema import Schema
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.server.schemas import COMPONENTS, FRAMES, MAPPING
+from tests.acting import Act
+from tests.listening import in_a_thread
+from tests.server.stories import (
+    Story,
+    a_failing_tool,
+    approval,
+    loop_detected,
+    no_tools,
+    two_parallel_tools,
+)
+from tests.server.test_wire import frames_of
+from tests.serving import CHAT, in_memory, served
+
+ROUTES = {
+    "GET /api/agents",
+    "GET /api/agents/{agent_id}",
+    "GET /api/agents/{agent_id}/settings",
+    "GET /api/agents/{agent_id}/chat",
+    "POST /api/agents/{agent_id}/chat",
+    "DELETE /api/agents/{agent_id}/chat",
+    "GET /api/agents/{agent_id}/chat/models",
+    "GET /api/agents/{agent_id}/chat/tools",
+    "GET /api/agents/{agent_id}/chat/stream",
+    "GET /api/agents/{agent_id}/chat/conversations",
+    "POST /api/agents/{agent_id}/chat/conversations",
+    "DELETE /api/agents/{agent_id}/chat/conversations/{conversation_id}",
+    "DELETE /api/agents/{agent_id}/chat/messages/{message_id}",
+    "POST /api/agents/{agent_id}/chat/messages/{message_id}/regenerate",
+    "GET /api/tasks/{task_id}",
+    "POST /api/tasks/{task_id}/cancel",
+    "GET /api/tasks/{task_id}/events",
+    "GET /api/questions",
+    "GET /api/questions/{question_id}",
+    "POST /api/questions/{question_id}/answer",
+    "GET /api/blobs/{blob_id}",
+    "GET /api/artifacts/{artifact_id}",
+    "GET /api/health",
+    "GET /api/ready",
+}
+
+
+async def document() -> dict[str, Any]:
+    """Return the document as it is served."""
+    async with served() as house:
+        served_as: dict[str, Any] = (await house.client.get("/openapi.json")).json()
+        return served_as
+
+
+async def test_the_document_names_every_route() -> None:
+    paths = (await document())["paths"]
+    named = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert named >= ROUTES
+
+
+async def test_every_reference_leads_somewhere() -> None:
+    whole = await document()
+    text = json.dumps(whole)
+    named = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert named - set(whole["components"]["schemas"]) == set()
+
+
+async def test_the_union_of_events_is_documented() -> None:
+    whole = await document()
+    found = whole["paths"]["/api/agents/{agent_id}/chat"]["post"]["responses"]["200"]["content"]
+    item = found["text/event-stream"]["itemSchema"]["properties"]["data"]["contentSchema"]
+    assert item == {"$ref": "#/components/schemas/Frame"}
+    union = whole["components"]["schemas"]["Frame"]
+    assert union["discriminator"]["propertyName"] == "type"
+    assert set(union["discriminator"]["mapping"]) == set(MAPPING)
+    assert len(union["oneOf"]) == len(MAPPING)
+
+
+@pytest.mark.parametrize(
+    "tell", [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
+)
+def test_every_frame_is_what_the_document_says(tell: Callable[[], Story]) -> None:
+    text = json.dumps({"$ref": "#/$defs/Frame", "$defs": COMPONENTS})
+    schema = Schema(json.loads(text.replace("#/components/schemas/", "#/$defs/")))
+    for _, frame in frames_of(tell()):
+        assert schema.problems(frame) == []
+    assert schema.problems({"type": "message_start"})
+    assert set(FRAMES) >= {"MessageStart", "TaskError"}
+
+
+@asynccontextmanager
+async def populated() -> AsyncIterator[Runtime]:
+    """A runtime whose model answers everything, and asks before it mails."""
+    model = ScriptedModel({"Mail": [call("mail")], "": say("Hello.")})
+    async with in_memory(model=model, tools=[Act("mail", requires_approval=True)]) as runtime:
+        yield runtime
+
+
+@pytest.mark.slow(reason="a thousand requests that somebody else thought of")
+def test_no_request_makes_the_server_break_its_word(tmp_path: Path) -> None:
+    """`schemathesis` on the served OpenAPI finds no 5xx and no schema violation."""
+    with in_a_thread(populated) as url, httpx2.Client(base_url=url) as client:
+        parked = client.post(CHAT, json={"content": "Mail"}).json()
+        asked = parked["suspended"]["questions"][0]["id"]
+        said = client.post(CHAT, json={"content": "Hi"}).json()["userMessage"]
+        known = {
+            "agent_id": "assistant",
+            "question_id": asked,
+            "task_id": said["metadata"]["taskId"],
+            "query.conversationId": said["conversationId"],
+            "query.follow": "false",
+        }
+        lines = [f'"{name}" = "{value}"' for name, value in known.items()]
+        config = tmp_path / "schemathesis.toml"
+        config.write_text("\n".join(["[parameters]", *lines]) + "\n")
+        ran = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
+                *("run", f"{url}/openapi.json", "--max-examples", "5", "--workers", "1"),
+                *("--phases", "coverage,fuzzing", "--seed", "1"),
+                *("--exclude-checks", "positive_data_acceptance"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
