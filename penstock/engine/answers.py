@@ -43,7 +43,7 @@ def find_option(options: tuple[Option, ...], text: str) -> Option | None:
 def _approval(question: Question, body: Mapping[str, Any]) -> Outcome:
     problems = _unknown(body, ("decision", "input", "note"))
     decision, edited, note = body.get("decision"), body.get("input"), body.get("note")
-    if decision not in {"approve", "reject"}:
+    if decision not in ("approve", "reject"):
         problems.append(_problem("/decision", "must be approve or reject"))
     if note is not None and not _is_text(note):
         problems.append(_problem("/note", f"must be text of at most {ANSWER_CHARACTERS} letters"))
