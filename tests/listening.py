@@ -30,14 +30,14 @@ def server_of(app: FastAPI) -> Quiet:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[tuple[str, Quiet]]:
-    """Serve on this event loop; yields the address, and the server."""
+async def listening(app: FastAPI) -> AsyncIterator[str]:
+    """Serve on this event loop; yields the address."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = server_of(app)
         running = asyncio.create_task(server.serve([bound]))
         try:
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
         finally:
             app.state.doorstep.drain()
             server.should_exit = True
@@ -51,7 +51,7 @@ def in_a_thread(open_runtime: Open) -> Iterator[str]:
     told: list[tuple[str, asyncio.AbstractEventLoop]] = []
 
     async def work() -> None:
-        async with open_runtime() as runtime, listening(create_application(runtime)) as (url, _):
+        async with open_runtime() as runtime, listening(create_application(runtime)) as url:
             told.append((url, asyncio.get_running_loop()))
             ready.set()
             await stop.wait()

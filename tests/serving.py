@@ -76,15 +76,16 @@ async def in_memory(
     agents: Iterable[Agent] = (),
     clock: Clock = CLOCK,
     limits: Limits = LIMITS,
+    url: str = "sqlite://",
 ) -> AsyncIterator[Runtime]:
-    """Open a runtime whose database is in memory; it says "Hello." unless it has a model."""
+    """Open a runtime, its database in memory; it says "Hello." unless it has a model."""
     model = model or ScriptedModel({"": say("Hel", "lo.")})
     models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
     company = Company(
         registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
     )
-    database = await open_database("sqlite://", limits=limits)
+    database = await open_database(url, limits=limits)
     blobs = open_blobs("memory:///")
     base = Foundation(
         log=SqlLog(database, blobs, clock),

@@ -91,7 +91,7 @@ class ChatWork:
             held.add(TaskStarted(model=model.card.model_id, offered=ids), task.task_id)
             restart = False
         else:
-            restart = held.recovers and (task.reply is None or not task.reply.calls)
+            restart = task.reply is None or not task.reply.calls
             found = (invoker.registry.find(tool_id) for tool_id in task.started.offered)
             tools = tuple(tool for tool in found if tool is not None)
         system = system_prompt(agent)

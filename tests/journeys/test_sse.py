@@ -1,0 +1,149 @@
+"""Streams over real connections: as they come, cut, left, and taken up again."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+from fastapi import FastAPI
+
+from penstock.app.runtime import Runtime
+from penstock.core.limits import Limits
+from penstock.models.scripted import Hold, ScriptedModel, say, wait
+from penstock.server.application import create_application
+from penstock.store.projections import Page
+from tests.listening import listening
+from tests.serving import CHAT, frames, in_memory, types
+
+ASK = {"content": "Hi", "stream": True}
+LIMITS = Limits(shutdown_seconds=0.05, poll_seconds=0.02)
+
+
+async def blocks(response: httpx2.Response) -> AsyncIterator[str]:
+    """Yield the frames of a stream as they come."""
+    text = ""
+    async for chunk in response.aiter_text():
+        text += chunk
+        while "\n\n" in text:
+            block, text = text.split("\n\n", 1)
+            if "data: " in block:
+                yield block + "\n\n"
+
+
+@asynccontextmanager
+async def client_of(runtime: Runtime) -> AsyncIterator[tuple[FastAPI, httpx2.AsyncClient]]:
+    """Serve a runtime on a port, and connect to it."""
+    app = create_application(runtime)
+    async with listening(app) as url, httpx2.AsyncClient(base_url=url) as client:
+        yield app, client
+
+
+async def test_pieces_come_while_the_model_is_still_at_work() -> None:
+    hold = Hold()
+    model = ScriptedModel([say("Hel") + wait(hold) + say("lo.")])
+    async with (
+        in_memory(model=model) as runtime,
+        client_of(runtime) as (_, client),
+        client.stream("POST", CHAT, json=ASK) as response,
+    ):
+        coming = blocks(response)
+        first = [await anext(coming) for _ in range(3)]
+        assert types("".join(first)) == ["message_start", "thinking", "content_delta"]
+        hold.release()
+        rest = [block async for block in coming]
+        assert types("".join(rest)) == ["content_delta", "message_complete"]
+
+
+async def test_who_hangs_up_cancels_nothing() -> None:
+    """A client that hangs up cancels nothing; it comes back and reads the rest."""
+    hold = Hold()
+    model = ScriptedModel([say("Hel") + wait(hold) + say("lo.")])
+    async with in_memory(model=model) as runtime, client_of(runtime) as (_, client):
+        async with client.stream("POST", CHAT, json=ASK) as response:
+            coming = blocks(response)
+            seen = [await anext(coming) for _ in range(3)]
+        query = {"conversationId": response.headers["x-conversation-id"]}
+        headers = {"last-event-id": frames(seen[-1])[0][0]}
+        hold.release()
+        rest = await client.get(f"{CHAT}/stream", params=query, headers=headers)
+        assert [frame.get("delta") for _, frame in frames(rest.text)] == ["lo.", None]
+
+
+async def test_a_reader_that_does_not_read_is_dropped_and_comes_back() -> None:
+    """A slow reader is dropped with a resumable position, and nothing is kept without bound."""
+    hold = Hold()
+    long = "x" * 20_000
+    model = ScriptedModel([wait(hold) + say(*[long] * 400)])
+    limits = Limits(stream_frames=8)
+    async with (
+        in_memory(model=model, limits=limits) as runtime,
+        client_of(runtime) as (_, client),
+    ):
+        begun = await client.post(f"{CHAT}/conversations")
+        body = f'{{"content":"Hi","stream":true,"conversationId":"{begun.json()["id"]}"}}'
+        lazy = await connect(str(client.base_url), body)
+        await hold.reached()
+        hold.release()
+        task = (await runtime.parts.projections.tasks(page=Page()))[0][0]
+        await runtime.wait(task.task_id)
+        got = await read_all(lazy)
+        assert "message_complete" not in got
+        last = frames(got)[-1][0] if frames(got) else "0"
+        query = {"conversationId": begun.json()["id"], "lastEventId": last}
+        rest = await client.get(f"{CHAT}/stream", params=query)
+        said = [frame.get("delta", "") for _, frame in frames(got) + frames(rest.text)]
+        assert len("".join(said)) == 400 * len(long)
+
+
+async def connect(url: str, body: str) -> socket.socket:
+    """Send a request, and read nothing of the answer."""
+    host, port = url.removeprefix("http://").strip("/").split(":")
+    lazy = socket.socket()
+    lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    lazy.settimeout(0)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(lazy, (host, int(port)))
+    head = (
+        f"POST {CHAT} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    await loop.sock_sendall(lazy, (head + body).encode())
+    return lazy
+
+
+async def read_all(lazy: socket.socket) -> str:
+    """Read what there is, to the end."""
+    loop, got = asyncio.get_running_loop(), b""
+    while chunk := await loop.sock_recv(lazy, 65_536):
+        got += chunk
+    lazy.close()
+    text = got.decode(errors="replace")
+    return text[: text.rfind("\n\n") + 2]
+
+
+async def test_a_stop_parks_the_work_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    """Server shutdown: the stream is cut without a last frame; the client reconnects."""
+    url = f"sqlite:///{tmp_path}/penstock.db"
+    model = ScriptedModel([say("Hel") + wait(Hold())])
+    async with (
+        in_memory(model=model, url=url, limits=LIMITS) as runtime,
+        client_of(runtime) as (app, client),
+    ):
+        async with client.stream("POST", CHAT, json=ASK) as response:
+            coming = blocks(response)
+            seen = [await anext(coming) for _ in range(3)]
+            app.state.doorstep.drain()
+            assert [block async for block in coming] == []
+        refused = await client.get("/api/agents")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "NOT_READY")
+        assert (await client.get("/api/ready")).status_code == 503
+        assert (await client.get("/api/health")).status_code == 200
+    query = {"conversationId": response.headers["x-conversation-id"]}
+    headers = {"last-event-id": frames(seen[-1])[0][0]}
+    model = ScriptedModel([say("Hello again.")])
+    async with in_memory(model=model, url=url) as runtime, client_of(runtime) as (_, client):
+        rest = await client.get(f"{CHAT}/stream", params=query, headers=headers)
+    assert types(rest.text) == ["content_reset", "thinking", "content_delta", "message_complete"]
+    assert frames(rest.text)[-1][1]["content"] == "Hello again."
