@@ -72,6 +72,15 @@ class Terminal:
         """Press Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
+    def interrupt_until_ended(self) -> int:
+        """Press Ctrl-C until it leaves: one that comes just before Python reads the line is lost."""
+        deadline = CLOCK.monotonic() + PATIENCE
+        while self._process.poll() is None:
+            assert CLOCK.monotonic() < deadline, f"it did not leave, but said:\n{self._said}"
+            self.interrupt()
+            self._read_some(CLOCK.monotonic() + 0.3)
+        return self.ended()
+
     def leave(self) -> None:
         """Press Ctrl-D."""
         os.write(self._ours, b"\x04")

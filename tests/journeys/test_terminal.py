@@ -114,8 +114,7 @@ def test_the_first_ctrl_c_cancels_the_task_and_the_second_leaves(project: Path) 
         terminal.interrupt()
         terminal.until("CANCELLED")
         terminal.until("assistant> ")
-        terminal.interrupt()
-        assert terminal.ended() == 130
+        assert terminal.interrupt_until_ended() == 130
     (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
     assert task["status"] == "cancelled"
 
