@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel, Cancelled, LeaseLost, PenstockError, StoreError
-from penstock.core.events import QuestionAnswered, Record, TaskEnded, TaskResumed
+from penstock.core.events import MessagesErased, QuestionAnswered, Record, TaskEnded, TaskResumed
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import QuestionStatus
@@ -78,6 +78,8 @@ class Activations:
         log_id, first = records[0].log_id, records[0].seq
         if first == 1:
             self._keep(fold(log_id, records))
+        elif any(isinstance(record.event, MessagesErased) for record in records):
+            self.forget(log_id)
         elif (state := self._folded.get(log_id)) and state.seq == first - 1:
             catch_up(state, records)
 
@@ -113,11 +115,14 @@ class Activations:
 
     async def _fold(self, lease: Lease) -> SessionState:
         state = self._folded.pop(lease.log_id, None)
-        if state is None:
-            return fold(lease.log_id, await self._log.read(lease.log_id))
-        if state.seq < lease.head:
-            catch_up(state, await self._log.read(lease.log_id, after=state.seq))
-        return state
+        if state is not None:
+            if state.seq == lease.head:
+                return state
+            newer = await self._log.read(lease.log_id, after=state.seq)
+            if not any(isinstance(record.event, MessagesErased) for record in newer):
+                catch_up(state, newer)
+                return state
+        return fold(lease.log_id, await self._log.read(lease.log_id))
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from penstock.core.errors import Cancel, StoreFull
 from penstock.core.events import (
     CancelRequested,
     Entry,
+    Erased,
+    MessagesErased,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -21,7 +24,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
@@ -298,3 +301,37 @@ async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
     await house.say(TaskId("task_3"), is_new=False)
     await house.run()
     assert reads == [4, 0]
+
+
+async def test_what_another_process_erased_is_not_remembered() -> None:
+    """The event alone tells it: the text is blank on disk, not in what was folded before."""
+    seen: list[list[str]] = []
+
+    async def look(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        seen.append([each.content for each in held.state.messages])
+        held.add(ended(), task.task_id)
+
+    log = BlankedLog(FakeClock())
+    house = House(look, log=log)
+    await house.say()
+    await house.run()
+    log.is_blank = True
+    await house.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
+    await house.say(TWO, is_new=False)
+    await house.run()
+    assert seen == [["Hi"], ["Hi"]]
+
+
+class BlankedLog(MemoryLog):
+    """Has lost the text of its first message, on demand."""
+
+    is_blank = False
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        records = await super().read(log_id, after=after, limit=limit)
+        if not self.is_blank:
+            return records
+        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
