@@ -73,7 +73,7 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     def interrupt_until_ended(self) -> int:
-        """Press Ctrl-C until it leaves: one that comes just before Python reads the line is lost."""
+        """Press Ctrl-C until it leaves: one just before Python reads the line is lost."""
         deadline = CLOCK.monotonic() + PATIENCE
         while self._process.poll() is None:
             assert CLOCK.monotonic() < deadline, f"it did not leave, but said:\n{self._said}"
