@@ -1,0 +1,63 @@
+"""E1: the process dies between two writes inside one frame; what each of them did, and says."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.events import CallSettled, CallStarted
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, calling
+from tests.dying import DyingLog, live, see_through
+
+# The writes to the log: 1 the message, 2 the task's start, 3 the reply and reserve_stock's start,
+# 4 its outcome, 5 charge_card's start, 6 its outcome, 7 the frame's outcome, 8 the answer.
+ROWS = [
+    (3, True, False, ["success", "success"], 1, 1),
+    (3, False, False, ["failed", "success"], 0, 1),
+    (4, True, False, ["failed", "success"], 1, 1),
+    (4, True, True, ["success", "success"], 2, 1),
+    (4, False, False, ["success", "success"], 1, 1),
+    (5, True, False, ["success", "success"], 1, 1),
+    (5, False, False, ["success", "failed"], 1, 0),
+    (6, True, False, ["success", "failed"], 1, 1),
+    (6, False, False, ["success", "success"], 1, 1),
+    (7, True, False, ["success", "success"], 1, 1),
+]
+
+
+@pytest.mark.parametrize(("write", "before", "idempotent", "output", "stock", "card"), ROWS)
+async def test_each_row_of_the_table(
+    write: int, before: bool, idempotent: bool, output: list[str], stock: int, card: int
+) -> None:
+    """`before` that write was on disk or after it; how often each tool ran, and what it said."""
+    keys: list[str] = []
+
+    async def reserve(given: Any, invocation: Any) -> str:
+        keys.append(invocation.idempotency_key)
+        return "reserved"
+
+    spec: dict[str, Any] = {"effect": Effect.WRITE, "direct_call": True}
+    reserve_stock = Act("reserve_stock", reserve, idempotent=idempotent, **spec)
+    charge_card = Act("charge_card", **spec)
+    order = Act("order", calling("reserve_stock", "charge_card"), is_frame=True)
+    model, clock = ScriptedModel({"Go": [call("order"), say("Ordered.")]}), FakeClock()
+    log = DyingLog(clock, writes=write, before=before)
+    place = Place(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    tools, reply = [reserve_stock, charge_card, order], None
+    while reply is None:
+        async with memory_runtime(model=model, tools=tools, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+        log.revive()
+        clock.advance(5)
+    found = [each.event for each in await log.read(LogId(reply.session_id))]
+    (frame,) = [e for e in found if isinstance(e, CallSettled) and e.tool_id == "order"]
+    assert frame.envelope.output == output
+    assert (len(reserve_stock.runs), len(charge_card.runs)) == (stock, card)
+    assert len(set(keys)) <= 1
+    started = {e.idempotency_key for e in found if isinstance(e, CallStarted)}
+    assert set(keys) <= started
