@@ -1,10 +1,9 @@
 """Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
 
-import asyncio
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.chat.endings import EVERY_QUESTION, Endings
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.errors import (
     AlreadyAnswered,
@@ -22,24 +21,18 @@ from penstock.core.events import (
     MessageReceived,
     QuestionAnswered,
     SessionOpened,
-    TaskEnded,
-    TaskSuspended,
 )
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import ADMIN, APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import TaskRecord
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections
-
-_MOST_QUESTIONS = Page(limit=200)
-_TURNING_POINTS = (TaskEnded, TaskSuspended, QuestionAnswered, CancelRequested)
-"""Events after which a task stands otherwise than before."""
+from penstock.store.projections import Projections
 
 
 class Desk:
@@ -51,8 +44,7 @@ class Desk:
         self._log = log
         self._projections = projections
         self._launcher = launcher
-        self._bus = bus
-        self._clock = world.clock
+        self._endings = Endings(log, projections, bus, world)
         self._limits = world.limits
         self._new_id = world.new_id
 
@@ -99,50 +91,31 @@ class Desk:
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
         """Hand a message in, and wait for the answer or for a question."""
         task_id = TaskId(self._new_id("task"))
-        end = self._bus.end_of(task_id)
-        try:
+        with self._endings.expected(task_id) as end:
             sent = await self.send(message, profile, task_id=task_id)
-            if sent.task_id != task_id:
-                reply = await self.wait(sent.task_id)
-            else:
-                reply = await self._await(end, task_id, None)
-        finally:
-            self._bus.forget_end(task_id, end)
-        if reply is None:
-            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
-        return reply
+            if sent.task_id == task_id:
+                return await end.reply()
+        return await self._endings.reply(sent.task_id)
 
     async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
         """Wait until the task has ended or waits for a person; None when the time was up first."""
-        end = self._bus.end_of(task_id)
-        try:
-            if (reply := await self._settled(task_id)) is not None:
-                return reply
-            return await self._await(end, task_id, seconds)
-        finally:
-            self._bus.forget_end(task_id, end)
+        return await self._endings.wait(task_id, seconds)
 
     async def call(
         self, tool_id: str, input: dict[str, Any], profile: Profile = LOCAL_PROFILE
     ) -> Reply:
         """Make a direct call, and wait until it is settled or waits for a person."""
         task_id = TaskId(self._new_id("task"))
-        end = self._bus.end_of(task_id)
         requested = CallRequested(
             tool_id=tool_id,
             input=input,
             profile_id=profile.profile_id,
             permissions=_permissions(profile),
         )
-        try:
+        with self._endings.expected(task_id) as end:
             entries = [Entry(requested, task_id)]
             await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
-            reply = await self._await(end, task_id, None)
-        finally:
-            self._bus.forget_end(task_id, end)
-        if reply is None:
-            raise NotFound(f"task {task_id} is gone")
-        return reply
+            return await end.reply()
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
@@ -203,7 +176,7 @@ class Desk:
             return None
         log_id = LogId(message.session_id)
         asked, _ = await self._projections.questions(
-            log_id=log_id, status=QuestionStatus.OPEN, page=_MOST_QUESTIONS
+            log_id=log_id, status=QuestionStatus.OPEN, page=EVERY_QUESTION
         )
         if not asked:
             return None
@@ -264,75 +237,6 @@ class Desk:
             raise Forbidden(f"to answer this question takes the permission {needed!r}")
         return asked
 
-    async def _await(
-        self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
-    ) -> Reply | None:
-        """Wait for the end, and look now and then: another process may be at work on the task."""
-        loop, now = asyncio.get_running_loop(), self._clock.monotonic
-        until = now() + (math.inf if seconds is None else seconds)
-        pause = self._limits.poll_seconds
-        while True:
-            timer = loop.call_later(max(min(pause, until - now()), 0), _give_up, end)
-            try:
-                record = await end
-            finally:
-                timer.cancel()
-                self._bus.forget_end(task_id, end)
-            if record and (reply := await self._reply(record.log_id, task_id, record.event)):
-                return reply
-            end = self._bus.end_of(task_id)
-            try:
-                reply = await self._settled(task_id)
-            except NotFound:
-                self._bus.forget_end(task_id, end)
-                raise
-            if reply is not None or now() >= until:
-                self._bus.forget_end(task_id, end)
-                return reply
-            pause = min(2 * pause, self._limits.sweep_seconds)
-
-    async def _settled(self, task_id: TaskId) -> Reply | None:
-        """Return how a task stands; None while it works, or is about to go on with an answer."""
-        task = await self._projections.find_task(task_id)
-        if task is None:
-            raise NotFound(f"there is no task {task_id!r}")
-        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
-            return None
-        records = await self._log.read(task.log_id, after=task.first_seq - 1)
-        own = [each.event for each in records if each.task_id == task_id]
-        last = next(each for each in reversed(own) if isinstance(each, _TURNING_POINTS))
-        return await self._reply(task.log_id, task_id, last)
-
-    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply | None:
-        """Return how a task stands after an event; None when there is something to do in it."""
-        if isinstance(event, TaskEnded):
-            return Reply(
-                session_id=SessionId(log_id),
-                task_id=task_id,
-                status=event.status,
-                content=event.content,
-                message_id=event.message_id,
-                finish_reason=event.finish_reason,
-                iterations=event.iterations,
-                usage=event.usage,
-                error=event.error,
-                envelope=event.envelope,
-            )
-        if not isinstance(event, TaskSuspended):
-            return None
-        asked, _ = await self._projections.questions(
-            log_id=log_id, status=QuestionStatus.OPEN, page=_MOST_QUESTIONS
-        )
-        questions = tuple(each for each in asked if each.task_id == task_id)
-        if not {each.question.question_id for each in questions}.issuperset(event.questions):
-            return None
-        return Reply(
-            session_id=SessionId(log_id),
-            task_id=task_id,
-            status=TaskStatus.SUSPENDED,
-            questions=questions,
-        )
-
 
 def _permissions(profile: Profile) -> tuple[str, ...] | None:
     return None if profile.everything else tuple(sorted(profile.permissions))
@@ -340,8 +244,3 @@ def _permissions(profile: Profile) -> tuple[str, ...] | None:
 
 def _owns(profile: Profile, owner: str) -> bool:
     return profile.profile_id == owner or profile.holds(ADMIN)
-
-
-def _give_up(end: "asyncio.Future[Any]") -> None:
-    if not end.done():
-        end.set_result(None)

@@ -1,0 +1,154 @@
+"""How tasks end: waits for it, whoever is at work on them."""
+
+import asyncio
+import math
+from typing import Any, Self
+
+from penstock.chat.message import Reply
+from penstock.core.errors import NotFound
+from penstock.core.events import CancelRequested, QuestionAnswered, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.question import QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.engine.bus import Bus
+from penstock.store.log import Log
+from penstock.store.projections import Page, Projections
+
+EVERY_QUESTION = Page(limit=200)
+"""More than one task can have open."""
+_TURNING_POINTS = (TaskEnded, TaskSuspended, QuestionAnswered, CancelRequested)
+"""Events after which a task stands otherwise than before."""
+
+
+class Endings:
+    """Tells how tasks stand when nothing more happens in them by itself."""
+
+    def __init__(self, log: Log, projections: Projections, bus: Bus, world: World) -> None:
+        self._log = log
+        self._projections = projections
+        self._bus = bus
+        self._clock = world.clock
+        self._limits = world.limits
+
+    def expected(self, task_id: TaskId) -> "Expected":
+        """Begin to listen for the end of a task that does not exist yet."""
+        return Expected(self, self._bus, task_id)
+
+    async def reply(self, task_id: TaskId) -> Reply:
+        """Wait until the task has ended or waits for a person."""
+        reply = await self.wait(task_id, None)
+        if reply is None:
+            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
+        return reply
+
+    async def wait(self, task_id: TaskId, seconds: float | None) -> Reply | None:
+        """Wait until the task has ended or waits for a person; None when the time was up first."""
+        end = self._bus.end_of(task_id)
+        try:
+            if (reply := await self._settled(task_id)) is not None:
+                return reply
+            return await self.until(end, task_id, seconds)
+        finally:
+            self._bus.forget_end(task_id, end)
+
+    async def until(
+        self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
+    ) -> Reply | None:
+        """Wait for the end, and look now and then: another process may be at work on the task."""
+        loop, now = asyncio.get_running_loop(), self._clock.monotonic
+        until = now() + (math.inf if seconds is None else seconds)
+        pause = self._limits.poll_seconds
+        while True:
+            timer = loop.call_later(max(min(pause, until - now()), 0), _give_up, end)
+            try:
+                record = await end
+            finally:
+                timer.cancel()
+                self._bus.forget_end(task_id, end)
+            if record and (reply := await self._reply(record.log_id, task_id, record.event)):
+                return reply
+            end = self._bus.end_of(task_id)
+            try:
+                reply = await self._settled(task_id)
+            except NotFound:
+                self._bus.forget_end(task_id, end)
+                raise
+            if reply is not None or now() >= until:
+                self._bus.forget_end(task_id, end)
+                return reply
+            pause = min(2 * pause, self._limits.sweep_seconds)
+
+    async def _settled(self, task_id: TaskId) -> Reply | None:
+        """Return how a task stands; None while it works, or is about to go on with an answer."""
+        task = await self._projections.find_task(task_id)
+        if task is None:
+            raise NotFound(f"there is no task {task_id!r}")
+        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
+            return None
+        records = await self._log.read(task.log_id, after=task.first_seq - 1)
+        own = [each.event for each in records if each.task_id == task_id]
+        last = next(each for each in reversed(own) if isinstance(each, _TURNING_POINTS))
+        return await self._reply(task.log_id, task_id, last)
+
+    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply | None:
+        """Return how a task stands after an event; None when there is something to do in it."""
+        if isinstance(event, TaskEnded):
+            return Reply(
+                session_id=SessionId(log_id),
+                task_id=task_id,
+                status=event.status,
+                content=event.content,
+                message_id=event.message_id,
+                finish_reason=event.finish_reason,
+                iterations=event.iterations,
+                usage=event.usage,
+                error=event.error,
+                envelope=event.envelope,
+            )
+        if not isinstance(event, TaskSuspended):
+            return None
+        asked, _ = await self._projections.questions(
+            log_id=log_id, status=QuestionStatus.OPEN, page=EVERY_QUESTION
+        )
+        questions = tuple(each for each in asked if each.task_id == task_id)
+        if not {each.question.question_id for each in questions}.issuperset(event.questions):
+            return None
+        return Reply(
+            session_id=SessionId(log_id),
+            task_id=task_id,
+            status=TaskStatus.SUSPENDED,
+            questions=questions,
+        )
+
+
+class Expected:
+    """The end of a task that is about to be asked for."""
+
+    __slots__ = ("_bus", "_end", "_endings", "_task_id")
+
+    def __init__(self, endings: Endings, bus: Bus, task_id: TaskId) -> None:
+        self._endings = endings
+        self._bus = bus
+        self._task_id = task_id
+        self._end = bus.end_of(task_id)
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop to listen."""
+        self._bus.forget_end(self._task_id, self._end)
+
+    async def reply(self) -> Reply:
+        """Wait until the task has ended or waits for a person."""
+        reply = await self._endings.until(self._end, self._task_id, None)
+        if reply is None:
+            raise NotFound(f"task {self._task_id} is gone: its conversation was deleted")
+        return reply
+
+
+def _give_up(end: "asyncio.Future[Any]") -> None:
+    if not end.done():
+        end.set_result(None)

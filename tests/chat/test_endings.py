@@ -1,0 +1,49 @@
+"""How tasks end: whoever waits is told, whoever is at work."""
+
+import pytest
+
+from penstock.chat.endings import Endings
+from penstock.chat.message import NewMessage
+from penstock.core.errors import NotFound
+from penstock.core.ids import TaskId, new_id
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.models.scripted import Hold, ScriptedModel, say, wait
+from penstock.testing.runtime import Place, memory_runtime
+
+
+async def test_one_who_comes_late_is_told_too() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        reply = await runtime.chat("Hello")
+        again = await runtime.wait(reply.task_id)
+    assert again == reply
+
+
+async def test_the_time_may_be_up_first() -> None:
+    hold = Hold()
+    async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
+        sent = await runtime.send(NewMessage(content="Hello"))
+        assert await runtime.wait(sent.task_id, seconds=0.01) is None
+        hold.release()
+        reply = await runtime.wait(sent.task_id)
+    assert reply
+    assert reply.status is TaskStatus.SUCCEEDED
+
+
+async def test_a_task_that_is_not_there_is_not_waited_for() -> None:
+    async with memory_runtime() as runtime:
+        with pytest.raises(NotFound, match="there is no task 'task_x'"):
+            await runtime.wait(TaskId("task_x"))
+
+
+async def test_what_another_process_ends_is_found_by_looking() -> None:
+    """The bus of this process is silent about it; the log is not."""
+    place = Place()
+    async with memory_runtime(model=ScriptedModel([say("Hi")]), place=place) as other:
+        async with memory_runtime(place=place) as here:
+            sent = await other.send(NewMessage(content="Hello"))
+            world = World(place.clock, place.limits, new_id)
+            silent = Endings(place.log, place.log, here.parts.bus, world)
+            reply = await silent.wait(sent.task_id, None)
+    assert reply
+    assert reply.content == "Hi"
