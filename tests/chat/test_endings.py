@@ -39,11 +39,11 @@ async def test_a_task_that_is_not_there_is_not_waited_for() -> None:
 async def test_what_another_process_ends_is_found_by_looking() -> None:
     """The bus of this process is silent about it; the log is not."""
     place = Place()
-    async with memory_runtime(model=ScriptedModel([say("Hi")]), place=place) as other:
-        async with memory_runtime(place=place) as here:
-            sent = await other.send(NewMessage(content="Hello"))
-            world = World(place.clock, place.limits, new_id)
-            silent = Endings(place.log, place.log, here.parts.bus, world)
-            reply = await silent.wait(sent.task_id, None)
+    model = ScriptedModel([say("Hi")])
+    async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
+        sent = await other.send(NewMessage(content="Hello"))
+        world = World(place.clock, place.limits, new_id)
+        silent = Endings(place.log, place.log, here.parts.bus, world)
+        reply = await silent.wait(sent.task_id, None)
     assert reply
     assert reply.content == "Hi"
