@@ -1,0 +1,83 @@
+"""The server as a whole: unknown paths, unexpected errors, its life."""
+
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+
+from penstock.app.settings import ServerSection
+from penstock.server.application import create_application
+from penstock.server.site import Doorstep
+from tests.serving import HERE, in_memory, served
+
+
+async def test_what_is_not_there_is_said_in_the_one_form() -> None:
+    async with served() as house:
+        response = await house.client.get("/api/nope")
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+        wrong = await house.client.patch("/api/agents")
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "METHOD_NOT_ALLOWED")
+        assert wrong.headers["allow"] == "GET"
+        both = await house.client.patch("/api/agents/assistant/chat")
+        assert both.headers["allow"] == "DELETE, GET, POST"
+
+
+async def test_an_unexpected_error_shows_nothing_but_an_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served() as house:
+
+        async def broken(request: Request) -> None:
+            raise RuntimeError("a secret")
+
+        house.app.add_api_route("/api/broken", broken)
+        response = await house.client.get("/api/broken")
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert response.json()["error"]["details"]["requestId"] == response.headers["x-request-id"]
+    assert "a secret" in caplog.text
+
+
+async def test_pages_of_listed_origins_may_use_the_api() -> None:
+    server = ServerSection(cors_origins=("https://app.example",))
+    async with served(server=server) as house:
+        headers = {"origin": "https://app.example", "access-control-request-method": "POST"}
+        asked = await house.client.options("/api/agents", headers=headers)
+        assert asked.headers["access-control-allow-origin"] == "https://app.example"
+        got = await house.client.get("/api/agents", headers=headers)
+        assert "X-Task-Id" in got.headers["access-control-expose-headers"]
+
+
+async def test_no_page_of_others_may_unless_it_is_listed() -> None:
+    async with served() as house:
+        headers = {"origin": "http://localhost:9", "access-control-request-method": "POST"}
+        response = await house.client.options("/api/agents", headers=headers)
+        assert "access-control-allow-origin" not in response.headers
+
+
+async def test_a_runtime_is_opened_and_closed_with_the_server() -> None:
+    states = []
+
+    @asynccontextmanager
+    async def opened() -> Any:
+        async with in_memory() as runtime:
+            states.append("open")
+            yield runtime
+        states.append("closed")
+
+    app = create_application(opened)
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+        assert (await client.get("/api/agents")).status_code == 503
+        async with app.router.lifespan_context(app):
+            assert (await client.get("/api/agents")).status_code == 200
+        assert (await client.get("/api/agents")).status_code == 503
+    assert states == ["open", "closed"]
+
+
+async def test_draining_is_safe_before_there_is_anything() -> None:
+    doorstep = Doorstep()
+    doorstep.drain()
+    assert doorstep.is_draining

@@ -1,0 +1,107 @@
+"""Bodies of requests: within their limit, and every problem named."""
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
+from penstock.server.bodies import Form, read_json
+
+FORM = Form(
+    {"content": {"type": "string"}, "limit": {"type": ["integer", "null"]}},
+    required=("content",),
+    aliases={"message": "content"},
+)
+
+
+def request(*chunks: bytes, **headers: str) -> Request:
+    """Return a request with this body."""
+    named = {"content_type": "application/json"} | headers
+    raw = [(name.replace("_", "-").encode(), text.encode()) for name, text in named.items()]
+    sent = iter([*chunks[:-1], chunks[-1] if chunks else b""])
+
+    async def receive() -> dict[str, Any]:
+        body = next(sent)
+        return {"type": "http.request", "body": body, "more_body": body != (chunks or [b""])[-1]}
+
+    return Request({"type": "http", "method": "POST", "headers": raw}, receive)
+
+
+async def test_a_body_in_pieces_is_read_whole() -> None:
+    value, raw = await read_json(request(b'{"a":', b"1}"), 100)
+    assert (value, raw) == ({"a": 1}, b'{"a":1}')
+
+
+async def test_a_body_over_the_limit_is_not_read_to_its_end() -> None:
+    with pytest.raises(TooLarge, match="has 900 bytes, at most 10"):
+        await read_json(request(b"{}", content_length="900"), 10)
+    with pytest.raises(TooLarge, match="is over 10 bytes"):
+        await read_json(request(b"[" * 8, b"[" * 8, b"never"), 10)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff\xfe", b"NaN", b"[1,]", b"{'a':1}", b"[" * 99_999]
+)
+async def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        await read_json(request(body), 1_000_000)
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/jsonp", ""])
+async def test_another_type_is_refused(media_type: str) -> None:
+    with pytest.raises(UnsupportedType, match="must be application/json"):
+        await read_json(request(b"{}", content_type=media_type), 100)
+
+
+async def test_a_type_may_have_parameters() -> None:
+    asked = request(b"{}", content_type="Application/JSON; charset=utf-8")
+    assert (await read_json(asked, 100))[0] == {}
+
+
+async def test_a_body_may_be_left_out_where_that_means_something() -> None:
+    bare = Request({"type": "http", "method": "POST", "headers": []})
+    assert await read_json(bare, 100, empty={}) == ({}, b"")
+
+
+async def test_half_a_pair_of_surrogates_becomes_a_sign_that_can_be_stored() -> None:
+    value, _ = await read_json(request(b'{"\\uD800":["a\\udfffb","\\ud83d\\ude00"]}'), 100)
+    assert value == {"\ufffd": ["a\ufffdb", "😀"]}
+
+
+def test_a_body_that_fits() -> None:
+    assert FORM.read({"message": "x", "limit": None}) == {"content": "x"}
+    assert FORM.read({"message": "x", "content": "x"}) == {"content": "x"}
+
+
+REFUSED = [
+    ([], [("", "must be an object")]),
+    ({}, [("/content", "is missing")]),
+    ({"content": 1}, [("/content", '1 is not of type "string"')]),
+    (
+        {"content": "x", "message": "y"},
+        [("/message", "is another name of 'content', and both have different values")],
+    ),
+    (
+        {"contnt": "x", "a/b~": 1, "limit": "2"},
+        [
+            ("/contnt", "is not known. Did you mean 'content'?"),
+            ("/a~1b~0", "is not known. Known are content, limit."),
+            ("/limit", '"2" is not of types "null", "integer"'),
+            ("/content", "is missing"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "problems"), REFUSED)
+def test_every_problem_is_named(body: Any, problems: list[tuple[str, str]]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        FORM.read(body)
+    assert [(each["field"], each["issue"]) for each in caught.value.problems] == problems
+
+
+def test_a_form_as_a_schema() -> None:
+    assert FORM.schema["required"] == ["content"]
+    assert FORM.schema["additionalProperties"] is False
+    assert "required" not in Form({"a": {}}).schema

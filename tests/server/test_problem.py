@@ -1,0 +1,152 @@
+"""Exceptions as answers."""
+
+import inspect
+import json
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import Reply
+from penstock.core import errors
+from penstock.core.envelope import ErrorDetail
+from penstock.core.ids import SessionId, TaskId
+from penstock.core.task import TaskStatus
+from penstock.server.problem import (
+    END_STATUS,
+    answer,
+    end_problem,
+    methods_of,
+    problem,
+    request_id_of,
+    unexpected,
+)
+
+PROBLEMS = [{"field": "/a", "issue": "is missing"}]
+TABLE: list[tuple[errors.PenstockError, int, str]] = [
+    (errors.BadRequest(), 400, "BAD_REQUEST"),
+    (errors.BadLastEventId(), 400, "BAD_LAST_EVENT_ID"),
+    (errors.Unauthenticated(), 401, "UNAUTHENTICATED"),
+    (errors.Forbidden(), 403, "FORBIDDEN"),
+    (errors.HostNotAllowed(), 403, "HOST_NOT_ALLOWED"),
+    (errors.OriginNotAllowed(), 403, "ORIGIN_NOT_ALLOWED"),
+    (errors.LinkExpired(), 403, "LINK_EXPIRED"),
+    (errors.NotFound(), 404, "NOT_FOUND"),
+    (errors.NameTaken(), 409, "NAME_TAKEN"),
+    (errors.ReadOnly(), 409, "READ_ONLY"),
+    (errors.SessionBusy(), 409, "CONVERSATION_BUSY"),
+    (errors.QuestionOpen(), 409, "QUESTION_OPEN"),
+    (errors.AlreadyAnswered(), 409, "ALREADY_ANSWERED"),
+    (errors.QuestionClosed(), 409, "QUESTION_CLOSED"),
+    (errors.TaskEnded(), 409, "TASK_ENDED"),
+    (errors.IdempotencyConflict(), 409, "IDEMPOTENCY_CONFLICT"),
+    (errors.TooLarge(), 413, "TOO_LARGE"),
+    (errors.ContextTooLarge(), 413, "CONTEXT_TOO_LARGE"),
+    (errors.UnsupportedType(), 415, "UNSUPPORTED_TYPE"),
+    (errors.InvalidRequest(PROBLEMS), 422, "VALIDATION_ERROR"),
+    (errors.InvalidAnswer(PROBLEMS), 422, "VALIDATION_ERROR"),
+    (errors.NotAvailable(), 422, "NOT_AVAILABLE"),
+    (errors.RateLimited(), 429, "RATE_LIMITED"),
+    (errors.TooManyStreams(), 429, "TOO_MANY_STREAMS"),
+    (errors.ModelUnavailable(), 502, "MODEL_UNAVAILABLE"),
+    (errors.ModelRefused(), 502, "MODEL_REFUSED"),
+    (errors.NotReady(), 503, "NOT_READY"),
+    (errors.StoreFull(), 503, "NOT_READY"),
+    (errors.PenstockError("a secret"), 500, "INTERNAL_ERROR"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code"), TABLE)
+def test_each_exception_has_its_status(error: errors.PenstockError, status: int, code: str) -> None:
+    response = problem(error, "req_1")
+    assert (response.status_code, body(response)["code"]) == (status, code)
+
+
+def body(response: Any) -> dict[str, Any]:
+    """Return what is said to be wrong."""
+    said: dict[str, Any] = json.loads(response.body)["error"]
+    return said
+
+
+def test_every_problem_of_a_body_is_told() -> None:
+    assert body(problem(errors.InvalidRequest(PROBLEMS), "r"))["details"] == PROBLEMS
+
+
+def test_what_is_not_expected_is_told_to_operators_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = body(unexpected(ValueError("a secret"), "req_1"))
+    assert "secret" not in json.dumps(said)
+    assert said["details"] == {"requestId": "req_1"}
+    assert "a secret" in caplog.text
+    assert "req_1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "value"),
+    [
+        (errors.Unauthenticated(), "www-authenticate", "Bearer"),
+        (errors.RateLimited(details={"retryAfter": 7}), "retry-after", "7"),
+        (errors.TooManyStreams(), "retry-after", "1"),
+        (errors.NotReady(), "retry-after", "1"),
+    ],
+)
+def test_some_say_what_to_do_in_a_header(
+    error: errors.PenstockError, name: str, value: str
+) -> None:
+    assert problem(error, "r").headers[name] == value
+
+
+def ended(status: TaskStatus, code: str | None) -> Reply:
+    """A task that ended so."""
+    error = None if code is None else ErrorDetail(code=code, message="m", details={"secret": 1})
+    return Reply(
+        session_id=SessionId("conv_1"), task_id=TaskId("task_1"), status=status, error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [*END_STATUS.items(), ("NO_PAPER", 422), ("SCRIPT_LOAD_ERROR", 422)]
+)
+def test_how_a_task_ended_without_a_stream(code: str, status: int) -> None:
+    reply = ended(TaskStatus.FAILED, code)
+    response = end_problem(reply, {"toolName": "print"}, {"x-task-id": "task_1"})
+    assert (response.status_code, body(response)["code"]) == (status, code)
+    details = body(response)["details"]
+    assert (details["taskId"], details["conversationId"]) == ("task_1", "conv_1")
+    assert details["toolName"] == "print"
+    assert response.headers["x-task-id"] == "task_1"
+
+
+def test_a_cancelled_task_has_ended() -> None:
+    said = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}))
+    assert (said["code"], said["details"]["status"]) == ("TASK_ENDED", "cancelled")
+
+
+def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
+    """What is missing would be a 500: only those that end in a file or an envelope may be."""
+    shown = {type(error) for error, _, _ in TABLE}
+    leaves = {
+        each
+        for _, each in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(each, errors.PenstockError) and not each.__subclasses__()
+    }
+    elsewhere = (errors.CallError, errors.StoreError)
+    assert {each for each in leaves - shown if not issubclass(each, elsewhere)} <= {
+        errors.ConfigError,
+        errors.DeclarationError,
+    }
+
+
+def test_the_methods_of_a_path() -> None:
+    paths: dict[str, dict[str, Any]] = {
+        "/a/{id}": {"get": {}, "put": {}},
+        "/a/{id}/b": {"post": {}},
+    }
+    assert methods_of(paths, "/a/x.y") == ["GET", "PUT"]
+    assert methods_of(paths, "/a/x/b") == ["POST"]
+    assert methods_of(paths, "/c") == []
+
+
+def test_a_request_without_an_id_has_none() -> None:
+    assert request_id_of({}) == ""
+    assert body(answer(400, "X", "m")) == {"code": "X", "message": "m"}

@@ -1,0 +1,57 @@
+"""What routes share: who asks, what is theirs."""
+
+import pytest
+from starlette.requests import Request
+
+from penstock.core.errors import Forbidden, NotAvailable, NotFound, NotReady, Unauthenticated
+from penstock.core.ids import ProfileId
+from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
+from penstock.server.site import PROFILE, Doorstep, Site, allowed, owned
+from penstock.testing.runtime import memory_runtime
+
+ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
+BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
+
+
+def asked_by(profile: Profile | None) -> Request:
+    """Return a request of this profile."""
+    return Request({"type": "http", "headers": [], PROFILE: profile})
+
+
+def test_a_permission_is_asked_for() -> None:
+    assert allowed(asked_by(ANN), "read") is ANN
+    assert allowed(asked_by(LOCAL_PROFILE), "anything") is LOCAL_PROFILE
+    with pytest.raises(Forbidden, match="'chat'"):
+        allowed(asked_by(ANN), "chat")
+    with pytest.raises(Unauthenticated):
+        allowed(asked_by(None), "read")
+
+
+def test_what_is_not_ones_own_is_not_there() -> None:
+    owned(ANN, ProfileId("ann"), "task 't'")
+    owned(BOSS, ProfileId("ann"), "task 't'")
+    with pytest.raises(NotFound, match="there is no task 't'"):
+        owned(ANN, ProfileId("bob"), "task 't'")
+
+
+async def test_a_server_serves_from_its_opening_to_its_draining() -> None:
+    doorstep = Doorstep()
+    with pytest.raises(NotReady):
+        doorstep.get()
+    async with memory_runtime() as runtime:
+        doorstep.site = site = Site.build(runtime, doorstep)
+        assert doorstep.get() is site
+        assert not site.is_draining
+        doorstep.drain()
+        assert site.is_draining
+        with pytest.raises(NotReady):
+            doorstep.get()
+
+
+async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
+    async with memory_runtime() as runtime:
+        site = Site.build(runtime, Doorstep())
+        assert site.keys is None
+        assert site.limits is runtime.parts.limits
+        with pytest.raises(NotAvailable):
+            site.kept  # noqa: B018  asking for it is what is refused

@@ -1,0 +1,22 @@
+"""The task that a message belongs to."""
+
+import pytest
+
+from penstock.core.errors import NotFound
+from penstock.core.ids import MessageId, ProfileId
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.server.spoken import spoken
+from tests.serving import served
+
+
+async def test_a_message_leads_to_its_task() -> None:
+    async with served() as house:
+        both = (await house.say("Hi")).json()
+        site = house.app.state.doorstep.site
+        for message in (both["userMessage"], both["assistantMessage"]):
+            chapter = await spoken(site, LOCAL_PROFILE, "assistant", MessageId(message["id"]))
+            assert chapter.task.task_id == message["metadata"]["taskId"]
+        stranger = Profile(profile_id=ProfileId("bob"))
+        for profile, agent in ((stranger, "assistant"), (LOCAL_PROFILE, "other")):
+            with pytest.raises(NotFound):
+                await spoken(site, profile, agent, MessageId(both["userMessage"]["id"]))
