@@ -6,10 +6,12 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
+APART := tests/chaos tests/conformance
+UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check fix bench bench-peers floors docs trace pins clean
+.PHONY: help run test unit setup check fix bench bench-peers floors docs trace pins clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -18,13 +20,14 @@ run: .venv/base     ## Start the server on 127.0.0.1 with the project of example
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
 	@$(BIN)/penstock serve examples --port $(PORT)
 
-test: .venv/dev     ## Run every test: first all but the chaos journeys, then those (ARGS= goes to pytest).
-	@echo "Running every test but the chaos journeys"
-	@$(BIN)/python -m pytest -q -n auto --ignore=tests/chaos $(ARGS)
-ifneq ($(wildcard tests/chaos/test_*.py),)
-	@echo "Running the chaos journeys"
-	@$(BIN)/python -m pytest -q tests/chaos $(ARGS)
-endif
+test: .venv/dev     ## Run every test: the suite, then conformance and chaos (ARGS= goes to pytest).
+	@echo "Running the suite"
+	@$(BIN)/python -m pytest -q -n auto $(APART:%=--ignore=%) $(ARGS)
+	@echo "Running conformance and chaos: the served document, the benches, processes that are killed"
+	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
+
+unit: .venv/dev     ## Run the tests that start no process and no server.
+	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
 
 setup: .venv/dev    ## Create .venv and install everything that is pinned.
 
