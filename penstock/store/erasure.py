@@ -21,9 +21,11 @@ from penstock.core.events import (
     QuestionAnswered,
     QuestionAsked,
     ReplyReceived,
+    SessionOpened,
     TaskEnded,
 )
-from penstock.core.ids import BlobId, LogId, MessageId, TaskId
+from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
+from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
@@ -31,6 +33,9 @@ from penstock.store.log_units import Send
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from penstock.store.tables import deltas, events, idempotency, logs, questions, sessions, tasks
+
+ERASED_TITLE = "Erased"
+_OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 
 
 class Erasure:
@@ -118,6 +123,8 @@ def _blank(
         if not isinstance(event, kinds):
             continue
         removed += _counts(event)
+        if isinstance(event, MessageReceived):
+            _blank_title(connection, log_id, event.content)
         gone |= {row.blob_id} if row.blob_id else set()
         gone |= _files_of(event)
         blank = _blank_form(event)
@@ -129,6 +136,21 @@ def _blank(
     session = sessions.update().where(sessions.c.session_id == log_id)
     connection.execute(session.values(message_count=every.scalar_subquery()))
     return gone
+
+
+def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
+    """Take the title away if it is the beginning of the message."""
+    session = sessions.c.session_id == log_id
+    title = connection.execute(select(sessions.c.title).where(session)).scalar()
+    if not title or not one_line(content).startswith(title.removesuffix("…")):
+        return
+    connection.execute(sessions.update().where(session).values(title=ERASED_TITLE))
+    first = (events.c.log_id == log_id, events.c.kind == kind_of(_OPENED))
+    for row in connection.execute(select(events).where(*first)).all():
+        opened = decode(row.kind, row.body)
+        if isinstance(opened, SessionOpened):
+            body = encode(replace(opened, title=ERASED_TITLE))
+            connection.execute(events.update().where(*first).values(body=body))
 
 
 def _blank_form(event: Event) -> Event:

@@ -1,0 +1,15 @@
+"""What is kept in a database alone, in one hand."""
+
+from penstock.chat.archive import Archive
+from penstock.core.ids import ArtifactId
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.testing.clock import FakeClock
+
+
+async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
+    database = await open_database("sqlite://")
+    archive = Archive(database, open_blobs("memory:///"), FakeClock())
+    assert not await archive.keys.exist()
+    assert await archive.lookup.find_artifact(ArtifactId("art_1"), None) is None
+    await database.close()

@@ -1,0 +1,79 @@
+"""The conversations of a profile."""
+
+import pytest
+
+from penstock.chat.directory import Directory, conversation
+from penstock.core.errors import NotFound
+from penstock.core.ids import LogId, ProfileId, SessionId, new_id
+from penstock.core.limits import Limits
+from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
+from penstock.models.scripted import ScriptedModel, call
+from penstock.store.projections import Page
+from tests.acting import Act
+from tests.serving import House, served
+
+ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat"}))
+BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
+AGENT = "assistant"
+
+
+def directory_of(house: House) -> Directory:
+    """Return the directory of a server."""
+    parts = house.runtime.parts
+    return Directory(parts.log, parts.projections, parts.launcher)
+
+
+async def begin(directory: Directory, title: str | None) -> SessionId:
+    """Begin a conversation of Ann's."""
+    session = await directory.begin(AGENT, ANN, title, limits=Limits(), new_id=new_id)
+    return session.session_id
+
+
+async def test_a_conversation_begins_with_a_title() -> None:
+    async with served() as house:
+        directory = directory_of(house)
+        await begin(directory, "  a\n long " + "x" * 80)
+        newest = await directory.newest(AGENT, ANN)
+        assert newest is not None
+        assert newest.title.startswith("a long xxx")
+        assert len(newest.title) == 60
+        assert conversation(newest)["messageCount"] == 0
+        untitled = await directory.get(await begin(directory, None), AGENT, ANN)
+        assert untitled.title == "New conversation"
+
+
+async def test_conversations_belong_to_a_profile_and_an_agent() -> None:
+    async with served() as house:
+        directory = directory_of(house)
+        session_id = await begin(directory, "Mine")
+        assert (await directory.get(session_id, AGENT, BOSS)).title == "Mine"
+        stranger = Profile(profile_id=ProfileId("bob"))
+        for profile, agent in ((stranger, AGENT), (ANN, "other")):
+            with pytest.raises(NotFound):
+                await directory.get(session_id, agent, profile)
+        assert await directory.newest(AGENT, stranger) is None
+        assert (await directory.list(AGENT, stranger, page=Page()))[1] == 0
+
+
+async def test_a_deleted_conversation_leaves_nothing() -> None:
+    model = ScriptedModel([call("mail")])
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
+        directory, parts = directory_of(house), house.runtime.parts
+        reply = await house.runtime.chat("Mail")
+        session = await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
+        await directory.delete(session, house.archive.erasure)
+        with pytest.raises(NotFound):
+            await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
+        assert await parts.log.head(LogId(session.session_id)) == 0
+        assert await parts.projections.find_task(reply.task_id) is None
+
+
+async def test_all_of_a_profile_are_deleted_and_no_others() -> None:
+    async with served() as house:
+        directory = directory_of(house)
+        for _ in range(3):
+            await begin(directory, None)
+        await house.runtime.chat("Hi")
+        await directory.delete_all(AGENT, ANN, house.archive.erasure)
+        assert (await directory.list(AGENT, ANN, page=Page()))[1] == 0
+        assert (await directory.list(AGENT, LOCAL_PROFILE, page=Page()))[1] == 1

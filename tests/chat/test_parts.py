@@ -1,0 +1,110 @@
+"""Calls, results and questions on the wire."""
+
+from penstock.chat.parts import call_part, question_part, question_record, result_part
+from penstock.core.call import CallPath, ToolCall
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.events import CallSettled
+from penstock.core.ids import CallId, LogId, ProfileId, QuestionId, TaskId
+from penstock.core.question import (
+    Option,
+    Question,
+    QuestionKind,
+    QuestionRecord,
+    QuestionStatus,
+)
+
+ASKED = Question(
+    question_id=QuestionId("q_1"),
+    kind=QuestionKind.ASK_USER,
+    text="Which?",
+    path=CallPath("task_1/1/plan#a/ask_user#b"),
+    options=(Option(label="One", value="1", aliases=("first",)),),
+)
+RECORD = QuestionRecord(
+    question=ASKED,
+    log_id=LogId("conv_1"),
+    task_id=TaskId("task_1"),
+    profile_id=ProfileId("ann"),
+    agent="assistant",
+    asked_at=Moment(0),
+)
+
+
+def test_a_call_is_its_id_name_and_arguments() -> None:
+    """The seed's tool call: `id`, `name`, `arguments`."""
+    call = ToolCall(CallId("tc_1"), "add", {"a": 1})
+    assert call_part(call) == {"id": "tc_1", "name": "add", "arguments": {"a": 1}}
+
+
+def test_a_result_has_output_and_preview() -> None:
+    """The seed's result: `success`, `result`, `resultPreview`."""
+    settled = CallSettled(
+        tool_id="search_knowledge",
+        envelope=Envelope.success({"results": []}),
+        call_id=CallId("tc_1"),
+        preview="Found 5 results",
+    )
+    assert result_part(settled, str) == {
+        "type": "tool_result",
+        "toolCallId": "tc_1",
+        "name": "search_knowledge",
+        "success": True,
+        "result": {"results": []},
+        "resultPreview": "Found 5 results",
+    }
+
+
+def test_a_failure_has_no_result() -> None:
+    """The seed's error: `success: false`, `error`; no `result` key."""
+    error = ErrorDetail(code="NO_PAPER", message="no paper", suggestion="Add some.")
+    settled = CallSettled(
+        tool_id="print", envelope=Envelope(Status.FAILED, None, error), call_id=CallId("tc_1")
+    )
+    assert result_part(settled, str) == {
+        "type": "tool_result",
+        "toolCallId": "tc_1",
+        "name": "print",
+        "success": False,
+        "error": "no paper",
+        "code": "NO_PAPER",
+        "suggestion": "Add some.",
+    }
+
+
+def test_a_question_shows_what_a_person_needs_and_no_more() -> None:
+    assert question_part(ASKED) == {
+        "id": "q_1",
+        "kind": "ask_user",
+        "text": "Which?",
+        "path": ["plan", "ask_user"],
+        "options": [{"label": "One", "value": "1"}],
+    }
+
+
+def test_a_question_in_a_list_says_what_became_of_it() -> None:
+    assert question_record(RECORD) == question_part(ASKED) | {
+        "status": "open",
+        "taskId": "task_1",
+        "conversationId": "conv_1",
+        "agentId": "assistant",
+        "createdAt": "1970-01-01T00:00:00.000Z",
+    }
+
+
+def test_an_answered_question_says_who_said_what() -> None:
+    record = QuestionRecord(
+        question=ASKED,
+        log_id=LogId("conv_1"),
+        task_id=TaskId("task_1"),
+        profile_id=ProfileId("ann"),
+        agent="assistant",
+        asked_at=Moment(0),
+        status=QuestionStatus.ANSWERED,
+        answered_at=Moment(1000),
+        answered_by=ProfileId("ann"),
+        answer={"value": "1"},
+    )
+    shown = question_record(record)
+    assert (shown["answeredAt"], shown["answeredBy"]) == ("1970-01-01T00:00:01.000Z", "ann")
+    assert shown["answer"] == {"value": "1"}

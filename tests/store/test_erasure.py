@@ -1,0 +1,108 @@
+"""Erasing: bodies are blanked, what ended stays ended."""
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.agents.settings import ChatSettings
+from penstock.core.codec import to_wire
+from penstock.core.errors import NotFound, SessionBusy
+from penstock.core.events import Erased, MessagesErased, TaskEnded
+from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.models.scripted import ScriptedModel, call, say
+from tests.acting import Act, echo
+from tests.serving import House, served
+
+SECRET = "sesame"  # noqa: S105  what is to be erased
+SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
+
+
+async def texts(house: House, log_id: LogId) -> list[str]:
+    """Return every body of a log as text."""
+    records = await house.runtime.parts.log.read(log_id)
+    return [f"{to_wire(each.event)}" for each in records]
+
+
+async def tell(house: House) -> tuple[LogId, TaskId]:
+    """Let a secret be said by everybody."""
+    reply = await house.runtime.chat(f"It is {SECRET}")
+    return LogId(reply.session_id), reply.task_id
+
+
+def telling() -> ScriptedModel:
+    """A model that repeats it, to a tool and to the person."""
+    return ScriptedModel([call("echo", text=SECRET), say(f"So {SECRET}."), say("Ok.")])
+
+
+async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
+    async with served(model=telling(), tools=[Act("echo", echo)]) as house:
+        log_id, task_id = await tell(house)
+        await house.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        assert SECRET not in "".join(await texts(house, log_id))
+        records = await house.runtime.parts.log.read(log_id)
+        assert records[-1].event == MessagesErased(of_task=task_id, user=True, answer=True)
+        kept = [each.event for each in records if not isinstance(each.event, Erased)]
+        assert isinstance(kept[-2], TaskEnded)
+        task = await house.runtime.parts.projections.find_task(task_id)
+        assert task is not None
+        assert task.status.is_final
+        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+        assert session is not None
+        assert (session.title, session.message_count) == ("Erased", 0)
+
+
+async def test_one_half_can_go_alone() -> None:
+    async with served(model=telling(), tools=[Act("echo", echo)]) as house:
+        log_id, task_id = await tell(house)
+        await house.archive.erasure.erase_messages(log_id, task_id, user=True)
+        assert f"So {SECRET}." in "".join(await texts(house, log_id))
+        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+        assert session is not None
+        assert session.message_count == 1
+        await house.archive.erasure.erase_messages(log_id, task_id, user=True)
+        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+        assert session is not None
+        assert session.message_count == 1
+
+
+async def test_large_bodies_and_kept_results_go_too() -> None:
+    limits = Limits(body_bytes=300)
+    model = ScriptedModel([call("echo", text=SECRET * 500), say("Long.")])
+    async with served(
+        model=model, tools=[Act("echo", echo)], agents=[SMALL], limits=limits
+    ) as house:
+        answer = (await house.say("x" * 400 + SECRET)).json()["assistantMessage"]
+        artifact = answer["toolResults"][0]["artifactId"]
+        kept = await house.archive.lookup.find_artifact(artifact, None)
+        assert kept is not None
+        log_id, task_id = LogId(answer["conversationId"]), answer["metadata"]["taskId"]
+        await house.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        assert SECRET not in "".join(await texts(house, log_id))
+        assert not await house.runtime.parts.blobs.exists(kept.blob_id)
+
+
+async def test_a_conversation_at_work_is_left_alone() -> None:
+    model = ScriptedModel([call("mail")])
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
+        log_id, task_id = await tell(house)
+        with pytest.raises(SessionBusy):
+            await house.archive.erasure.erase_messages(log_id, task_id, user=True)
+        assert SECRET in "".join(await texts(house, log_id))
+
+
+async def test_a_task_that_is_not_there() -> None:
+    async with served() as house:
+        log_id, _ = await tell(house)
+        with pytest.raises(NotFound):
+            await house.archive.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
+
+
+async def test_a_deleted_log_leaves_what_others_share() -> None:
+    limits = Limits(body_bytes=100)
+    async with served(limits=limits) as house:
+        first, second = await tell(house), await tell(house)
+        await house.archive.erasure.erase_log(first[0])
+        assert await house.runtime.parts.log.head(first[0]) == 0
+        assert SECRET in "".join(await texts(house, second[0]))
+        assert LOCAL_PROFILE.everything
