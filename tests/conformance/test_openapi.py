@@ -21,11 +21,11 @@ from tests.server.stories import (
     Story,
     a_failing_tool,
     approval,
+    frames_of,
     loop_detected,
     no_tools,
     two_parallel_tools,
 )
-from tests.server.test_wire import frames_of
 from tests.serving import CHAT, in_memory, served
 
 ROUTES = {

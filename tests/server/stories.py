@@ -20,11 +20,14 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId
+from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.server.wire import ChatFrames, Frame, Position, View
+
+START = Position(0)
 
 
 class Story:
@@ -242,3 +245,14 @@ def joined(frames: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             whole.append(frame)
     return whole
+
+
+def frames_of(story: Story, items: list[Live] | None = None, last: Position = START) -> list[Frame]:
+    """Return the frames of what happened, or of these items of it."""
+    view = View(SessionId(story.log_id), lambda blob: f"/api/blobs/{blob}", max_iterations=8)
+    return ChatFrames(view, last).feed(story.items if items is None else items)
+
+
+def kinds(frames: list[Frame]) -> list[str]:
+    """Return the id and type of each frame."""
+    return [f"{position} {frame['type']}" for position, frame in frames]

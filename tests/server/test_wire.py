@@ -1,12 +1,8 @@
-"""Frames of the chat stream: whole transcripts, their order, and coming back at any place."""
-
-from collections.abc import Callable
-from pathlib import Path
+"""Frames of the chat stream: each kind, and when it is over."""
 
 import pytest
 
 from penstock.core.call import ToolCall
-from penstock.core.canonical import compact
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.errors import BadLastEventId
 from penstock.core.events import (
@@ -34,61 +30,18 @@ from penstock.core.ids import (
 )
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import DeltaKind, Live, ReplyBegun
-from penstock.server.wire import ChatFrames, Frame, Position, View
+from penstock.engine.bus import DeltaKind, ReplyBegun
+from penstock.server.wire import ChatFrames, Position, View
 from tests.server.stories import (
+    START,
     Story,
-    a_failing_tool,
     approval,
-    joined,
-    loop_detected,
+    frames_of,
+    kinds,
     no_tools,
     spent,
     tool_call,
-    two_parallel_tools,
 )
-
-ASSETS = Path(__file__).parents[1] / "assets" / "stream"
-START = Position(0)
-TELL = [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
-
-
-def frames_of(story: Story, items: list[Live] | None = None, last: Position = START) -> list[Frame]:
-    """Return the frames of what happened, or of these items of it."""
-    view = View(SessionId(story.log_id), lambda blob: f"/api/blobs/{blob}", max_iterations=8)
-    return ChatFrames(view, last).feed(story.items if items is None else items)
-
-
-def kinds(frames: list[Frame]) -> list[str]:
-    """Return the id and type of each frame."""
-    return [f"{position} {frame['type']}" for position, frame in frames]
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_transcript(tell: Callable[[], Story]) -> None:
-    """A conversation is told byte by byte as its transcript has it."""
-    told = "".join(f"{position} {compact(frame)}\n" for position, frame in frames_of(tell()))
-    assert told == (ASSETS / f"{tell.__name__}.txt").read_text()
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_who_comes_later_reads_the_same(tell: Callable[[], Story]) -> None:
-    story = tell()
-    live, later = frames_of(story), frames_of(story, [*story.stored])
-    assert joined(frame for _, frame in live) == joined(frame for _, frame in later)
-    assert {position for position, _ in later} <= {position for position, _ in live}
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_coming_back_after_any_frame(tell: Callable[[], Story]) -> None:
-    """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
-    story = tell()
-    whole = frames_of(story)
-    for number, (position, _) in enumerate(whole, 1):
-        rest = frames_of(story, [*story.stored], position)
-        both = joined(frame for _, frame in whole[:number] + rest)
-        assert both == joined(frame for _, frame in whole), position
-        assert all(after > position for after, _ in rest)
 
 
 def test_coming_back_in_the_middle_of_a_word() -> None:
@@ -106,79 +59,6 @@ def test_coming_back_while_the_reply_is_on_its_way() -> None:
     story.say("Hello", ", I")
     frames = frames_of(story, last=Position(3, 7))
     assert frames == [(Position(3, 8), {"type": "content_delta", "iteration": 1, "delta": "I"})]
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_ids_rise_strictly(tell: Callable[[], Story]) -> None:
-    """Order rule 9: by `seq`, then `n`."""
-    positions = [position for position, _ in frames_of(tell())]
-    assert positions == sorted(set(positions))
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_one_start_and_one_end(tell: Callable[[], Story]) -> None:
-    """Order rules 1 and 6: a task has one `message_start`, first, and one last frame."""
-    types = [frame["type"] for _, frame in frames_of(tell())]
-    assert types.count("message_start") == 1
-    assert types[0] == "message_start"
-    assert [types.index(kind) for kind in types if kind in {"message_complete", "error"}] == [
-        len(types) - 1
-    ]
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_iterations_are_opened_one_by_one(tell: Callable[[], Story]) -> None:
-    """Order rule 2: iterations are 1, 2, 3 …, each opened by exactly one bare `thinking`."""
-    frames = [frame for _, frame in frames_of(tell())]
-    opened = [each["iteration"] for each in frames if "maxIterations" in each]
-    assert opened == list(range(1, frames[-1]["iterations"] + 1))
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_inside_an_iteration(tell: Callable[[], Story]) -> None:
-    """Order rules 3 and 4: deltas, then calls, then one result each, before the next iteration."""
-    order = {"thinking": 0, "content_delta": 1, "tool_call": 2, "tool_result": 4}
-    order |= {"question": 3, "suspended": 3, "question_answered": 3}
-    waiting: set[str] = set()
-    before = 0
-    for _, frame in frames_of(tell())[1:-1]:
-        if "maxIterations" in frame or frame.get("closing"):
-            assert not waiting
-            before = 0
-        assert order[frame["type"]] >= before
-        before = order[frame["type"]]
-        if frame["type"] == "tool_call":
-            waiting.add(frame["id"])
-        if frame["type"] == "tool_result":
-            waiting.remove(frame["toolCallId"])
-
-
-def test_a_question_stands_between_its_call_and_its_result() -> None:
-    """Order rules 5 and 7."""
-    assert kinds(frames_of(approval()))[2:7] == [
-        "4 tool_call",
-        "5 question",
-        "6 suspended",
-        "7 question_answered",
-        "9 tool_result",
-    ]
-
-
-def test_closing_pieces_come_last_and_without_thinking() -> None:
-    """Order rule 8."""
-    assert kinds(frames_of(loop_detected()))[-3:] == [
-        "11 tool_result",
-        "11.22 content_delta",
-        "13 message_complete",
-    ]
-
-
-@pytest.mark.parametrize("tell", TELL, ids=lambda tell: tell.__name__)
-def test_the_pieces_of_the_last_reply_are_the_content(tell: Callable[[], Story]) -> None:
-    """Order rule 10."""
-    frames = [frame for _, frame in frames_of(tell())]
-    pieces = [each["delta"] for each in frames if each["type"] == "content_delta"]
-    assert "".join(pieces) == frames[-1]["content"]
 
 
 def test_reasoning_and_text_take_turns() -> None:
