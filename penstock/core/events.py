@@ -289,6 +289,12 @@ class Record:
     event: Event
 
 
+REPEATED = frozenset(
+    {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, NoteEmitted}
+)
+"""What is written again by who comes to the same place again: it brings no task on."""
+
+
 def is_outside(event: Event) -> bool:
     """Whether the event came without the lease: from a person or a door, not from the holder."""
     match event:

@@ -166,10 +166,13 @@ class Activations:
         await held.commit()
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
-        crashes = max(task.crashes, held.lease.recoveries if held.recovers else 0)
-        if crashes < self._limits.recoveries:
+        crashes = held.lease.recoveries
+        if not held.recovers or crashes < self._limits.recoveries:
             return False
-        message = f"the process died {crashes} times in a row at the same place"
+        message = (
+            f"the process died {crashes} times in a row at the same place of this task; what it "
+            "did there is in the log of the task and of the process"
+        )
         self._body.end(held, task, failed(task, wrong(message)))
         return True
 

@@ -66,8 +66,6 @@ class TaskState:
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
     is_suspended: bool = False
     cancel_requested: bool = False
-    crashes: int = 0
-    """Activations in a row that were cut before they brought the task on."""
     is_ended: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
@@ -160,7 +158,6 @@ class SessionState:
                 task.is_suspended = waits and not task.cancel_requested
             case TaskResumed():
                 task.is_suspended = False
-                task.crashes = task.crashes + 1 if event.crashed else 0
             case ReplyRestarted():
                 task.reply = None
             case CancelRequested():
@@ -207,7 +204,7 @@ class SessionState:
                 return
 
     def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
-        task.iteration, task.crashes = reply.iteration, 0
+        task.iteration = reply.iteration
         usage = reply.usage
         task.requests.append((len(self.messages), self.tokens, usage.input_tokens))
         task.input_tokens += usage.input_tokens
@@ -222,7 +219,6 @@ class SessionState:
             self._say(AssistantMessage(reply.text, reply.calls), reply.text)
 
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
-        task.crashes = 0
         if path is not None:
             task.settled[path] = settled
         if settled.ran:

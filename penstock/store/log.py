@@ -25,7 +25,7 @@ class Lease:
     crashed: bool
     """The holder before this one did not give it back."""
     recoveries: int
-    """How many holders in a row did not, without a new event between them."""
+    """How many holders in a row did not, and wrote nothing but REPEATED events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken, NotFound
-from penstock.core.events import CallRequested, Entry, Record, SessionOpened
+from penstock.core.events import REPEATED, CallRequested, Entry, Record, SessionOpened
 from penstock.core.ids import LogId
 from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
 from penstock.store.rows import Draft, Row
@@ -61,8 +61,11 @@ class Append:
         """Do it."""
         cursor, drafts = cursor_of(connection), self.drafts
         log_id, holding, count = self.log_id, self.holding, len(drafts)
-        key = (count, self.lease_until, log_id, holding.epoch, holding.written)
-        cursor.execute(self.sql.advance, key)
+        key = (log_id, holding.epoch, holding.written)
+        if all(type(entry.event) in REPEATED for entry in self.entries):
+            cursor.execute(self.sql.repeat, (count, self.lease_until, count, *key))
+        else:
+            cursor.execute(self.sql.advance, (count, self.lease_until, *key))
         advanced = cursor.fetchone()
         if advanced is None:
             return None
@@ -106,7 +109,7 @@ class Send:
     def _first(self, cursor: DBAPICursor) -> int:
         """Make room in the log, or make the log; returns the number of the first entry."""
         count = len(self.entries)
-        cursor.execute(self.sql.intrude, (count, count, self.log_id))
+        cursor.execute(self.sql.intrude, (count, count, count, self.log_id))
         advanced = cursor.fetchone()
         event = self.entries[0].event
         if advanced is not None:

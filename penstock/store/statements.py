@@ -36,11 +36,17 @@ class Statements:
         "AND owner IS NOT NULL AND head - outside = ? RETURNING head, outside"
     )
     """n, lease_until, log_id, epoch, how many events holders have written -> head, outside."""
-    intrude = (
-        "UPDATE logs SET head = head + ?, outside = outside + ?, needs_run = 1, wake_at = 0 "
-        "WHERE log_id = ? RETURNING head"
+    repeat = (
+        "UPDATE logs SET head = head + ?, lease_until = ?, held_from = held_from + ? "
+        "WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL AND head - outside = ? "
+        "RETURNING head, outside"
     )
-    """n, n, log_id -> head."""
+    """The same for what brings no task on: n, lease_until, n, log_id, epoch, how many."""
+    intrude = (
+        "UPDATE logs SET head = head + ?, outside = outside + ?, held_from = held_from + ?, "
+        "needs_run = 1, wake_at = 0 WHERE log_id = ? RETURNING head"
+    )
+    """n, n, n, log_id -> head."""
     open_log = (
         "INSERT INTO logs (log_id, profile_id, agent, head, outside, needs_run) VALUES (?, ?, "
         "?, ?, ?, 1)"

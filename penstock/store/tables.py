@@ -47,7 +47,8 @@ logs = Table(
 """One row a log: whose it is, who holds it, how long it is.
 
 `outside` counts the events that came without the lease, `held_from` is the head when the lease was
-taken last, `followed_until` says how long another process wants to see replies on their way.
+taken last, moved on with all that brings no task on, `followed_until` says how long another process
+wants to see replies on their way.
 """
 
 events = Table(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LeaseLost, NameTaken, NotFound
-from penstock.core.events import CallRequested, Entry, Record, SessionOpened
+from penstock.core.events import REPEATED, CallRequested, Entry, Record, SessionOpened
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.log import Lease, Listener, OnWay, Pending
@@ -46,6 +46,7 @@ class MemoryLog(MemoryProjections):
         log.wake_at = _AT_ONCE
         records = self._write(log, entries)
         log.outside += records
+        log.held_from += len(records)
         if on_way is not None:
             on_way(log_id)
         return records
@@ -81,6 +82,8 @@ class MemoryLog(MemoryProjections):
         told = log.told
         slipped = log.records[told:] if told < len(log.records) else None
         records = self._write(log, entries)
+        if all(type(record.event) in REPEATED for record in records):
+            log.held_from += len(records)
         log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
         log.told = len(log.records)
         return _Done(records if slipped is None else slipped + records)

@@ -25,7 +25,7 @@ Frame = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a process ends: `commit` or `effect`, the how-manieth of its life, and what it is."""
+    """When a process ends: `commit`, `effect` or `ask`, the how-manieth of its life, and what."""
 
     kind: str
     number: int

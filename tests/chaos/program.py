@@ -2,7 +2,8 @@
 
 Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal"}`,
 and answers with its process id. The server sends itself the signal at the moment, which is the n-th
-`commit` of this process (on disk, nobody told yet) or its n-th `effect` (done, nothing noted yet).
+`commit` of this process (on disk, nobody told yet), its n-th `effect` (done, nothing noted yet), or
+the n-th `ask` of its model.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ class Moment:
         self._directory = Path(spec["directory"])
         self._kind, self._number = spec["kind"], spec["number"]
         self._signal = spec["signal"]
-        self._counts = {"commit": 0, "effect": 0}
+        self._counts = {"commit": 0, "effect": 0, "ask": 0}
 
     def committed(self, records: Sequence[Record]) -> None:
         """Count a commit; it is on disk, and nobody was told."""
@@ -60,9 +61,17 @@ class Moment:
         self._write(EFFECTS, name)
         self._pass("effect", name)
 
+    def script(self, request: ModelRequest) -> Reply:
+        """Count what the model is asked."""
+        self._count("ask")
+        return script(request)
+
     def _pass(self, kind: str, label: str) -> None:
+        self._write(MOMENTS, f"{kind} {self._counts[kind] + 1} {label}")
+        self._count(kind)
+
+    def _count(self, kind: str) -> None:
         self._counts[kind] += 1
-        self._write(MOMENTS, f"{kind} {self._counts[kind]} {label}")
         if (kind, self._counts[kind]) == (self._kind, self._number):
             os.kill(os.getpid(), self._signal)
 
@@ -138,7 +147,7 @@ def serve(spec: dict[str, Any]) -> None:
     @asynccontextmanager
     async def runtime() -> AsyncIterator[Runtime]:
         settings = load(directory, limits=LIMITS)
-        model = ScriptedModel(script)
+        model = ScriptedModel(moment.script)
         added = Additions(tools=tools(moment), agents=(Agent(model=model),))
         async with open_project(settings, load_project(settings), added) as opened:
             opened.parts.log.listen(moment.committed)

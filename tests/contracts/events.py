@@ -61,8 +61,8 @@ def started(task_id: TaskId = ONE) -> Entry:
     return Entry(TaskStarted(), task_id)
 
 
-def resumed(task_id: TaskId = ONE) -> Entry:
-    return Entry(TaskResumed(), task_id)
+def resumed(task_id: TaskId = ONE, *, crashed: bool = False) -> Entry:
+    return Entry(TaskResumed(crashed=crashed), task_id)
 
 
 def suspended(task_id: TaskId = ONE) -> Entry:

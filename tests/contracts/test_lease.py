@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost
-from penstock.core.events import Entry
+from penstock.core.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
 from penstock.store.log import Lease, Log, Pending
 from penstock.store.owner import this_process
@@ -17,6 +18,7 @@ from tests.contracts.events import (
     BOB,
     CHAT,
     ONE,
+    THREE,
     TWO,
     answered,
     asked,
@@ -26,6 +28,8 @@ from tests.contracts.events import (
     message,
     note,
     opened,
+    resumed,
+    settled,
     started,
     suspended,
     taken,
@@ -102,7 +106,7 @@ async def test_the_lease_of_a_living_process_or_of_another_host_is_not(log: Log)
 
 
 async def test_crashes_at_one_place_are_counted(log: Log, clock: FakeClock) -> None:
-    """Without a new event between them."""
+    """While nothing was settled between them."""
     await held(log)
     counts = []
     for _ in range(3):
@@ -110,12 +114,51 @@ async def test_crashes_at_one_place_are_counted(log: Log, clock: FakeClock) -> N
         counts.append((await taken(log)).recoveries)
     clock.advance(4)
     lease = await taken(log)
-    await log.append(lease, [note("got on")])
+    await log.append(lease, [settled("got on")])
     clock.advance(4)
     after = await taken(log)
     assert (counts, after.recoveries) == ([1, 2, 3], 1)
     await log.release(after, head=3)
     assert (await taken(log)).recoveries == 0
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        [resumed(crashed=True)],
+        [resumed(crashed=True), Entry(ReplyRestarted(iteration=1), ONE)],
+        [Entry(CallStarted(tool_id="t", idempotency_key="k"), ONE, CallPath("task_1/1/t#ab"))],
+        [note("here again")],
+        [note("n" * 9999)],
+    ],
+    ids=["resumed", "reply begun again", "call entered again", "note", "large note"],
+)
+async def test_what_is_written_at_the_same_place_again_is_no_way_on(
+    log: Log, clock: FakeClock, again: list[Entry]
+) -> None:
+    await log.append(await held(log), [started()])
+    counts = []
+    for _ in range(3):
+        clock.advance(4)
+        lease = await taken(log)
+        counts.append(lease.recoveries)
+        for entry in again:
+            await log.append(lease, [entry])
+    clock.advance(4)
+    lease = await taken(log)
+    await log.append(lease, [*again, settled("got on")])
+    clock.advance(4)
+    assert (counts, (await taken(log)).recoveries) == ([1, 2, 3], 1)
+
+
+async def test_what_comes_from_outside_brings_nobody_on(log: Log, clock: FakeClock) -> None:
+    await held(log)
+    counts = []
+    for sent in (message(TWO), message(THREE), cancelled()):
+        clock.advance(4)
+        await log.send(CHAT, [sent])
+        counts.append((await taken(log)).recoveries)
+    assert counts == [1, 2, 3]
 
 
 # ---- losing --------------------------------------------------------------------------------------

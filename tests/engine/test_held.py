@@ -213,7 +213,6 @@ def snapshot(state: SessionState) -> Any:
             task.answers,
             task.settled,
             task.requests,
-            task.crashes,
         ),
     )
 

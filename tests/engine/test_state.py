@@ -196,18 +196,6 @@ def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> N
     assert task.answers[path_of("a")].answer == {"decision": "approve"}
 
 
-def test_crashes_are_counted_until_something_was_done() -> None:
-    crash = TaskResumed(crashed=True)
-    counts = []
-    events: list[Event] = [crash, crash, reply(1, "a"), crash, outcome("a"), crash, TaskResumed()]
-    state = folded(message(), TaskStarted())
-    for event in events:
-        state.apply(event, ONE, None, 9)
-        assert state.current
-        counts.append(state.current.crashes)
-    assert counts == [1, 2, 0, 1, 0, 1, 0]
-
-
 def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
     state = SessionState(LOG)
     times: list[tuple[int, Event]] = [

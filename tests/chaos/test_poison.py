@@ -1,0 +1,35 @@
+"""A conversation that kills each process that takes it up fails in the end, with the reason."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.limits import Limits
+from tests.chaos.harness import Moment, Nursery, Talk
+
+MOST = Limits().recoveries
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    """Where servers come from."""
+    opened = Nursery()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.slow("six real processes, of which five are killed")
+def test_a_process_that_dies_at_the_same_place_again_and_again(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    """Each dies while its model is asked; the sixth says so instead of dying."""
+    talk = Talk()
+    asked = Moment("ask", 1, "the model is asked")
+    for number in range(MOST + 1):
+        with nursery.start(tmp_path, asked, signal.SIGKILL) as server:
+            talk.go_on(server)
+            assert server.is_gone == (number < MOST)
+    assert talk.frames[-1][1]["type"] == "error"
+    assert f"died {MOST} times in a row at the same place" in talk.frames[-1][1]["message"]
