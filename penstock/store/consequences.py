@@ -66,6 +66,9 @@ class Consequences:
         cursor.execute(self._sql.any_task, (record.task_id,))
         if cursor.fetchone() is not None:
             raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")
+        event = record.event
+        if isinstance(event, events.MessageReceived) and event.idempotency_key is not None:
+            self._claim(cursor, record, event)
         cursor.execute(self._sql.queued, (record.log_id,))
         (queued,) = cursor.fetchone() or (0,)
         if queued >= self._limits.queued_tasks:
@@ -73,9 +76,6 @@ class Consequences:
                 f"{queued} tasks wait in {record.log_id!r}, more may not; "
                 "try again when one is done"
             )
-        event = record.event
-        if isinstance(event, events.MessageReceived) and event.idempotency_key is not None:
-            self._claim(cursor, record, event)
 
     def _claim(self, cursor: DBAPICursor, record: Record, event: events.MessageReceived) -> None:
         """Take the request's key, or say which task has it."""

@@ -31,7 +31,6 @@ class MemoryProjections:
         self._limits = limits
         self._idempotency_seconds = limits.idempotency_seconds
         self._now = now
-        self._claims: dict[tuple[str, str], tuple[str | None, TaskId | None, LogId, Moment]] = {}
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
         self._questions: dict[QuestionId, AskedRow] = {}
@@ -122,7 +121,10 @@ class MemoryProjections:
         coming = _Coming(log.queued)
         for entry in entries:
             match entry.event:
-                case events.MessageReceived() | events.CallRequested():
+                case events.MessageReceived() as message:
+                    self._admit_key(log, message, at)
+                    self._admit_task(log, entry, coming)
+                case events.CallRequested():
                     self._admit_task(log, entry, coming)
                 case events.CancelRequested() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
@@ -133,8 +135,6 @@ class MemoryProjections:
                     self._admit_answer(log, answer, coming)
                 case _:
                     pass
-            if isinstance(entry.event, events.MessageReceived):
-                self._admit_key(log, entry.event, at)
 
     def follow(self, log: Owned, record: Record) -> None:
         """Take in what follows from an event, if something does."""

@@ -337,3 +337,16 @@ async def test_a_refused_request_leaves_its_key_free(log: Log) -> None:
         await log.send(CHAT, [keyed(TWO, "key"), cancelled(THREE)])
     await log.send(CHAT, [keyed(TWO, "key")])
     assert await log.head(CHAT) == 3
+
+
+async def test_a_request_that_comes_again_is_known_however_many_tasks_wait(log: Log) -> None:
+    await log.send(CHAT, [opened(), keyed(ONE, "key"), message(TWO), message(THREE)])
+    with pytest.raises(SessionBusy):
+        await log.send(CHAT, [keyed(TaskId("task_4"), "other")])
+    with pytest.raises(IdempotencyConflict) as refused:
+        await log.send(CHAT, [keyed(TaskId("task_4"), "key")])
+    assert refused.value.details == {"task_id": ONE, "log_id": CHAT, "same": True}
+    lease = await log.acquire(CHAT, "me")
+    assert lease
+    await log.append(lease, [started()])
+    await log.send(CHAT, [keyed(TaskId("task_4"), "other")])
