@@ -228,11 +228,13 @@ RULES = list(dict.fromkeys(rule for rule, _ in BITES))
 
 
 @cache
+@cache
 def files(*roots: Path) -> list[File]:
     paths = sorted(path for root in roots for path in root.rglob("*.py"))
     return [File(path=str(path.relative_to(ROOT)), text=path.read_text()) for path in paths]
 
 
+@pytest.mark.slow("the first of these parses every file there is")
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rule_holds(rule: Rule) -> None:
     everything = files(SOURCE, TESTS, *PROGRAMS)

@@ -122,6 +122,7 @@ def test_the_first_of_two_agents_of_one_name_counts(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow("two thousand files")
 def test_too_many_files_are_said(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     for number in range(MOST_FILES + 1):

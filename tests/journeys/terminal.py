@@ -78,8 +78,13 @@ class Terminal:
         while self._process.poll() is None:
             assert CLOCK.monotonic() < deadline, f"it did not leave, but said:\n{self._said}"
             self.interrupt()
-            self._read_some(CLOCK.monotonic() + 0.3)
+            self._ended_within(2)
         return self.ended()
+
+    def _ended_within(self, seconds: float) -> None:
+        deadline = CLOCK.monotonic() + seconds
+        while self._process.poll() is None and CLOCK.monotonic() < deadline:
+            self._read_some(CLOCK.monotonic() + 0.05)
 
     def leave(self) -> None:
         """Press Ctrl-D."""

@@ -22,4 +22,10 @@ def test_the_page_names_the_hops_of_a_call_in_their_order(tmp_path: Path) -> Non
                 assert (await runtime.call("hello", {"name": "Ann"})).ok
 
     asyncio.run(call())
-    assert re.findall(r"^\d+\. `([\w/.]+)`:", PAGE.read_text(), re.MULTILINE) == trace.hops
+    told = re.findall(r"^\d+\. `([\w/.]+)`:", PAGE.read_text(), re.MULTILINE)
+    assert in_order(told) == in_order(trace.hops)
+
+
+def in_order(hops: list[str]) -> list[str]:
+    """Return the hops without the one that the caller does not wait for."""
+    return [hop for hop in hops if hop != "store/sql_log.release"]
