@@ -21,6 +21,7 @@ from penstock.tools.context import ToolContext
 from penstock.tools.function import Retry, tool
 from penstock.tools.policy import Caller
 from penstock.tools.rules import Action, Rule
+from tests.acting import Act
 from tests.tools.counted import Counted, code, killed
 
 # ---- replay --------------------------------------------------------------------------------------
@@ -114,6 +115,17 @@ async def test_every_problem_of_an_input_is_named_with_its_path(counted: Counted
     assert paths == {"/n", ""}
     assert envelope.error.message.startswith('input of "look" is not valid: ')
     assert counted.runs == 0
+
+
+async def test_an_input_without_end_is_refused_before_its_schema_follows_it_down() -> None:
+    inner: list[Any] = []
+    for _ in range(300):
+        inner = [inner]
+    take = Act("take", input_schema={"type": "object", "additionalProperties": False})
+    envelope = await (await open_workbench(take)).call("take", {"value": inner})
+    assert envelope.error
+    said = 'input of "take" is not valid: /value/0/0/…: is nested more than 200 levels deep'
+    assert (envelope.error.message, take.runs) == (said, [])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Threads for tools that block."""
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock.testing.clock import settle
+from penstock.tools.threads import Threads
+
+
+async def test_what_a_function_returns_or_raises_comes_back() -> None:
+    threads = Threads(2)
+    assert await threads.run(lambda: 5) == 5
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(lambda: 1 // 0)
+    threads.close()
+
+
+async def test_only_so_many_run_at_once() -> None:
+    threads, release, running = Threads(2), threading.Event(), list[str]()
+
+    def work() -> str:
+        running.append(threading.current_thread().name)
+        release.wait(5)
+        return threading.current_thread().name
+
+    waiting = [asyncio.ensure_future(threads.run(work)) for _ in range(5)]
+    while len(running) < 2:
+        await settle(rounds=1)
+    assert len(running) == 2
+    release.set()
+    assert set(await asyncio.gather(*waiting)) == {"penstock-tool-1", "penstock-tool-2"}
+    threads.close()
+
+
+async def test_an_idle_thread_is_used_again() -> None:
+    threads = Threads(64)
+    names = {await threads.run(lambda: threading.current_thread().name) for _ in range(50)}
+    assert len(names) < 50
+    threads.close()
+
+
+async def test_a_job_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    threads, release, done = Threads(1), threading.Event(), list[int]()
+    first = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
+    second = asyncio.ensure_future(threads.run(lambda: done.append(2)))
+    await settle(rounds=2)
+    second.cancel()
+    await settle(rounds=2)
+    release.set()
+    await first
+    await threads.run(lambda: done.append(3))
+    assert done == [3]
+    threads.close()
+
+
+async def test_the_result_of_a_thread_that_was_left_is_dropped() -> None:
+    threads, release = Threads(1), threading.Event()
+    left = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
+    await settle(rounds=2)
+    left.cancel()
+    release.set()
+    assert await threads.run(lambda: "next") == "next"
+    threads.close()
+
+
+async def test_a_closed_pool_takes_nothing() -> None:
+    threads = Threads(1)
+    await threads.run(int)
+    threads.close()
+    with pytest.raises(RuntimeError, match="the runtime was closed"):
+        await threads.run(int)
+
+
+def test_a_stuck_thread_does_not_keep_a_process_alive() -> None:
+    async def leave() -> threading.Thread:
+        threads = Threads(1)
+        return await threads.run(threading.current_thread)  # type: ignore[no-any-return]
+
+    assert asyncio.run(leave()).daemon
