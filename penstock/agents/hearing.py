@@ -7,8 +7,10 @@ from typing import Any
 from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events import ReplyReceived
-from penstock.core.ids import CallId, MessageId, NewId
+from penstock.core.ids import CallId, MessageId
 from penstock.core.messages import Usage
+from penstock.core.schema import is_deeper
+from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (
     CallDelta,
@@ -23,11 +25,12 @@ from penstock.models.model import (
 class Hearing:
     """A reply as it comes in."""
 
-    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text")
+    __slots__ = ("_bus", "_calls", "_depth", "_live", "_new_id", "_reasoning", "_text")
 
-    def __init__(self, bus: Bus, new_id: NewId, live: LiveReply) -> None:
+    def __init__(self, bus: Bus, world: World, live: LiveReply) -> None:
         self._bus = bus
-        self._new_id = new_id
+        self._new_id = world.new_id
+        self._depth = world.limits.json_depth
         self._live = live
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -82,7 +85,7 @@ class Hearing:
         for index in sorted(self._calls):
             names, pieces = self._calls[index]
             text = "".join(pieces)
-            arguments, raw = _parse(text)
+            arguments, raw = _parse(text, self._depth)
             if at_end := is_cut and index == last and not (raw is None and text):
                 raw = text
             calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
@@ -96,14 +99,22 @@ def _no_constant(name: str) -> None:
 _decode = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
-def _parse(text: str) -> tuple[dict[str, Any], str | None]:
+def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments, or none and the text: what is nested too deeply is not read either."""
     if not text.strip():
         return {}, None
     try:
         value = _decode(text)
     except (ValueError, RecursionError):
         return {}, text
-    return (value, None) if type(value) is dict else ({}, text)
+    if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):
+        return {}, text
+    return value, None
+
+
+def _levels(text: str) -> int:
+    """Return how deep the JSON of a text can be at most."""
+    return text.count("{") + text.count("[")
 
 
 def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:

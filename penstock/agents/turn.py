@@ -191,9 +191,7 @@ class Turns:
             )
             bus.begin(live)
             try:
-                return await Hearing(bus, world.new_id, live).listen(
-                    self._voice.model, request, closing
-                )
+                return await Hearing(bus, world, live).listen(self._voice.model, request, closing)
             except ModelError as error:
                 wait = wait_seconds(attempt, error, world.limits)
                 if wait is None:
@@ -218,10 +216,11 @@ class Turns:
                 continue
             call = Call(path, asked.name, asked.arguments, 0, asked.call_id)
             if verdict is not None:
-                error = LoopDetected(verdict.message, suggestion=SUGGESTION)
-                hands.invoker.refuse(call, hands.ledger, error, verdict.detector)
+                looped = LoopDetected(verdict.message, suggestion=SUGGESTION)
+                hands.invoker.refuse(call, hands.ledger, looped, verdict.detector)
             elif asked.arguments_text is not None:
-                hands.invoker.refuse(call, hands.ledger, _malformed(asked), "")
+                malformed = _malformed(asked, self._world.limits.json_depth)
+                hands.invoker.refuse(call, hands.ledger, malformed, "")
             else:
                 admitted.append(call)
         return admitted
@@ -286,8 +285,9 @@ class Turns:
         return Effect.NONE if tool is None else tool.spec.effect
 
 
-def _malformed(call: ToolCall) -> InvalidInput:
-    why = "cut off by llm_max_tokens" if call.cut else "not the JSON of an object"
+def _malformed(call: ToolCall, depth: int) -> InvalidInput:
+    object_ = f"not the JSON of an object, or nested more than {depth} levels deep"
+    why = "cut off by llm_max_tokens" if call.cut else object_
     return InvalidInput(
         f'the arguments of "{call.name}" are {why}: {cut(call.arguments_text or "", 200)}',
         suggestion="Call it again with a JSON object that matches its parameters.",

@@ -38,7 +38,7 @@ class ToolCall:
     name: str
     arguments: dict[str, Any]
     arguments_text: str | None = None
-    """The text the model wrote, when it is not the JSON of an object."""
+    """The text the model wrote, when it is not the JSON of an object or is nested too deeply."""
     cut: bool = False
     """The reply ended at its token limit inside this call."""
 

@@ -82,6 +82,17 @@ def json_problems(value: Any, depth: int) -> Iterator[Problem]:
             yield Problem(pointer(list(path)), "is not a finite number; send null or a string")
 
 
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether a value has more levels of nesting than that, however many there are."""
+    level = [value] if type(value) in _NESTING else []
+    for _ in range(depth):
+        inner = [each.values() if type(each) is dict else each for each in level]
+        level = [one for each in inner for one in each if type(one) in _NESTING]
+        if not level:
+            return False
+    return bool(level)
+
+
 def _is_plain(value: dict[str, Any]) -> bool:
     """Whether nothing in an object can be wrong: what most inputs look like."""
     for each in value.values():
@@ -92,6 +103,7 @@ def _is_plain(value: dict[str, Any]) -> bool:
 
 
 _HARMLESS = frozenset({str, bool, type(None)})
+_NESTING = frozenset({dict, list})
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:

@@ -137,9 +137,8 @@ class Invoker:
         return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
 
     def _validate(self, tool: Tool, input: dict[str, Any]) -> None:
-        problems = self.registry.schema(tool).problems(input)
-        problems += json_problems(input, self._limits.json_depth)
-        if problems:
+        problems = list(json_problems(input, self._limits.json_depth))
+        if problems := problems or self.registry.schema(tool).problems(input):
             raise invalid(tool.spec.tool_id, problems)
 
     async def _ask(self, tool: Tool, run: "_Run", nest: Nest | None) -> dict[str, Any]:

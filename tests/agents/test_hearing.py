@@ -9,7 +9,9 @@ from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events import ReplyReceived
 from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.limits import Limits
 from penstock.core.messages import Usage
+from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (
     CallDelta,
@@ -20,6 +22,7 @@ from penstock.models.model import (
     TextDelta,
 )
 from penstock.models.scripted import SCRIPTED
+from penstock.testing.clock import FakeClock
 
 REQUEST = ModelRequest(system="", messages=[])
 USAGE = Usage(input_tokens=7, output_tokens=3, model_calls=99, cost_usd=0.5)
@@ -47,7 +50,8 @@ def done(reason: str = "stop") -> Finished:
 
 async def hear(*events: ModelEvent, closing: str | None = None) -> tuple[ReplyReceived, LiveReply]:
     live = LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
-    reply = await Hearing(Bus(), new_id, live).listen(Told(*events), REQUEST, closing)
+    world = World(FakeClock(), Limits(), new_id)
+    reply = await Hearing(Bus(), world, live).listen(Told(*events), REQUEST, closing)
     return reply, live
 
 
@@ -131,6 +135,26 @@ async def test_arguments_that_are_no_object_stay_text(
 ) -> None:
     reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
     assert [summary(each) for each in reply.calls] == [("t", arguments, raw, False)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "is_read"), [(2, True), (200, True), (201, False), (900, False), (50_000, False)]
+)
+async def test_arguments_that_are_nested_too_deeply_stay_text(levels: int, is_read: bool) -> None:
+    """Limits.json_depth: nothing that comes after has to follow them down."""
+    inner = levels - 1
+    text = '{"a": ' + "[" * inner + "]" * inner + "}"
+    reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
+    (call,) = reply.calls
+    assert (call.arguments_text, bool(call.arguments)) == (
+        (None, True) if is_read else (text, False)
+    )
+
+
+async def test_many_brackets_side_by_side_are_not_deep() -> None:
+    text = '{"a": [' + "[]," * 500 + "{}]}"
+    reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
+    assert len(reply.calls[0].arguments["a"]) == 501
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from penstock.core.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.scripted import ScriptedModel, call, raw_call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import Place, memory_runtime
-from tests.acting import Act, agent, assert_whole
+from tests.acting import Act, agent, assert_whole, settled
 from tests.dying import DyingLog, live, see_through
 
 WRITES = 12
@@ -62,3 +62,16 @@ async def test_verdicts_are_the_same_after_a_replay_at_every_cut(writes: int, be
     log, model, session_id = await lives(writes, before=before)
     assert sorted(map(str, await detectors(log, session_id))) == sorted(map(str, DETECTORS))
     assert_whole(model.requests[-1])
+
+
+@pytest.mark.parametrize("levels", [300, 900, 50_000])
+async def test_arguments_without_end_are_refused_and_nothing_follows_them_down(levels: int) -> None:
+    deep = '{"a": ' + "[" * levels + "]" * levels + "}"
+    model, look = ScriptedModel([raw_call("look", deep), say("Oh.")]), Act("look")
+    async with memory_runtime(model=model, tools=[look]) as runtime:
+        reply = await runtime.chat("Go")
+        (refused,) = await settled(runtime, reply.session_id)
+    assert (reply.content, look.runs) == ("Oh.", [])
+    assert refused.envelope.error
+    wanted = 'the arguments of "look" are not the JSON of an object, or nested more than 200 levels'
+    assert refused.envelope.error.message.startswith(wanted)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.schema import Problem, Schema, json_problems, pointer
+from penstock.core.schema import Problem, Schema, is_deeper, json_problems, pointer
 
 PERSON = {
     "type": "object",
@@ -183,6 +183,24 @@ def test_nesting_without_end_is_one_problem() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert len(list(json_problems(circle, 200))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "depth", "expected"),
+    [
+        (1, 0, False),
+        ([], 0, True),
+        ([], 1, False),
+        ([1, "[[["], 1, False),
+        ([[], []], 1, True),
+        (nested(200), 200, False),
+        (nested(201), 200, True),
+        (nested(100_000), 200, True),
+    ],
+    ids=range(8),
+)
+def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
+    assert is_deeper(value, depth) is expected
 
 
 def test_a_pointer_escapes_what_it_must() -> None:
