@@ -25,6 +25,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import ADMIN, APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.schema import is_deeper
 from penstock.core.task import TaskRecord
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
@@ -104,7 +105,14 @@ class Desk:
     async def call(
         self, tool_id: str, input: dict[str, Any], profile: Profile = LOCAL_PROFILE
     ) -> Reply:
-        """Make a direct call, and wait until it is settled or waits for a person."""
+        """Make a direct call, and wait until it is settled or waits for a person.
+
+        Raises InvalidRequest for an input that no log could hold.
+        """
+        depth = self._limits.json_depth
+        if is_deeper(input, depth):
+            issue = f"must have at most {depth} levels of nesting"
+            raise InvalidRequest([{"field": "/input", "issue": issue}])
         task_id = TaskId(self._new_id("task"))
         requested = CallRequested(
             tool_id=tool_id,

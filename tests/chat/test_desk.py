@@ -167,6 +167,16 @@ async def test_a_cancel_of_a_task_can_be_asked_for_twice() -> None:
     assert (reply.status, task.status) == (TaskStatus.CANCELLED, TaskStatus.CANCELLED)
 
 
+@pytest.mark.parametrize("levels", [200, 900, 100_000])
+async def test_an_input_without_end_is_refused_before_it_is_a_task(levels: int) -> None:
+    inner: list[object] = []
+    for _ in range(levels - 1):
+        inner = [inner]
+    async with memory_runtime(tools=[Act("echo", echo, direct_call=True)]) as runtime:
+        with pytest.raises(InvalidRequest, match="/input must have at most 200 levels of nesting"):
+            await runtime.call("echo", {"a": inner})
+
+
 async def test_a_direct_call_is_a_task_of_its_own() -> None:
     tool = Act("look", echo, direct_call=True)
     async with memory_runtime(tools=[tool, Act("secret")]) as runtime:
