@@ -10,10 +10,13 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import ToolFailed
 from penstock.core.events import CallSettled
+from penstock.core.text import cut
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 
 MOST_BYTES = 16_384
+_AROUND = 400
+"""Characters of a result besides what was read."""
 JSON, TEXT = "application/json", "text/plain"
 
 
@@ -63,11 +66,15 @@ class ReadArtifact:
         text = await invocation.inside.artifacts.text(settled)
         value = _at(json.loads(text), input.get("json_pointer", ""))
         offset, limit = input.get("offset", 0), input.get("limit", MOST_BYTES)
+        room = _room(invocation)
         if isinstance(value, list):
-            return _items(value, offset, limit)
+            return _items(value, offset, limit, room=room)
         is_text = isinstance(value, str)
         whole = (value if is_text else compact(value)).encode()
-        return _bytes(whole, offset, limit) | {"content_type": TEXT if is_text else JSON}
+        kind = {"content_type": TEXT if is_text else JSON}
+        while len(compact(part := _bytes(whole, offset, limit) | kind)) > room and limit > 1:
+            limit = limit * 3 // 4
+        return part
 
 
 class ListArtifacts:
@@ -144,6 +151,12 @@ def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
     )
 
 
+def _room(invocation: Invocation) -> int:
+    """Return how many characters the result may have: what is read is not to be cut once more."""
+    most = invocation.caller.clip_at
+    return MOST_BYTES + _AROUND if most is None else max(min(most, MOST_BYTES), 2 * _AROUND)
+
+
 def _at(value: Any, pointer: str) -> Any:
     """Return what a JSON Pointer points at."""
     for number, part in enumerate(pointer.split("/")[1:], start=1):
@@ -155,7 +168,7 @@ def _at(value: Any, pointer: str) -> Any:
         else:
             reached = "/".join(pointer.split("/")[:number]) or "/"
             raise ToolFailed(
-                f"nothing is at {pointer!r}: at {reached} {_inside(value)}",
+                f"nothing is at {cut(pointer, 200)!r}: at {reached} {_inside(value)}",
                 suggestion="Read the output without json_pointer to see its parts.",
                 details={"reason": "not_found"},
             )
@@ -174,19 +187,18 @@ def _inside(value: Any) -> str:
     return "is a value without parts"
 
 
-def _items(value: list[Any], offset: int, limit: int) -> dict[str, Any]:
+def _items(value: list[Any], offset: int, limit: int, *, room: int) -> dict[str, Any]:
     """Return items, as many as are wanted and fit."""
     data: list[Any] = []
-    size = 2
+    size, most = 2, room - _AROUND
     for each in value[offset : offset + limit]:
         size += len(compact(each).encode()) + 1
-        if size > MOST_BYTES and data:
+        if size > most and data:
             break
         data.append(each)
-    if size > MOST_BYTES and len(data) == 1:
-        place = f"item {offset}"
+    if size > most and len(data) == 1:
         raise ToolFailed(
-            f"{place} alone has {size} bytes, at most {MOST_BYTES} can be read at once",
+            f"item {offset} alone has {size} bytes, at most {most} can be read at once",
             suggestion=f"Read it with json_pointer …/{offset}, and offset and limit inside it.",
             details={"reason": "too_large"},
         )

@@ -134,3 +134,33 @@ def test_what_is_refused_and_why(
 def test_an_option_by_its_number_its_name_or_an_alias(said: str, value: str | None) -> None:
     found = find_option(COLORS, said)
     assert (found.value if found else None) == value
+
+
+WAIT = Question(
+    question_id=APPROVAL.question_id,
+    kind=QuestionKind.USER_MESSAGE,
+    text="Which month?",
+    path=APPROVAL.path,
+    schema=SCHEMA,
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"text": "May"}, []),
+        ({"text": "May", "resume_payload": {"to": "x"}}, []),
+        ({"text": " "}, ["/text"]),
+        ({"text": "May", "resume_payload": {}}, ["/resume_payload"]),
+        ({"value": "May"}, ["/value", "/text"]),
+    ],
+)
+def test_a_message_that_was_waited_for(body: dict[str, Any], fields: list[str]) -> None:
+    kept, problems = check_answer(WAIT, body)
+    assert [each["field"] for each in problems] == fields
+    assert kept == ({} if fields else body)
+
+
+def test_json_without_an_end_is_just_words() -> None:
+    _, (problem,) = check_answer(NUMBER, {"text": "[" * 100_000})
+    assert problem["field"] == "/text"

@@ -1,0 +1,181 @@
+"""The tool that asks the person."""
+
+from typing import Any
+
+import pytest
+
+from penstock.builtins.ask_user import TOOLS
+from penstock.core.call import Effect
+from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import InvalidAnswer, Suspend
+from penstock.core.question import QuestionKind
+from penstock.testing.invocation import Workbench, open_workbench
+
+COLOURS = ["red", "blue"]
+PLAIN = [{"label": "Red wine", "value": "red", "aliases": ["rouge"]}, "white"]
+
+
+async def asked(input: dict[str, Any]) -> Workbench:
+    bench = await open_workbench(*TOOLS)
+    with pytest.raises(Suspend):
+        await bench.call("ask_user", {"question": "Which?", **input})
+    return bench
+
+
+async def answered(input: dict[str, Any], body: dict[str, Any]) -> Envelope:
+    bench = await asked(input)
+    await bench.answer(body)
+    bench.enter()
+    return await bench.call("ask_user", {"question": "Which?", **input})
+
+
+def typed() -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
+    return [
+        ({"type": "input"}, {"text": "words"}, "words"),
+        ({"type": "input"}, {"value": ""}, ""),
+        ({"type": "input", "defaultValue": "x"}, {"value": None}, "x"),
+        ({"type": "input", "defaultValue": "x"}, {}, "x"),
+        ({"type": "select", "options": COLOURS}, {"value": "blue"}, "blue"),
+        ({"type": "select", "options": COLOURS}, {"text": "2"}, "blue"),
+        ({"type": "select", "options": COLOURS, "allowCustom": True}, {"text": "green"}, "green"),
+        (
+            {"type": "select", "options": COLOURS, "multiSelect": True},
+            {"value": ["blue", "red"]},
+            ["blue", "red"],
+        ),
+        ({"type": "select", "options": COLOURS, "multiSelect": True}, {"value": []}, []),
+        ({"type": "select", "options": COLOURS, "multiSelect": True}, {"text": "1, 2"}, COLOURS),
+        ({"type": "confirm"}, {"value": True}, True),
+        ({"type": "confirm", "options": ["a"]}, {"text": "No"}, False),
+        ({"type": "confirm"}, {"answer": "y"}, True),
+    ]
+
+
+@pytest.mark.parametrize(("input", "body", "answer"), typed())
+async def test_a_question_with_a_type_gives_its_answer(
+    input: dict[str, Any], body: dict[str, Any], answer: Any
+) -> None:
+    """`{question, type, …}` gives `{answer}`."""
+    assert (await answered(input, body)).output == {"answer": answer}
+
+
+@pytest.mark.parametrize(
+    ("input", "body", "said"),
+    [
+        ({"type": "input"}, {"value": 5}, "answer must be text"),
+        ({"type": "input"}, {"text": "x" * 10_001}, "answer must be text"),
+        ({"type": "select", "options": COLOURS}, {"text": "3"}, "must be one of: red, blue"),
+        ({"type": "select", "options": COLOURS}, {}, "answer must be one of: red, blue"),
+        (
+            {"type": "select", "options": COLOURS, "allowCustom": True},
+            {"text": "other (describe)"},
+            "describe your answer",
+        ),
+        (
+            {"type": "select", "options": COLOURS, "multiSelect": True},
+            {"value": ["red", "red"]},
+            "answer must be a list of: red, blue",
+        ),
+        ({"type": "confirm"}, {"value": "maybe"}, "answer must be true or false"),
+    ],
+)
+async def test_a_bad_answer_leaves_the_question_open(
+    input: dict[str, Any], body: dict[str, Any], said: str
+) -> None:
+    bench = await asked(input)
+    with pytest.raises(InvalidAnswer, match=said):
+        await bench.answer(body)
+    assert len(bench.questions) == 1
+
+
+async def test_what_a_person_sees_of_a_typed_question() -> None:
+    """`allowCustom` shows `Other (describe)` as the last option."""
+    bench = await asked(
+        {"type": "select", "options": COLOURS, "allowCustom": True, "context": "For the wall."}
+    )
+    (question,) = bench.questions
+    assert (question.kind, question.text) == (QuestionKind.ASK_USER, "Which?")
+    assert question.context == "For the wall."
+    assert [each.label for each in question.options] == ["red", "blue", "Other (describe)"]
+    assert question.form == {"type": "select", "multiSelect": False, "allowCustom": True}
+
+
+@pytest.mark.parametrize(
+    ("input", "body", "output"),
+    [
+        ({}, {"text": "words"}, {"status": "answered", "value": "words"}),
+        ({"options": PLAIN}, {"value": "red"}, {"status": "answered", "value": "red"}),
+        ({"options": PLAIN}, {"text": " ROUGE"}, {"status": "answered", "value": "red"}),
+        ({"options": PLAIN}, {"text": "2"}, {"status": "answered", "value": "white"}),
+        (
+            {"options": PLAIN},
+            {"text": "what is rosé?"},
+            {"status": "follow_up", "user_message": "what is rosé?"},
+        ),
+        ({"options": PLAIN}, {"cancel": True}, {"status": "cancelled"}),
+    ],
+)
+async def test_a_question_without_a_type_tells_what_became_of_it(
+    input: dict[str, Any], body: dict[str, Any], output: dict[str, Any]
+) -> None:
+    """`status: answered | follow_up | cancelled`; numbers from 1 also choose."""
+    found = (await answered(input, body)).output
+    assert found.pop("question_id").startswith("q_")
+    assert ("instruction" in found) is (output["status"] != "answered")
+    found.pop("instruction", None)
+    assert found == output
+
+
+async def test_who_does_not_answer_a_typed_question_rejects_it() -> None:
+    envelope = await answered({"type": "confirm"}, {"cancel": True})
+    assert envelope.error
+    assert envelope.error.code == "REJECTED"
+
+
+@pytest.mark.parametrize(
+    ("input", "path"),
+    [
+        ({"type": "select"}, "/options"),
+        ({"type": "select", "options": ["a", "a"]}, "/options"),
+        ({"type": "select", "options": ["a"] * 51}, "/options"),
+        ({"type": "radio"}, "/type"),
+        ({"question": ""}, "/question"),
+        ({"question": "x" * 4097}, "/question"),
+        ({"context": "x" * 8193}, "/context"),
+        ({"options": ["a" * 513]}, "/options/0"),
+        ({"options": ["A", " a "]}, "/options"),
+        ({"options": [{"label": "x", "value": "y", "aliases": ["Y"]}, "y"]}, "/options"),
+        ({"timeout": 5}, ""),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_not_asked(
+    input: dict[str, Any], path: str
+) -> None:
+    bench = await open_workbench(*TOOLS)
+    envelope = await bench.call("ask_user", {"question": "Which?", **input})
+    assert envelope.status is Status.VALIDATION_ERROR
+    assert envelope.error
+    assert envelope.error.details
+    assert path in {each["path"] for each in envelope.error.details["problems"]}
+    assert bench.questions == []
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ({"answer": True}, "Answered: yes"),
+        ({"answer": ["a", "b"]}, "Answered: a, b"),
+        ({"status": "answered", "value": "x"}, "Answered: x"),
+        ({"status": "follow_up", "user_message": "why?"}, "Answered: why?"),
+        ({"status": "cancelled"}, "Not answered"),
+    ],
+)
+def test_preview(output: Any, line: str) -> None:
+    assert TOOLS[0].preview(output) == line
+
+
+def test_every_model_may_ask() -> None:
+    spec = TOOLS[0].spec
+    assert spec.is_global
+    assert spec.effect is Effect.NONE
+    assert len(spec.description) >= 60
