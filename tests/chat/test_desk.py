@@ -173,7 +173,7 @@ async def test_an_input_without_end_is_refused_before_it_is_a_task(levels: int) 
     for _ in range(levels - 1):
         inner = [inner]
     async with memory_runtime(tools=[Act("echo", echo, direct_call=True)]) as runtime:
-        with pytest.raises(InvalidRequest, match="/input must have at most 200 levels of nesting"):
+        with pytest.raises(InvalidRequest, match="/input: must have at most 200 levels of nesting"):
             await runtime.call("echo", {"a": inner})
 
 
