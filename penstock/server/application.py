@@ -22,6 +22,7 @@ from penstock.server import (
     chat,
     conversations,
     health,
+    page,
     questions,
     tasks,
 )
@@ -40,6 +41,7 @@ ROUTERS = (
     tasks.router,
     questions.router,
     blobs.router,
+    page.router,
 )
 _EXPOSED = ["X-Conversation-Id", "X-Task-Id", "X-Request-Id"]
 

@@ -22,9 +22,10 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.server.problem import problem
 from penstock.server.rates import Rates, kind_of
 from penstock.server.site import PROFILE, Doorstep, Site
+from penstock.server.sse import LEFT, EventStream
 
 HERE = {"localhost", "127.0.0.1", "::1"}
-OPEN = {"/", "/api/health", "/openapi.json"}
+OPEN = {"/", "/page.css", "/page.js", "/api/health", "/openapi.json"}
 """What needs no key."""
 BLOBS = "/api/blobs/"
 """What needs none when its link is signed."""
@@ -84,7 +85,14 @@ class Gate:
         except PenstockError as error:
             await problem(error, request_id)(scope, receive, stamped)
             return
+        left: list[EventStream] = []
+        scope[LEFT] = left
         await self._app(scope, receive, stamped)
+        if left:
+            scope.pop("fastapi", None)
+            for key in [key for key in scope if key.startswith("fastapi_")]:
+                del scope[key]
+            await left[0].run(receive, stamped)
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         headers, path = Headers(scope=scope), scope["path"]

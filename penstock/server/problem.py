@@ -135,7 +135,8 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
     path = request.url.path
     if error.status_code == 405:  # noqa: PLR2004
-        allowed = ", ".join(methods_of(request.app.openapi()["paths"], path))
+        described = methods_of(request.app.openapi()["paths"], path)
+        allowed = ", ".join(described) or (error.headers or {}).get("Allow", "")
         message = f"{request.method} is not for {path}; allowed: {allowed}"
         headers = {"Allow": allowed}
         return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)

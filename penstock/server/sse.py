@@ -19,12 +19,16 @@ log = logging.getLogger(__name__)
 
 BEGIN = b"retry: 2000\n\n"
 PING = b": ping\n\n"
-HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-store",
-    "x-accel-buffering": "no",
-}
-_STALLED_SECONDS = 30
+HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+_LOOK_SECONDS = 15
+_LOOKS = 2
+_STALLED = "its reader took nothing for a while"
+LEFT = "penstock.left"
+"""Where a route leaves its stream to the gate."""
 
 
 class Streams:
@@ -34,6 +38,9 @@ class Streams:
         self._limits = limits
         self._all = 0
         self._of: dict[ProfileId, int] = {}
+        self._writing: dict[asyncio.Task[None], int] = {}
+        """Who waits for a piece to be taken, and how often that was seen."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, profile_id: ProfileId, *, is_local: bool) -> "Place":
         """Take a place, to be left again. Raises TooManyStreams."""
@@ -57,6 +64,29 @@ class Streams:
     def open(self) -> int:
         """How many streams are open."""
         return self._all
+
+    def begin_to_write(self, task: "asyncio.Task[None]") -> None:
+        """Note that a piece is on its way; what is not taken for long ends the stream."""
+        self._writing[task] = 0
+        if self._timer is None:
+            self._look_later()
+
+    def end_to_write(self, task: "asyncio.Task[None]") -> None:
+        """Note that a piece was taken."""
+        self._writing.pop(task, None)
+
+    def look(self) -> None:
+        """Cut the streams whose piece was on its way the last times too."""
+        for task, looks in list(self._writing.items()):
+            self._writing[task] = looks + 1
+            if looks + 1 == _LOOKS:
+                task.cancel(_STALLED)
+        self._timer = None
+        if self._writing:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self.look)
 
 
 @dataclass(slots=True)
@@ -92,42 +122,52 @@ class EventStream(Response):
         self._first = first
         self.follow = False
         """Go on when the last task has ended."""
-        self._sending = self._is_stalled = False
-        self._sent = 0
-        super().__init__(headers=HEADERS | dict(headers))
-        del self.headers["content-length"]
+        self.status_code = 200
+        self.background = None
+        own = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.raw_headers = [*HEADERS, *own]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Leave the stream to the gate, if there is one: a route that waits is not small."""
+        left: list[EventStream] | None = scope.get(LEFT)
+        if left is None:
+            await self.run(receive, send)
+        else:
+            left.append(self)
+
+    async def run(self, receive: Receive, send: Send) -> None:
         """Send frames as they come, in as few pieces as possible."""
         gone = asyncio.ensure_future(_gone(receive))
         gone.add_done_callback(self._on_gone)
-        self._watch(asyncio.current_task(), -1)
         try:
-            start = {"status": self.status_code, "headers": self.raw_headers}
-            await send({"type": "http.response.start"} | start)
+            headers, self.raw_headers = self.raw_headers, []
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._pass_on(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except asyncio.CancelledError:
-            if not self._is_stalled:
+        except asyncio.CancelledError as error:
+            if error.args != (_STALLED,):
                 raise
-            log.info("a stream was cut: its reader took nothing for %s s", _STALLED_SECONDS)
+            log.info("a stream was cut: %s", _STALLED)
         finally:
             self.close()
             gone.cancel()
-            self._watchdog.cancel()
 
     def close(self) -> None:
         """Give back what the stream holds."""
+        here = asyncio.current_task()
+        if here is not None:
+            self._place.streams.end_to_write(here)
         self._tail.close()
         self._place.leave()
 
     async def _pass_on(self, send: Send) -> None:
-        body = BEGIN + encode(self._first)
+        body, self._first = BEGIN + encode(self._first), ()
+        here, streams = asyncio.current_task(), self._place.streams
+        assert here is not None  # noqa: S101  a stream runs in a task
         while True:
-            self._sending = True
+            streams.begin_to_write(here)
             await send({"type": "http.response.body", "body": body, "more_body": True})
-            self._sending = False
-            self._sent += 1
+            streams.end_to_write(here)
             if self._is_over:
                 return
             body = b""
@@ -144,15 +184,6 @@ class EventStream(Response):
     def _is_over(self) -> bool:
         frames, tail = self._frames, self._tail
         return frames.is_over and not self.follow and not tail.is_stored
-
-    def _watch(self, task: "asyncio.Task[None] | None", sent: int) -> None:
-        """Look now and then whether one piece is on its way all the time."""
-        if self._sending and sent == self._sent and task is not None:
-            self._is_stalled = True
-            task.cancel()
-            return
-        loop = asyncio.get_running_loop()
-        self._watchdog = loop.call_later(_STALLED_SECONDS, self._watch, task, self._sent)
 
     def _on_gone(self, gone: "asyncio.Future[None]") -> None:
         self._tail.stop()

@@ -141,6 +141,21 @@ async def test_what_is_ready_at_once_is_sent_at_once() -> None:
     assert line.sent[1].count(b"\ndata: ") == 4
 
 
+async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
+    line = Line()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.free.clear()
+    line.tell(3, 3)
+    for _ in range(3):
+        await checkpoint()
+    line.streams.look()
+    assert not running.done()
+    line.streams.look()
+    await running
+    assert line.streams.open == 0
+
+
 async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
     line = Line()
     running = line.open()

@@ -1,0 +1,434 @@
+// The page of penstock: one reducer folds the frames of a chat into a view, one loop keeps the stream
+// alive, one painter shows the view. What others wrote only ever becomes the text of a node.
+
+const PATIENCE = [300, 700, 1500, 2000]; // milliseconds between two tries
+const SILENCE = 60_000; // the server pings more often than this
+const AWAY = "The server cannot be reached. This page waits for it, and goes on by itself.";
+const OTHER = "Other (describe)"; // how an option is spelled that means: in my own words
+
+// ---- the view: what frames fold into -------------------------------------------------------------
+
+export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0 });
+
+/** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
+export function fold(view, frame, id) {
+  view.last = id ?? view.last;
+  if (Object.hasOwn(FOLDS, frame.type)) FOLDS[frame.type](view, frame);
+}
+
+const replyOf = (frame) => (frame.closing ? "closing" : frame.iteration);
+const FOLDS = {
+  message_start(view, frame) {
+    Object.assign(view, { state: "working", task: frame.taskId, model: frame.model });
+    const pending = view.items.find((each) => each.kind === "user" && [frame.userMessageId, null].includes(each.id));
+    if (pending) pending.id = frame.userMessageId;
+    view.turn = view.items.length;
+  },
+  thinking: (view, frame) => grow(view, "thinking", frame.iteration, frame.delta ?? ""),
+  content_delta: (view, frame) => grow(view, "text", replyOf(frame), frame.delta),
+  content_reset(view, frame) {
+    const isGone = (each) => ["text", "thinking"].includes(each.kind) && each.of === replyOf(frame);
+    view.items = view.items.filter((each, place) => place < view.turn || !isGone(each));
+  },
+  tool_call: (view, frame) => add(view, { ...frame, kind: "call", result: null }),
+  tool_result: (view, frame) => change(view, "call", frame.toolCallId, { result: frame }),
+  question(view, frame) {
+    const call = view.items.find((each) => each.kind === "call" && each.id === frame.toolCallId);
+    const form = call?.name === "ask_user" ? call.arguments : {};
+    add(view, { ...frame, asks: frame.kind, kind: "question", form, status: "open" });
+    change(view, "call", frame.toolCallId, { waits: true });
+  },
+  question_answered(view, frame) {
+    const call = view.items.find((each) => each.kind === "question" && each.id === frame.id)?.toolCallId;
+    change(view, "question", frame.id, { status: frame.status, answer: frame.answer });
+    change(view, "call", call, { waits: false });
+    view.state = "working";
+  },
+  suspended: (view) => (view.state = "waiting"),
+  message_complete(view, frame) {
+    const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
+    if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
+    add(view, { kind: "end", model: view.model, usage: frame.usage });
+    view.state = "idle";
+  },
+  error(view, frame) {
+    for (const { kind, id, status, result } of view.items) {
+      if (status === "open") change(view, kind, id, { status: "cancelled" });
+      if (result === null) change(view, kind, id, { cut: true });
+    }
+    add(view, { kind: "error", code: frame.code, message: frame.message });
+    view.state = "idle";
+  },
+};
+
+/** Take in a message of the history, which is over. */
+export function recall(view, message) {
+  const { metadata: about = {} } = message;
+  if (message.role === "user") add(view, { kind: "user", id: message.id, text: message.content });
+  if (about.error) add(view, { kind: "error", ...about.error });
+  if (message.role === "user") return;
+  const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
+  for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
+  add(view, { kind: "text", text: message.content });
+  add(view, { kind: "end", model: about.model, usage: about.usage });
+}
+
+const add = (view, item) => view.items.push({ ...item, rev: 0 });
+const change = (view, kind, id, news) => view.items.filter((each) => each.kind === kind && each.id === id)
+  .forEach((each) => Object.assign(each, news, { rev: each.rev + 1 }));
+function grow(view, kind, of, text) {
+  const last = view.items.at(-1);
+  if (last?.kind === kind && last.of === of && view.items.length > view.turn) {
+    Object.assign(last, { text: last.text + text, rev: last.rev + 1 });
+  } else {
+    add(view, { kind, of, text });
+  }
+}
+
+// ---- the server ----------------------------------------------------------------------------------
+
+const at = { agent: null, conversation: null, secret: null, view: newView(), stream: null };
+
+class Refused extends Error {
+  constructor(status, { code = "", message = `the server answered ${status}`, details } = {}) {
+    const list = Array.isArray(details) ? details.map((each) => `${each.field} ${each.issue}`.trim()) : [];
+    super([message, ...list.filter((each) => !message.includes(each))].join("\n"));
+    Object.assign(this, { status, code });
+  }
+}
+
+async function ask(path, { headers = {}, body, ...more } = {}) {
+  if (at.secret) headers.authorization = `Bearer ${at.secret}`;
+  const post = body && { method: "POST", body: JSON.stringify(body) };
+  if (post) headers["content-type"] = "application/json";
+  const response = await fetch(path, { cache: "no-store", ...post, ...more, headers });
+  if (response.ok) return response;
+  const { error } = await response.json().catch(() => ({}));
+  if (response.status === 401) show("key", true);
+  throw new Refused(response.status, error);
+}
+
+const read = async (path) => (await ask(path)).json();
+const chat = (more = "") => `/api/agents/${encodeURIComponent(at.agent)}/chat${more}`;
+const isAway = (error) => !(error instanceof Refused) || error.status >= 500 || error.status === 429;
+const said = (error) => (error instanceof Refused ? error.message : "The server cannot be reached; try again in a moment.");
+
+async function* framesOf(response, cut) {
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const alarm = setTimeout(() => cut.abort(), SILENCE);
+    const { done, value } = await reader.read().finally(() => clearTimeout(alarm));
+    if (done) return;
+    const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+      if (fields.data) yield [fields.id, JSON.parse(fields.data)];
+    }
+  }
+}
+
+/** Send a message, or go on with what was begun, until nothing more comes; dropped streams do not matter. */
+async function follow(message = null) {
+  const me = (at.stream = {});
+  const key = { "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") }; // sent twice, taken once
+  let pending = message;
+  for (let missed = 0; at.stream === me; missed += 1) {
+    const cut = (me.cut = new AbortController());
+    try {
+      const response = pending
+        ? await ask(chat(), { body: pending, headers: key, signal: cut.signal }) : await resume(cut.signal);
+      if (at.stream !== me) return;
+      [pending, missed] = [null, 0];
+      tell("");
+      arrived(response);
+      if (response.status === 204) at.view.state = "idle"; // all is said
+      else for await (const [id, frame] of framesOf(response, cut)) {
+        if (at.stream !== me) return;
+        fold(at.view, frame, id);
+        paintSoon();
+        if (at.view.state === "idle") break;
+      }
+    } catch (error) {
+      if (at.stream !== me) return;
+      if (!isAway(error)) return giveUp(pending, error);
+      tell(AWAY);
+    }
+    paintSoon();
+    if (at.view.state === "idle") {
+      cut.abort();
+      at.stream = null;
+      return listConversations();
+    }
+    await new Promise((done) => setTimeout(done, PATIENCE[Math.min(missed, PATIENCE.length - 1)]));
+  }
+}
+
+function resume(signal) {
+  const query = new URLSearchParams({ conversationId: at.conversation });
+  if (at.view.state === "waiting") query.set("follow", "true"); // somebody else may answer
+  const headers = at.view.last === null ? {} : { "last-event-id": at.view.last };
+  return ask(chat(`/stream?${query}`), { headers, signal });
+}
+
+function arrived(response) {
+  const id = response.headers.get("x-conversation-id");
+  at.view.task = response.headers.get("x-task-id") ?? at.view.task;
+  if (!id || id === at.conversation) return;
+  at.conversation = id;
+  history.replaceState(null, "", `#${encodeURIComponent(at.agent)}/${id}`);
+  listConversations();
+}
+
+function giveUp(pending, error) {
+  [at.stream, at.view.state] = [null, "idle"];
+  at.view.items = at.view.items.filter((each) => each.kind !== "user" || each.id !== null);
+  byId("content").value ||= pending?.content ?? "";
+  tell(said(error));
+  paintSoon();
+}
+
+// ---- the painter ---------------------------------------------------------------------------------
+
+const byId = (id) => document.getElementById(id);
+const show = (id, isShown) => (byId(id).hidden = !isShown);
+const tell = (text) => byId("notice").textContent === text || keepEnd(() => (byId("notice").textContent = text));
+const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+/** Change what is shown; who reads the end goes on to. */
+function keepEnd(changes) {
+  const scroller = document.querySelector("main");
+  const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+  changes();
+  if (isAtEnd) scroller.scrollTop = scroller.scrollHeight;
+}
+
+/** Make an element; its content is nodes and text, never markup. */
+function make(tag, properties = {}, ...content) {
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...content.filter((each) => each !== null && each !== undefined && each !== ""));
+  return node;
+}
+
+const painters = {
+  user: ({ text }) => make("div", { className: "user" }, text),
+  text: ({ text }) => make("div", { className: "text" }, text),
+  thinking: ({ text }) => make("details", { className: "thinking", open: true }, make("summary", {}, "Thinking"), make("div", {}, text)),
+  call: paintCall,
+  question: (item) => (item.status === "open" ? paintQuestion(item) : paintAnswered(item)),
+  error: ({ code, message }) => code === "CANCELLED" ? make("div", { className: "error stopped" }, "Stopped.")
+    : make("div", { className: "error" }, `${message} (${code})`),
+  end: ({ model, usage = {} }) => make("div", { className: "end" }, [model,
+    usage.inputTokens !== undefined && `${usage.inputTokens} tokens in, ${usage.outputTokens} out`,
+    usage.toolCalls > 0 && `${usage.toolCalls} ${usage.toolCalls === 1 ? "call" : "calls"}`].filter(Boolean).join(" · ")),
+};
+
+function paintCall({ name, arguments: given, argumentsText, result, waits, cut }) {
+  const [mood, state] = result === null ? (cut ? ["", "cut"] : waits ? ["asks", "waits for you"] : ["busy", "running"])
+    : result.success ? ["good", "done"] : ["bad", result.code];
+  const node = make("div", { className: `call ${mood}` }, make("div", { className: "head" }, make("strong", {}, name),
+    make("code", {}, argumentsText ?? JSON.stringify(given)), make("span", { className: "state" }, state)));
+  if (result === null) return node;
+  const preview = result.success ? result.resultPreview : [result.error, result.suggestion].filter(Boolean).join("\n");
+  node.append(make("div", { className: "preview" }, preview ?? ""));
+  const own = (each) => new URL(each.url, location.href).origin === location.origin;
+  for (const each of (result.images ?? []).filter(own)) node.append(make("img", { src: each.url, alt: `An image from ${name}`, loading: "lazy" }));
+  for (const each of (result.files ?? []).filter(own)) node.append(make("a", { href: each.url, download: "" }, `${each.mimeType}, ${each.bytes} bytes`));
+  if (result.success && result.result !== null && pretty(result.result) !== preview) {
+    node.append(make("details", {}, make("summary", {}, "Whole result"), make("pre", { tabIndex: 0 }, pretty(result.result))));
+  }
+  return node;
+}
+
+function paintAnswered({ text, status, answer = {} }) {
+  const { decision, note, value, text: words, cancel } = answer;
+  const what = decision ? { approve: "Approved", reject: "Rejected" }[decision]
+    : cancel || status !== "answered" ? "Not answered"
+    : typeof value === "boolean" ? (value ? "Yes" : "No") : [value ?? words ?? ""].flat().map(pretty).join(", ");
+  return make("div", { className: "question done" }, make("div", { className: "quiet" }, text),
+    make("div", {}, `${what}${answer.input ? `, with ${JSON.stringify(answer.input)}` : ""}${note ? `: ${note}` : ""}`));
+}
+
+/** A question with its form; `form.answer` sends what the person chose. */
+function paintQuestion(item) {
+  const [form, problem] = [make("form"), make("div", { className: "problem", role: "alert" })];
+  form.answer = async (body) => {
+    problem.textContent = "";
+    const parts = [...form.elements].filter((each) => !each.disabled);
+    parts.forEach((each) => (each.disabled = true));
+    try {
+      await ask(`/api/questions/${encodeURIComponent(item.id)}/answer`, { body });
+      byId("content").focus();
+    } catch (error) {
+      problem.textContent = said(error);
+      parts.forEach((each) => (each.disabled = false));
+    }
+  };
+  if (item.asks === "approval") fillApproval(form, item, problem);
+  else fillReply(form, item);
+  form.append(problem);
+  return make("div", { className: "question" }, make("div", { className: "asked" }, item.text),
+    item.context ? make("div", { className: "quiet" }, item.context) : null, form);
+}
+
+const button = (text, onclick, className = "") => make("button", { type: "button", onclick, className }, text);
+const field = (label) => { const node = make("input", { placeholder: label }); node.setAttribute("aria-label", label); return node; };
+
+function fillApproval(form, item, problem) {
+  const note = field("A note (optional)");
+  const shown = pretty(item.arguments ?? {});
+  const input = make("textarea", { value: shown, hidden: true, spellcheck: false });
+  const plain = make("pre", { tabIndex: 0 }, shown);
+  input.setAttribute("aria-label", "Input as JSON");
+  const decide = (decision, more) => form.answer({ decision, ...(note.value && { note: note.value }), ...more });
+  const approve = () => {
+    try {
+      decide("approve", input.value !== shown && { input: JSON.parse(input.value) });
+    } catch (error) {
+      problem.textContent = `The input is not JSON: ${error.message}`;
+    }
+  };
+  const edit = button("Edit input", () => { [input.hidden, plain.hidden, edit.hidden] = [false, true, true]; input.focus(); });
+  form.onsubmit = (event) => { event.preventDefault(); approve(); };
+  form.append(plain, input, make("div", { className: "row" }, note), make("div", { className: "row" },
+    make("button", { type: "submit", className: "main" }, "Approve"),
+    button("Reject", () => decide("reject"), "danger"), edit));
+}
+
+function fillReply(form, item) {
+  const { type, multiSelect, allowCustom, defaultValue = "" } = item.form ?? {};
+  const options = (item.options ?? []).filter((each) => each.value !== OTHER);
+  const words = field(options.length ? "Or in your own words" : "Your answer");
+  words.value = type === "input" ? defaultValue : "";
+  const boxes = options.map((each) => make("input", { type: "checkbox", value: each.value }));
+  const row = make("div", { className: "row" });
+  if (type === "confirm") row.append(button("Yes", () => form.answer({ value: true }), "main"), button("No", () => form.answer({ value: false })));
+  else if (multiSelect) form.append(...options.map((each, place) => make("label", { className: "choice" }, boxes[place], each.label)));
+  else row.append(...options.map((each) => button(each.label, () => form.answer({ value: each.value }))));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const own = words.value.trim();
+    const chosen = boxes.filter((each) => each.checked).map((each) => each.value);
+    form.answer(multiSelect ? { value: own ? [...chosen, own] : chosen } : { text: words.value });
+  };
+  const last = make("div", { className: "row" });
+  if (type !== "confirm" && !(type === "select" && !allowCustom)) last.append(words);
+  if (last.firstChild || multiSelect) last.append(make("button", { type: "submit", className: "main" }, "Answer"));
+  if (item.asks === "ask_user") last.append(button("Do not answer", () => form.answer({ cancel: true })));
+  form.append(row, last);
+}
+
+const painted = new Map(); // item -> its node
+let isPlanned = false;
+function paintSoon() {
+  if (!isPlanned) setTimeout(() => keepEnd(paint), 16);
+  isPlanned = true;
+}
+
+function paint() {
+  isPlanned = false;
+  const { items, state } = at.view;
+  const log = byId("log");
+  const kept = new Set(items);
+  for (const [item, node] of painted) if (!kept.has(item)) { node.remove(); painted.delete(item); }
+  items.forEach((item, place) => {
+    const old = painted.get(item);
+    let node = old;
+    if (old && old.rev !== item.rev && item.text !== undefined && item.of !== undefined) old.lastChild.textContent = item.text;
+    else if (!old || old.rev !== item.rev) painted.set(item, (node = painters[item.kind](item)));
+    if (old && old !== node) old.replaceWith(node);
+    node.rev = item.rev;
+    if (item.kind === "thinking") node.hidden = !item.text && !(state === "working" && place === items.length - 1);
+    if (log.children[place] !== node) log.insertBefore(node, log.children[place] ?? null);
+  });
+  log.setAttribute("aria-busy", String(state === "working"));
+  show("welcome", items.length === 0);
+  show("stop", state !== "idle");
+  show("send", state === "idle");
+}
+
+// ---- what a person does --------------------------------------------------------------------------
+
+const option = (value, label, chosen) => make("option", { value, selected: value === chosen }, label);
+
+async function listConversations() {
+  const { conversations } = await read(chat("/conversations?limit=50")).catch(() => ({}));
+  const list = (conversations ?? []).map((each) => option(each.id, each.title, at.conversation));
+  if (conversations) byId("conversation").replaceChildren(option("", "New conversation", at.conversation ?? ""), ...list);
+}
+
+/** Show the agent and the conversation that the address names: #agent/conversation. */
+async function open() {
+  at.stream?.cut?.abort();
+  clearTimeout(at.again);
+  const view = newView();
+  Object.assign(at, { stream: null, view });
+  try {
+    const { agents } = await read("/api/agents?limit=200");
+    if (view !== at.view) return;
+    show("key", false);
+    tell("");
+    const [name, conversation] = location.hash.slice(1).split("/").map(decodeURIComponent);
+    const agent = agents.find((each) => each.id === name) ?? agents.find((each) => each.id === "assistant") ?? agents[0];
+    Object.assign(at, { agent: agent.id, conversation: conversation || null });
+    byId("agent").replaceChildren(...agents.map((each) => option(each.id, each.name, agent.id)));
+    [byId("who").textContent, byId("does").textContent] = [agent.name, agent.description];
+    await Promise.all([listConversations(), listTools(), at.conversation && remember(view)]);
+  } catch (error) {
+    if (view !== at.view) return;
+    tell(isAway(error) ? AWAY : said(error));
+    if (isAway(error)) at.again = setTimeout(open, PATIENCE.at(-1));
+  }
+  keepEnd(paint);
+}
+
+async function remember(view) {
+  const { messages, meta } = await read(chat(`?${new URLSearchParams({ conversationId: at.conversation, limit: 200 })}`));
+  if (view !== at.view) return;
+  for (const each of messages) recall(view, each);
+  if (meta.hasMore) tell("Only the newest messages are shown.");
+  if (view.items.at(-1)?.kind !== "user") return;
+  view.state = "working"; // what was said last is being answered
+  follow();
+}
+
+async function listTools() {
+  const { tools } = await read(chat("/tools"));
+  const choose = ({ name }) => { byId("content").value = `${name} `; byId("content").focus(); };
+  byId("tools").replaceChildren(...tools.map((each) => make("button", { type: "button", title: each.description, onclick: () => choose(each) }, each.name)));
+  show("hint", tools.length > 0);
+}
+
+function send(event) {
+  event.preventDefault();
+  const content = byId("content").value;
+  if (!content.trim() || at.view.state !== "idle" || at.agent === null) return;
+  byId("content").value = "";
+  add(at.view, { kind: "user", id: null, text: content });
+  Object.assign(at.view, { state: "working", turn: at.view.items.length, task: null });
+  paint();
+  document.querySelector("main").scrollTop = 1e9;
+  follow({ content, stream: true, ...(at.conversation && { conversationId: at.conversation }) });
+}
+
+async function stop() {
+  if (at.view.task === null) return tell("The server has not taken the message in yet.");
+  await ask(`/api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error)));
+}
+
+function begin() {
+  const go = (agent, conversation = "") => (location.hash = `${encodeURIComponent(agent)}/${conversation}`);
+  byId("composer").onsubmit = send;
+  byId("content").onkeydown = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
+  byId("stop").onclick = stop;
+  byId("new").onclick = () => { location.hash.endsWith("/") ? open() : go(at.agent); byId("content").focus(); };
+  byId("agent").onchange = (event) => go(event.target.value);
+  byId("conversation").onchange = (event) => go(at.agent, event.target.value);
+  byId("key").onsubmit = (event) => { event.preventDefault(); at.secret = byId("secret").value.trim(); byId("secret").value = ""; open(); };
+  window.onhashchange = open;
+  open();
+}
+
+if (globalThis.document) begin();

@@ -1,0 +1,110 @@
+"""The page at `/`: what comes with it, who may have it, and what it may not do."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.server import page
+from penstock.server.page import HEADERS
+from tests.serving import served
+
+FOLDER = Path(page.__file__).with_suffix("")
+NAMES = ["index.html", "page.css", "page.js"]
+FILES = [
+    ("/", "text/html; charset=utf-8", "index.html"),
+    ("/page.css", "text/css; charset=utf-8", "page.css"),
+    ("/page.js", "text/javascript; charset=utf-8", "page.js"),
+]
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+
+@pytest.mark.parametrize(("path", "media_type", "name"), FILES)
+async def test_each_file_comes_as_it_is_and_with_strict_headers(
+    path: str, media_type: str, name: str
+) -> None:
+    async with served() as house:
+        response = await house.client.get(path)
+        head = await house.client.head(path)
+    assert (response.status_code, response.headers["content-type"]) == (200, media_type)
+    assert response.content == (FOLDER / name).read_bytes()
+    assert HEADERS.items() <= dict(response.headers).items()
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def test_the_policy_lets_nothing_in_but_our_own() -> None:
+    policy = HEADERS["content-security-policy"].split("; ")
+    assert dict(each.split(" ", 1) for each in policy) == POLICY
+    assert HEADERS["x-content-type-options"] == "nosniff"
+    assert HEADERS["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js"])
+async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
+    """The page asks for the key itself, so it comes without one."""
+    async with served() as house:
+        await house.archive.keys.create("ann")
+        assert (await house.client.get(path)).status_code == 200
+        assert (await house.client.get("/api/agents")).status_code == 401
+
+
+async def test_the_page_of_this_machine_is_not_for_another_name() -> None:
+    async with served() as house:
+        response = await house.client.get("/", headers={"host": "evil.example"})
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "HOST_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("path", ["/page", "/page/index.html", "/page.js/", "/../page.py", "/x.js"])
+async def test_what_is_not_there_is_still_said_in_json(path: str) -> None:
+    async with served() as house:
+        response = await house.client.get(path)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_a_wrong_method_is_told_the_right_ones() -> None:
+    async with served() as house:
+        response = await house.client.post("/")
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+async def test_the_page_is_no_part_of_the_api() -> None:
+    async with served() as house:
+        paths = (await house.client.get("/openapi.json")).json()["paths"]
+    assert not [path for path in paths if not path.startswith("/api/")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_comes_from_elsewhere(name: str) -> None:
+    """No external hosts, in a file that a person can read in one sitting."""
+    text = (FOLDER / name).read_text()
+    assert not re.findall(r"(?:https?:)?//[\w-]+\.\w", text)
+    assert not re.findall(r"@import|url\(", text)
+    assert len(text.splitlines()) <= 400
+
+
+def test_what_others_wrote_becomes_text_and_never_markup() -> None:
+    script, html = (FOLDER / "page.js").read_text(), (FOLDER / "index.html").read_text()
+    unsafe = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function"
+    assert not re.findall(unsafe, script)
+    assert not re.findall(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", html)
+
+
+def test_a_key_is_kept_nowhere() -> None:
+    script = (FOLDER / "page.js").read_text()
+    assert not re.findall(r"localStorage|sessionStorage|indexedDB|document\.cookie", script)
+
+
+def test_every_part_that_the_script_asks_for_is_in_the_page() -> None:
+    script, html = (FOLDER / "page.js").read_text(), (FOLDER / "index.html").read_text()
+    asked = set(re.findall(r'(?:byId|show)\("([\w-]+)"', script))
+    assert asked <= set(re.findall(r'\sid="([\w-]+)"', html))
