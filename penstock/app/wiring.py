@@ -7,6 +7,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
+from penstock.chat.beginning import Beginnings
 from penstock.chat.calls import CallWork
 from penstock.chat.closing import Closing
 from penstock.chat.desk import Desk
@@ -108,6 +109,7 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
     activations = Activations(base.log, body, world, owner=base.owner)
     base.log.listen(activations.hear)
     launcher = InlineLauncher(base.log, activations, world)
+    beginnings = Beginnings(activations, launcher, chat.start)
     parts = Parts(
         limits=world.limits,
         clock=world.clock,
@@ -124,7 +126,7 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
         key=base.key,
         archive=base.archive,
     )
-    return Runtime(parts, Desk(base.log, base.projections, launcher, bus=bus, world=world))
+    return Runtime(parts, Desk(base.log, base.projections, beginnings, bus=bus, world=world))
 
 
 def _model(models: Models, agent: Agent, wanted: str | None) -> Model:

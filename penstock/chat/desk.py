@@ -1,8 +1,9 @@
 """Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.chat.beginning import Beginnings
 from penstock.chat.endings import EVERY_QUESTION, Endings
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.errors import (
@@ -20,10 +21,11 @@ from penstock.core.events import (
     Entry,
     MessageReceived,
     QuestionAnswered,
+    Record,
     SessionOpened,
 )
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
-from penstock.core.profile import ADMIN, APPROVE, CHAT, LOCAL_PROFILE, Profile
+from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.schema import is_deeper
 from penstock.core.task import TaskRecord
@@ -31,7 +33,6 @@ from penstock.core.text import cut, one_line
 from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.bus import Bus
-from penstock.engine.launcher import Launcher
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 
@@ -40,11 +41,18 @@ class Desk:
     """Takes in what people and programs want, and tells them how it ended."""
 
     def __init__(
-        self, log: Log, projections: Projections, launcher: Launcher, *, bus: Bus, world: World
+        self,
+        log: Log,
+        projections: Projections,
+        beginnings: Beginnings,
+        *,
+        bus: Bus,
+        world: World,
     ) -> None:
         self._log = log
         self._projections = projections
-        self._launcher = launcher
+        self._beginnings = beginnings
+        self._launcher = beginnings.launcher
         self._endings = Endings(log, projections, bus, world)
         self._limits = world.limits
         self._new_id = world.new_id
@@ -61,33 +69,21 @@ class Desk:
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy.
         """
         self._check(message)
-        if message.session_id is not None:
-            await self._own_session(message.session_id, message.agent, profile)
-            if taken := await self._as_answer(message, profile):
-                return taken
-        session_id = message.session_id or SessionId(self._new_id("conv"))
-        task_id = task_id or TaskId(self._new_id("task"))
-        message_id = MessageId(self._new_id("msg"))
-        received = MessageReceived(
-            message_id=message_id,
-            content=message.content,
-            model=message.model,
-            enable_tools=message.enable_tools,
-            supersedes=message.supersedes,
-            permissions=_permissions(profile),
-            idempotency_key=message.idempotency and message.idempotency[0],
-            request_hash=message.idempotency and message.idempotency[1],
-        )
-        entries = [Entry(received, task_id)]
-        if message.session_id is None:
-            entries.insert(0, Entry(self._opened(message, profile)))
+        at_once = self._beginnings.may(message, profile)
+        if not at_once and (taken := await self._stand_in_line(message, profile)):
+            return taken
+        log_id = LogId(message.session_id or self._new_id("conv"))
+        entries = self._entries(message, profile, task_id or TaskId(self._new_id("task")))
         try:
-            records = await self._log.send(LogId(session_id), entries, on_way=self._launcher.wake)
+            if at_once:
+                if begun := await self._beginnings.begin(log_id, message.agent, entries, profile):
+                    return _sent(log_id, begun, has_begun=True)
+                if taken := await self._stand_in_line(message, profile):
+                    return taken
+            records = await self._log.send(log_id, entries, on_way=self._launcher.wake)
         except IdempotencyConflict as error:
             return await self._attached(error)
-        return Sent(
-            session_id=session_id, task_id=task_id, message_id=message_id, seq=records[-1].seq
-        )
+        return _sent(log_id, records, has_begun=False)
 
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
         """Hand a message in, and wait for the answer or for a question."""
@@ -161,7 +157,7 @@ class Desk:
     async def task(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
         """Return a task of this profile, or raise NotFound."""
         task = await self._projections.find_task(task_id)
-        if task is None or not _owns(profile, task.profile_id):
+        if task is None or not profile.owns(task.profile_id):
             raise NotFound(f"there is no task {task_id!r}")
         return task
 
@@ -173,9 +169,16 @@ class Desk:
             issue = f"must have at most {most} characters, has {len(message.content)}"
             raise InvalidRequest([{"field": "/content", "issue": issue}])
 
+    async def _stand_in_line(self, message: NewMessage, profile: Profile) -> Sent | None:
+        """Look at what stands before the message; it may be the answer to that."""
+        if message.session_id is None:
+            return None
+        await self._own_session(message.session_id, message.agent, profile)
+        return await self._as_answer(message, profile)
+
     async def _own_session(self, session_id: SessionId, agent: str, profile: Profile) -> None:
         session = await self._projections.find_session(session_id)
-        if session is None or session.agent != agent or not _owns(profile, session.profile_id):
+        if session is None or session.agent != agent or not profile.owns(session.profile_id):
             raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
 
     async def _as_answer(self, message: NewMessage, profile: Profile) -> Sent | None:
@@ -232,13 +235,30 @@ class Desk:
             seq=task.first_seq,
         )
 
+    def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
+        key, request_hash = message.idempotency or (None, None)
+        received = MessageReceived(
+            message_id=MessageId(self._new_id("msg")),
+            content=message.content,
+            model=message.model,
+            enable_tools=message.enable_tools,
+            supersedes=message.supersedes,
+            permissions=_permissions(profile),
+            idempotency_key=key,
+            request_hash=request_hash,
+        )
+        entries = [Entry(received, task_id)]
+        if message.session_id is None:
+            entries.insert(0, Entry(self._opened(message, profile)))
+        return entries
+
     def _opened(self, message: NewMessage, profile: Profile) -> SessionOpened:
         title = cut(one_line(message.content), self._limits.title_chars)
         return SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
 
     async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
         asked = await self._projections.find_question(question_id)
-        if asked is None or not _owns(profile, asked.profile_id):
+        if asked is None or not profile.owns(asked.profile_id):
             raise NotFound(f"there is no question {question_id!r}")
         needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
         if not profile.holds(needed):
@@ -246,9 +266,18 @@ class Desk:
         return asked
 
 
+def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> Sent:
+    at, received = next(
+        (record, record.event) for record in records if isinstance(record.event, MessageReceived)
+    )
+    return Sent(
+        session_id=SessionId(log_id),
+        task_id=at.task_id or TaskId(""),
+        message_id=received.message_id,
+        seq=at.seq,
+        records=records if has_begun else (),
+    )
+
+
 def _permissions(profile: Profile) -> tuple[str, ...] | None:
     return None if profile.everything else tuple(sorted(profile.permissions))
-
-
-def _owns(profile: Profile, owner: str) -> bool:
-    return profile.profile_id == owner or profile.holds(ADMIN)

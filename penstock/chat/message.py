@@ -1,8 +1,10 @@
 """A message on its way in, and how its task ended."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.events import Record
 from penstock.core.ids import MessageId, SessionId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import QuestionRecord
@@ -35,6 +37,8 @@ class Sent:
     message_id: MessageId
     seq: int
     """Of the event that holds the message."""
+    records: Sequence[Record] = ()
+    """What was written, if that is all there is of the task; nothing is at work on it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,24 @@ class ChatWork:
         else:
             held.add(self._ended(task, outcome), task.task_id)
 
+    def start(
+        self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
+    ) -> TaskStarted | None:
+        """Return how the task of a message to an agent starts; None when it cannot."""
+        try:
+            agent = self._cast.agent(log_id, name)
+            return self._started(agent, self._cast.model(agent, message.model), message, profile)
+        except (ConfigError, NotFound):
+            return None
+
+    def _started(
+        self, agent: Agent, model: Model, message: MessageReceived | None, profile: Profile
+    ) -> TaskStarted:
+        wants_tools = message is None or message.enable_tools
+        tools = offered(agent, self._cast.invoker(agent), profile) if wants_tools else ()
+        ids = tuple(tool.spec.tool_id for tool in tools)
+        return TaskStarted(model=model.card.model_id, offered=ids)
+
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
         return self._cast.agent(state.log_id, opened.agent if opened else "assistant")
@@ -86,14 +104,14 @@ class ChatWork:
         wanted = task.started.model if task.started else message.model if message else None
         model = self._cast.model(agent, wanted)
         if task.started is None:
-            tools = () if message and not message.enable_tools else offered(agent, invoker, profile)
-            ids = tuple(tool.spec.tool_id for tool in tools)
-            held.add(TaskStarted(model=model.card.model_id, offered=ids), task.task_id)
+            started = self._started(agent, model, message, profile)
+            held.add(started, task.task_id)
             restart = False
         else:
-            restart = task.reply is None or not task.reply.calls
-            found = (invoker.registry.find(tool_id) for tool_id in task.started.offered)
-            tools = tuple(tool for tool in found if tool is not None)
+            started = task.started
+            restart = not held.begins and (task.reply is None or not task.reply.calls)
+        found = (invoker.registry.find(tool_id) for tool_id in started.offered)
+        tools = tuple(tool for tool in found if tool is not None)
         system = system_prompt(agent)
         limit = room(
             model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens

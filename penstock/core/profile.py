@@ -22,6 +22,10 @@ class Profile:
         """Whether the profile has the permission."""
         return self.everything or permission in self.permissions or ADMIN in self.permissions
 
+    def owns(self, owner: ProfileId) -> bool:
+        """Whether what belongs to this owner is the profile's to use."""
+        return self.profile_id == owner or self.holds(ADMIN)
+
 
 LOCAL_PROFILE = Profile(everything=True)
 """The person at this machine."""

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel, Cancelled, LeaseLost, PenstockError, StoreError
-from penstock.core.events import MessagesErased, QuestionAnswered, Record, TaskEnded, TaskResumed
+from penstock.core.events import (
+    Entry,
+    MessagesErased,
+    QuestionAnswered,
+    Record,
+    TaskEnded,
+    TaskResumed,
+)
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import QuestionStatus
@@ -49,15 +56,21 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._folded: OrderedDict[LogId, SessionState] = OrderedDict()
+        self._begun: dict[LogId, tuple[Lease, float]] = {}
+        """Leases that were taken when a task began, and when; `run` comes for them."""
+        self._is_closing = False
         self._stale: set[LogId] = set()
         """Logs at work in which something was erased: their states are not kept."""
 
     async def run(self, log_id: LogId) -> Moment | None:
         """Do all there is to do in a log; returns when to look again, if at some time."""
         now = self._clock.monotonic()
-        lease = await self._log.acquire(log_id, self._owner)
-        if lease is None:
+        if log_id in self._begun:
+            lease, now = self._begun.pop(log_id)
+        elif (found := await self._log.acquire(log_id, self._owner)) is None:
             return None
+        else:
+            lease = found
         try:
             return await self._hold(lease, now)
         except LeaseLost:
@@ -69,6 +82,34 @@ class Activations:
         except Exception:
             log.exception("the work on log %s broke off", log_id)
         return None
+
+    async def begin(
+        self, log_id: LogId, entries: Sequence[Entry], *, head: int
+    ) -> Sequence[Record] | None:
+        """Write what begins a task at once, for `run` to go on with; None when it has to wait."""
+        if self._is_closing:
+            return None
+        now = self._clock.monotonic()
+        begun = await self._log.begin(log_id, entries, self._owner, head=head)
+        if begun is None:
+            return None
+        lease, records = begun
+        self._begun[log_id] = (lease, now)
+        if self._is_closing:
+            await self.close()
+        return records
+
+    async def close(self) -> None:
+        """Begin nothing more, and give back the leases that nobody came for."""
+        self._is_closing = True
+        while self._begun:
+            _, (lease, _) = self._begun.popitem()
+            with suppress(StoreError):
+                await self._log.surrender(lease)
+
+    def find(self, log_id: LogId) -> SessionState | None:
+        """Return the state of a log that is folded here and not at work."""
+        return self._folded.get(log_id)
 
     def hear(self, records: Sequence[Record]) -> None:
         """Take in what this process committed to a log that is new, or folded and not at work.
@@ -139,8 +180,7 @@ class Activations:
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
-        if task.started is not None:
-            held.add(TaskResumed(crashed=held.recovers), task.task_id)
+        _resume(held, task)
         stop = Stop(task.task_id)
         try:
             if not task.cancel_requested and not self._gave_up(held, task):
@@ -158,7 +198,7 @@ class Activations:
             self._body.end(held, task, failed(task, wrong("something went wrong here")))
         finally:
             held.when_cancelled(_nothing)
-            held.recovers = False
+            held.begins = held.recovers = False
         if stop.was_used:
             await stop.absorb(self._clock)
         if task.cancel_requested and not task.is_ended:
@@ -298,6 +338,12 @@ def next_expiry(state: SessionState) -> Moment | None:
         return None
     times = [question.expires_at for question in state.current.waiting.values()]
     return min((time for time in times if time is not None), default=None)
+
+
+def _resume(held: HeldLog, task: TaskState) -> None:
+    """Say that a task goes on, unless this is the first that is done for it."""
+    if task.started is not None and not held.begins:
+        held.add(TaskResumed(crashed=held.recovers), task.task_id)
 
 
 def _nothing(task_id: TaskId) -> None:

@@ -27,6 +27,7 @@ class HeldLog:
         "_on_cancel",
         "_sent",
         "_sure_until",
+        "begins",
         "lease",
         "recovers",
         "state",
@@ -45,6 +46,8 @@ class HeldLog:
         self._on_cancel: Callable[[TaskId], None] | None = None
         self.lease = lease
         self.state = state
+        self.begins = lease.begun
+        """The task at hand was started with the lease, and nothing was done since."""
         self.recovers = lease.crashed
         """The holder before this one was cut, and nothing was done since."""
 

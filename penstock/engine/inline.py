@@ -57,6 +57,7 @@ class InlineLauncher:
         """Take no new work, let what runs end for a while, and give every lease back."""
         self._closing = True
         self._waiting.clear()
+        await self._activations.close()
         idle = [*self._timers.values(), *filter(None, [self._sweeper])]
         for task in idle:
             task.cancel()

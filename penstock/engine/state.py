@@ -119,6 +119,11 @@ class SessionState:
         self.stretches: list[Stretch] = []
         self.tokens = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task runs, waits for its turn, or waits for a person."""
+        return not self.queue and (self.current is None or self.current.is_ended)
+
     def next_task(self) -> TaskState | None:
         """Return the task that has something to do now."""
         current = self.current

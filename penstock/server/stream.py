@@ -49,15 +49,19 @@ async def stream_of_sent(
     """
     log_id = LogId(sent.session_id)
     frames = ChatFrames(_view(site, agent, sent.session_id, sent.task_id), Position(sent.seq))
-    if is_new:
+    first: list[Frame] = []
+    if sent.records:
+        first = frames.feed(sent.records)
+        tail = Tail(site.source, log_id, after=sent.records[-1].seq, stored=False)
+    elif is_new:
         frames.expect(sent.task_id, sent.message_id)
         tail = Tail(site.source, log_id, after=sent.seq, stored=False)
     else:
         task = await site.runtime.parts.projections.find_task(sent.task_id)
-        first = sent.seq if task is None else task.first_seq
-        tail = Tail(site.source, log_id, after=first - 1)
+        begin = sent.seq if task is None else task.first_seq
+        tail = Tail(site.source, log_id, after=begin - 1)
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
-    return EventStream(tail, frames, place, headers=headers)
+    return EventStream(tail, frames, place, headers=headers, first=first)
 
 
 async def stream_of_session(site: Site, resume: Resume, place: Place) -> Response:

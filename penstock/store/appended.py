@@ -12,11 +12,11 @@ from penstock.store.rows import Row, Rows
 class Appended:
     """Records that are being written; whoever stops waiting takes them from nobody else."""
 
-    __slots__ = ("_error", "_log_id", "_records", "_rows", "_slipped", "_waiters", "is_settled")
+    __slots__ = ("_error", "_records", "_rows", "_slipped", "_waiters", "is_settled", "log_id")
 
     def __init__(self, rows: Rows, log_id: LogId) -> None:
         self._rows = rows
-        self._log_id = log_id
+        self.log_id = log_id
         self._waiters: list[asyncio.Future[None]] = []
         self._records: Sequence[Record] = ()
         self._slipped: Sequence[Row] = ()
@@ -47,5 +47,5 @@ class Appended:
             raise self._error
         if not self._slipped:
             return self._records
-        slipped = yield from self._rows.records(self._log_id, self._slipped).__await__()
+        slipped = yield from self._rows.records(self.log_id, self._slipped).__await__()
         return [*(record for record in slipped if is_outside(record.event)), *self._records]

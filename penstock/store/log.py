@@ -26,6 +26,8 @@ class Lease:
     """The holder before this one did not give it back."""
     recoveries: int
     """How many holders in a row did not, and wrote nothing but REPEATED events."""
+    begun: bool = False
+    """It was taken with `begin`: the task that was started then is still to be worked on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,16 @@ class Log(Protocol):
         AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown log, task or question),
         NameTaken (the log or the task is there already). `on_way` is told the log's name when the
         entries are on their way: what it asks of the log comes after them.
+        """
+        ...
+
+    async def begin(
+        self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
+    ) -> tuple[Lease, Sequence[Record]] | None:
+        """Append outside events and the start of their task to a log, and take its lease, as one.
+
+        The log is one that nobody holds and that ends at `head`, 0 for a new one; None when that is
+        not how it stands, with nothing written. Raises what `send` raises.
         """
         ...
 

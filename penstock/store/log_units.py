@@ -9,8 +9,16 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken, NotFound
-from penstock.core.events import REPEATED, CallRequested, Entry, Record, SessionOpened
-from penstock.core.ids import LogId
+from penstock.core.events import (
+    REPEATED,
+    CallRequested,
+    Entry,
+    Event,
+    Record,
+    SessionOpened,
+    is_outside,
+)
+from penstock.core.ids import LogId, ProfileId
 from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
 from penstock.store.rows import Draft, Row
 from penstock.store.statements import Statements, cursor_of, insert_all
@@ -95,7 +103,10 @@ class Send:
     def __call__(self, connection: Connection) -> list[Record]:
         """Do it."""
         cursor = cursor_of(connection)
-        first = self._first(cursor)
+        return self.write(cursor, self._first(cursor))
+
+    def write(self, cursor: DBAPICursor, first: int) -> list[Record]:
+        """Write into the room that was made, with all that follows."""
         records = [
             Record(self.log_id, first + number, draft[0], entry.task_id, entry.path, entry.event)
             for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
@@ -116,15 +127,41 @@ class Send:
             if type(event) is SessionOpened:
                 raise NameTaken(f"there is a log {self.log_id!r} already; take a new id")
             return int(advanced[0]) - count + 1
-        match event:
-            case SessionOpened(profile_id=profile_id, agent=agent):
-                pass
-            case CallRequested(profile_id=profile_id):
-                agent = _NOBODY
-            case _:
-                raise NotFound(f"there is no log {self.log_id!r}")
+        profile_id, agent = owner_of(self.log_id, event)
         cursor.execute(self.sql.open_log, (self.log_id, profile_id, agent, count, count))
         return 1
+
+
+@dataclass(slots=True)
+class Begin:
+    """Write from outside, start the task and take the lease; None when the log stands otherwise."""
+
+    send: Send
+    owner: str
+    lease_until: int
+    head: int
+
+    def __call__(self, connection: Connection) -> tuple[Holding, list[Record]] | None:
+        """Do it."""
+        send, cursor = self.send, cursor_of(connection)
+        count = len(send.entries)
+        outside = sum(is_outside(each.event) for each in send.entries)
+        if self.head == 0:
+            profile_id, agent = owner_of(send.log_id, send.entries[0].event)
+            held = (count, outside, self.owner, self.lease_until, count)
+            cursor.execute(send.sql.open_held_log, (send.log_id, profile_id, agent, *held))
+            if not cursor.rowcount:
+                return None
+            holding = Holding(1, count - outside, count, outside)
+        else:
+            held = (count, outside, self.owner, self.lease_until, count)
+            cursor.execute(send.sql.begin, (*held, send.log_id, self.head))
+            begun = cursor.fetchone()
+            if begun is None:
+                return None
+            epoch, head, all_outside = begun
+            holding = Holding(epoch, head - all_outside, head, all_outside)
+        return holding, send.write(cursor, self.head + 1)
 
 
 @dataclass(slots=True)
@@ -200,6 +237,17 @@ class Release:
             raise lost(self.log_id)
         cursor.execute(self.sql.between, (self.log_id, self.head, held[0]))
         return cursor.fetchall()
+
+
+def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
+    """Return whose a log is that begins so: a profile, and its agent. Raises NotFound."""
+    match event:
+        case SessionOpened(profile_id=profile_id, agent=agent):
+            return profile_id, agent
+        case CallRequested(profile_id=profile_id):
+            return profile_id, _NOBODY
+        case _:
+            raise NotFound(f"there is no log {log_id!r}")
 
 
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:

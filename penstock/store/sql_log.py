@@ -15,7 +15,17 @@ from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
 from penstock.store.log import Lease, Listener, OnWay, Pending
-from penstock.store.log_units import Advance, Append, Holding, Release, Renew, Send, Take, lost
+from penstock.store.log_units import (
+    Advance,
+    Append,
+    Begin,
+    Holding,
+    Release,
+    Renew,
+    Send,
+    Take,
+    lost,
+)
 from penstock.store.owner import is_dead
 from penstock.store.rows import Row, Rows, records_of
 from penstock.store.statements import Statements, cursor_of
@@ -61,6 +71,32 @@ class SqlLog:
             return await sent
         except AlreadyAnswered as error:
             raise await self._with_answer(log_id, entries, error) from None
+
+    async def begin(
+        self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
+    ) -> tuple[Lease, Sequence[Record]] | None:
+        """Append outside events and the start of their task, and take the lease, as one."""
+        now = self._clock.now()
+        drafts = self._rows.drafts(entries, now)
+        if not self._rows.are_small(drafts):
+            return None
+        send = Send(self._sql, self._consequences, log_id, entries, drafts)
+        unit = Begin(send, owner, now + self._lease_ms, head)
+        begun = Appended(self._rows, log_id)
+        await self._writer.room()
+        self._writer.submit(unit, partial(self._begun, begun), order=log_id)
+        records = await begun
+        if not records:
+            return None
+        lease = Lease(
+            log_id=log_id,
+            epoch=self._holdings[log_id].epoch,
+            head=records[-1].seq,
+            crashed=False,
+            recoveries=0,
+            begun=True,
+        )
+        return lease, records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Take the lease if it is free, run out, or its owner is dead on this host."""
@@ -214,6 +250,18 @@ class SqlLog:
         for listener in self._listeners:
             listener(records)
         appended.settle(records, slipped=advance.slipped)
+
+    def _begun(
+        self,
+        begun: Appended,
+        done: tuple[Holding, Sequence[Record]] | None,
+        error: BaseException | None,
+    ) -> None:
+        records: Sequence[Record] | None = None
+        if done is not None:
+            holding, records = done
+            self._holdings[begun.log_id] = holding
+        self._sent(begun, records, error)
 
     def _sent(
         self, sent: Appended, records: Sequence[Record] | None, error: BaseException | None

@@ -47,6 +47,17 @@ class Statements:
         "needs_run = 1, wake_at = 0 WHERE log_id = ? RETURNING head"
     )
     """n, n, n, log_id -> head."""
+    begin = (
+        "UPDATE logs SET head = head + ?, outside = outside + ?, needs_run = 1, wake_at = 0, "
+        "epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head + ?, recoveries = 0 "
+        "WHERE log_id = ? AND head = ? AND owner IS NULL RETURNING epoch, head, outside"
+    )
+    """n, outside n, owner, lease_until, n, log_id, head -> epoch, head, outside."""
+    open_held_log = (
+        "INSERT INTO logs (log_id, profile_id, agent, head, outside, needs_run, epoch, owner, "
+        "lease_until, held_from) VALUES (?, ?, ?, ?, ?, 1, 1, ?, ?, ?) ON CONFLICT DO NOTHING"
+    )
+    """log_id, profile_id, agent, n, outside n, owner, lease_until, n."""
     open_log = (
         "INSERT INTO logs (log_id, profile_id, agent, head, outside, needs_run) VALUES (?, ?, "
         "?, ?, ?, 1)"

@@ -1,11 +1,18 @@
 """A log in memory, for tests and for runs that nobody wants to keep."""
 
 from collections.abc import Awaitable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LeaseLost, NameTaken, NotFound
-from penstock.core.events import REPEATED, CallRequested, Entry, Record, SessionOpened
+from penstock.core.events import (
+    REPEATED,
+    CallRequested,
+    Entry,
+    Record,
+    SessionOpened,
+    is_outside,
+)
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.log import Lease, Listener, OnWay, Pending
@@ -45,11 +52,23 @@ class MemoryLog(MemoryProjections):
         self._logs[log_id] = self._in_need[log_id] = log
         log.wake_at = _AT_ONCE
         records = self._write(log, entries)
-        log.outside += records
+        log.outside += [each for each in records if is_outside(each.event)]
         log.held_from += len(records)
         if on_way is not None:
             on_way(log_id)
         return records
+
+    async def begin(
+        self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
+    ) -> tuple[Lease, Sequence[Record]] | None:
+        """Append outside events and the start of their task, and take the lease, as one."""
+        log = self._logs.get(log_id)
+        if head != (len(log.records) if log else 0) or (log is not None and log.owner):
+            return None
+        records = await self.send(log_id, entries)
+        lease = await self.acquire(log_id, owner)
+        assert lease is not None  # noqa: S101  nobody has it
+        return replace(lease, begun=True), records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Take the lease if it is free, run out, or its owner is dead on this host."""

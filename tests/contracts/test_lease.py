@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost
+from penstock.core.errors import LeaseLost, NameTaken
 from penstock.core.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
 from penstock.store.log import Lease, Log, Pending
@@ -159,6 +159,76 @@ async def test_what_comes_from_outside_brings_nobody_on(log: Log, clock: FakeClo
         await log.send(CHAT, [sent])
         counts.append((await taken(log)).recoveries)
     assert counts == [1, 2, 3]
+
+
+# ---- beginning -----------------------------------------------------------------------------------
+
+
+async def test_a_new_log_can_be_held_from_its_first_event(log: Log) -> None:
+    begun = await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
+    assert begun is not None
+    lease, records = begun
+    assert lease == Lease(log_id=CHAT, epoch=1, head=3, crashed=False, recoveries=0, begun=True)
+    assert [record.seq for record in records] == [1, 2, 3]
+    assert [record.seq for record in await log.append(lease, [ended()])] == [4]
+    assert await log.release(lease, head=4) in ([], ())
+    assert await log.read(CHAT, after=3) != []
+
+
+async def test_a_log_with_nothing_to_do_can_be_held_with_its_next_message(log: Log) -> None:
+    lease = await held(log)
+    await log.append(lease, [started(), ended()])
+    await log.release(lease, head=4)
+    begun = await log.begin(CHAT, [message(TWO), started(TWO)], "me", head=4)
+    assert begun is not None
+    assert begun[0].epoch > lease.epoch
+    assert [record.seq for record in begun[1]] == [5, 6]
+    assert await log.acquire(CHAT, "another") is None
+    await log.send(CHAT, [cancelled(TWO)])
+    assert [record.seq for record in await log.renew(begun[0], after=6)] == [7]
+    told = await log.append(begun[0], [ended(TWO)])
+    assert [record.seq for record in told] == [7, 8]
+
+
+@pytest.mark.parametrize("head", [0, 1, 3])
+async def test_a_log_that_ends_elsewhere_is_left_as_it_is(log: Log, head: int) -> None:
+    lease = await held(log)
+    await log.release(lease, head=2)
+    assert await log.begin(CHAT, [opened(), message(TWO), started(TWO)], "me", head=head) is None
+    assert await log.head(CHAT) == 2
+
+
+async def test_a_log_that_somebody_holds_is_left_as_it_is(log: Log) -> None:
+    await held(log)
+    assert await log.begin(CHAT, [message(TWO), started(TWO)], "another", head=2) is None
+    assert await log.head(CHAT) == 2
+
+
+async def test_an_unknown_log_ends_nowhere(log: Log) -> None:
+    assert await log.begin(CHAT, [message(), started()], "me", head=2) is None
+    assert await log.read(CHAT) == []
+
+
+async def test_what_a_beginning_runs_into_is_raised_and_nothing_is_written(log: Log) -> None:
+    lease = await held(log)
+    await log.release(lease, head=2)
+    with pytest.raises(NameTaken):
+        await log.begin(CHAT, [message(), started()], "me", head=2)
+    assert await log.head(CHAT) == 2
+    assert await log.acquire(CHAT, "another") is not None
+
+
+async def test_who_begins_and_dies_has_crashed(log: Log, clock: FakeClock) -> None:
+    await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
+    clock.advance(3)
+    after = await taken(log, "another")
+    assert (after.head, after.crashed, after.recoveries, after.begun) == (3, True, 1, False)
+
+
+async def test_a_beginning_with_a_large_event_is_written_or_left(log: Log) -> None:
+    entries = [opened("T" * 300), message(), started()]
+    begun = await log.begin(CHAT, entries, "me", head=0)
+    assert await log.head(CHAT) == (3 if begun else 0)
 
 
 # ---- losing --------------------------------------------------------------------------------------

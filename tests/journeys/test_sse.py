@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from penstock.app.runtime import Runtime
 from penstock.core.limits import Limits
-from penstock.models.scripted import Hold, ScriptedModel, say, wait
+from penstock.models.scripted import Hold, ScriptedModel, say, slow, wait
 from penstock.server.application import create_application
 from penstock.store.projections import Page
 from tests.listening import listening
@@ -75,7 +75,8 @@ async def test_a_reader_that_does_not_read_is_dropped_and_comes_back() -> None:
     """A slow reader is dropped with a resumable position, and nothing is kept without bound."""
     hold = Hold()
     long = "x" * 20_000
-    model = ScriptedModel([wait(hold) + say(*[long] * 400)])
+    in_pieces = sum([say(long) + slow(0)] * 400, start=wait(hold))
+    model = ScriptedModel([in_pieces])
     limits = Limits(stream_frames=8)
     async with (
         in_memory(model=model, limits=limits) as runtime,
