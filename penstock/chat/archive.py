@@ -1,6 +1,7 @@
 """What of conversations, and around them, is kept in a database alone."""
 
 from penstock.chat.keys import Keys
+from penstock.chat.metrics import Metrics
 from penstock.core.clock import Clock
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
@@ -14,4 +15,5 @@ class Archive:
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
         self.keys = Keys(database, clock)
         self.lookup = Lookup(database, blobs)
+        self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)

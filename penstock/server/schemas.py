@@ -266,6 +266,21 @@ _AGENT = {
     "created_at": TIME_OR_NULL,
     "updated_at": TIME_OR_NULL,
 }
+_TIME_MS: Schema = {"type": ["number", "null"]}
+_METRICS = record(
+    {
+        "tool": STRING,
+        "calls": NUMBER,
+        "succeeded": NUMBER,
+        "failed": NUMBER,
+        "blocked": NUMBER,
+        "rejected": NUMBER,
+        "successRate": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        "durationMs": record(dict.fromkeys(("mean", "p50", "p95", "max"), _TIME_MS)),
+        "tokens": record(dict.fromkeys(("arguments", "results", "definitions"), NUMBER)),
+        "errors": {"type": "object", "additionalProperties": NUMBER},
+    }
+)
 _SECTION_META = record({"total": NUMBER, "limit": NUMBER, "hasMore": TRUTH})
 
 COMPONENTS: dict[str, Schema] = FRAMES | {
@@ -318,7 +333,10 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     ),
     "Agents": page_of("agents", "Agent"),
     "AgentSettings": record({"settings": OBJECT, "overridden": listed(STRING)}),
-    "Metrics": record({"metrics": listed(OBJECT), "meta": record({"from": TIME, "to": TIME})}),
+    "ToolMetrics": _METRICS,
+    "Metrics": record(
+        {"metrics": listed(ref("ToolMetrics")), "meta": record({"from": TIME, "to": TIME})}
+    ),
     "Artifact": record(
         {
             "id": STRING,

@@ -1,0 +1,72 @@
+"""What tools were used for, counted from what happened."""
+
+from penstock.chat.metrics import Tally, count, durations, tokens
+from penstock.core.call import ToolCall
+from penstock.core.envelope import Envelope
+from penstock.core.errors import CallError, LoopDetected, Rejected, ToolFailed
+from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
+from penstock.core.ids import CallId, MessageId
+
+
+def settled(error: CallError | None = None, duration: int = 5) -> CallSettled:
+    """A call that succeeded, or did not."""
+    envelope = Envelope.success("x") if error is None else error.envelope()
+    return CallSettled(
+        tool_id="add",
+        envelope=envelope,
+        call_id=CallId("tc_1"),
+        context="12345",
+        duration_ms=duration,
+        ran=not isinstance(error, LoopDetected | Rejected),
+    )
+
+
+def reply(*calls: ToolCall, closing: bool = False) -> ReplyReceived:
+    """A reply that asks for these calls."""
+    return ReplyReceived(
+        iteration=1, base=1, text="", message_id=MessageId("m"), calls=calls, closing=closing
+    )
+
+
+def test_each_outcome_counts_as_what_it_is() -> None:
+    """`blocked` = LOOP_DETECTED, not in `failed`; the rate is of those that were tried."""
+    tally = Tally()
+    for error in (None, None, ToolFailed("x", "NO_PAPER"), LoopDetected(), Rejected()):
+        tally.settle(settled(error))
+    shown = tally.to_wire("add")
+    assert (shown["calls"], shown["succeeded"], shown["failed"]) == (5, 2, 1)
+    assert (shown["blocked"], shown["rejected"]) == (1, 1)
+    assert shown["successRate"] == 2 / 3
+    assert shown["errors"] == {"LOOP_DETECTED": 1, "NO_PAPER": 1, "REJECTED": 1}
+    assert shown["tokens"]["results"] == 10
+
+
+def test_without_calls_there_is_no_rate_and_no_time() -> None:
+    shown = Tally().to_wire("add")
+    assert shown["successRate"] is None
+    assert shown["durationMs"] == {"mean": None, "p50": None, "p95": None, "max": None}
+
+
+def test_times_are_the_usual_and_the_longest() -> None:
+    assert durations(list(range(1, 101))) == {"mean": 50.5, "p50": 51, "p95": 96, "max": 100}
+    assert durations([7]) == {"mean": 7, "p50": 7, "p95": 7, "max": 7}
+
+
+def test_tokens_are_counted_where_they_were_spent() -> None:
+    call = ToolCall(CallId("tc_1"), "add", {"a": 1})
+    happened: list[tuple[str | None, Event]] = [
+        ("task_1", TaskStarted(offered=("add", "mail"))),
+        ("task_1", reply(call)),
+        ("task_1", settled()),
+        ("task_1", reply()),
+        ("task_1", reply(closing=True)),
+        ("task_2", reply()),
+    ]
+    found = count(happened, {"add": 10, "mail": 20})
+    assert found["add"].arguments == tokens('{"a":1}')
+    assert (found["add"].definitions, found["mail"].definitions) == (20, 40)
+    assert found["mail"].calls == 0
+
+
+def test_a_token_is_four_characters_or_less() -> None:
+    assert [tokens("x" * length) for length in (0, 1, 4, 5)] == [0, 1, 1, 2]
