@@ -131,6 +131,7 @@ class Runtime:
     async def close(self) -> None:
         """Take no new work, park what runs, end every stream; the store stays open."""
         await self.parts.launcher.close()
+        self.parts.invoker.threads.close()
         self.parts.bus.close()
         await self.parts.models.close()
 

@@ -61,7 +61,13 @@ class Doors:
         own = self._own.get(agent)
         if own is None:
             registry = Registry(agent.tools)
-            own = Invoker(registry, self._shared.rules, self._artifacts, world=self._world)
+            own = Invoker(
+                registry,
+                self._shared.rules,
+                self._artifacts,
+                world=self._world,
+                threads=self._shared.threads,
+            )
             self._own[agent] = own
         return own
 

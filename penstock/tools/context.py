@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope
@@ -13,7 +13,7 @@ from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
 from penstock.tools.invocation import Form, Invocation
-from penstock.tools.outputs import to_json
+from penstock.tools.outputs import given_json
 from penstock.tools.state import ToolState
 
 T = TypeVar("T")
@@ -38,14 +38,13 @@ class ToolContext:
         self.artifacts = Keeping(invocation)
         """Bytes kept beside the output, shown to people."""
 
-    async def call(
-        self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
-    ) -> Envelope:
+    async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
         """Call another tool, with the grants that a script has; its failure is an Envelope too.
 
         The outcome is recorded: a function that is entered again gets it without a second run.
         """
-        given = _object(input, self._invocation.inside.world.limits.json_depth)
+        depth = self._invocation.inside.world.limits.json_depth
+        given = given_json(dict(input or {}), depth, f"the input of {tool_id!r}")
         return await self._invocation.invoke(tool_id, given)
 
     def call_sync(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
@@ -87,7 +86,7 @@ class ToolContext:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
         if message is not None and len(message) > MESSAGE_CHARACTERS:
             raise ValueError(f"message must have at most {MESSAGE_CHARACTERS} characters")
-        payload = to_json(payload, self._invocation.inside.world.limits.json_depth)
+        payload = given_json(payload, self._invocation.inside.world.limits.json_depth, "payload")
         note = NoteEmitted(event_type=event_type, message=message, payload=payload, level=level)
         self._soon(note, once=True)
 
@@ -186,10 +185,6 @@ class Keeping:
         if stored not in self._invocation.files:
             self._invocation.files.append(stored)
         return stored
-
-
-def _object(input: Mapping[str, Any] | None, depth: int) -> dict[str, Any]:
-    return cast("dict[str, Any]", to_json(dict(input or {}), depth))
 
 
 def _option(option: str | Option) -> Option:

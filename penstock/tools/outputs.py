@@ -40,6 +40,15 @@ def to_json(value: Any, depth: int) -> Any:
     return _convert(value, (), depth)
 
 
+def given_json(value: Any, depth: int, noun: str) -> Any:
+    """Return what a tool hands to its context as JSON; a TypeError says what of it has no form."""
+    try:
+        return to_json(value, depth)
+    except InvalidOutput as error:
+        said = str(error).removeprefix("the output").replace("a tool returns", "wanted:")
+        raise TypeError(f"{noun}{said}") from None
+
+
 def _convert(value: Any, path: Path, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:

@@ -8,7 +8,7 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StateWritten
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import to_json
+from penstock.tools.outputs import given_json
 
 MOST_SECONDS = 365 * 24 * 3600
 KEY_CHARACTERS = 256
@@ -73,7 +73,7 @@ class ToolState:
         if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
             raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
         invocation = self._invocation
-        value = to_json(value, invocation.inside.world.limits.json_depth)
+        value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
         wanted = "" if isinstance(if_revision, Always) else [if_revision]
         shape = {"key": key, "value": value, "ttl": ttl, "if_revision": wanted}
         path = invocation.place(PUT, shape, Effect.WRITE)

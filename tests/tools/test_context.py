@@ -87,6 +87,15 @@ async def test_a_nested_call_gives_an_envelope_whatever_happens(
     assert (await bench.call("does")).output == outcome
 
 
+async def test_an_input_that_is_no_json_is_a_mistake_of_the_tool() -> None:
+    async def call(ctx: ToolContext) -> Any:
+        return await ctx.call("double", {"n": object()})
+
+    envelope = await (await open_workbench(doing(call), double)).call("does")
+    assert envelope.error
+    assert envelope.error.message.startswith("TypeError: the input of 'double' at /n is an object")
+
+
 async def test_a_plain_function_calls_emits_and_is_entered_again() -> None:
     """Sync tools use `call_sync`."""
 
@@ -151,7 +160,7 @@ async def test_notes_and_progress_stand_in_the_log() -> None:
         (("x" * 129,), "1 to 128 characters"),
         (("x", None, None, "loud"), "level must be one of info, warning, error, not 'loud'"),
         (("x", "m" * 4097), "message must have at most 4096 characters"),
-        (("x", None, object()), "the output at / is an object"),
+        (("x", None, object()), "TypeError: payload at / is an object; wanted: JSON, a pydantic"),
     ],
 )
 async def test_what_is_no_event(event: Any, said: str) -> None:
