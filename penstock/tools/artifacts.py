@@ -45,7 +45,7 @@ class Artifacts:
     async def show(
         self, envelope: Envelope, own_preview: Preview | None, *, clip_at: int | None
     ) -> Shown:
-        """Return the outcome as its caller reads it; `clip_at` None: whole, for code.
+        """Return the outcome as its caller reads it; `clip_at` None: whole and as it is, for code.
 
         Raises InvalidOutput or OutputTooLarge when there is no such outcome.
         """
@@ -60,7 +60,7 @@ class Artifacts:
             if output is not envelope.output:
                 envelope, text = Envelope.success(output), compact(output)
                 files = await self._keep_all(placeholders)
-        line = self._preview(output, own_preview)
+        line = None if clip_at is None else self._preview(output, own_preview)
         if clip_at is not None and len(text) > clip_at:
             return await self._clip(text, line, files, clip_at=clip_at)
         if clip_at is None and len(text) > self._limits.body_bytes:
@@ -145,7 +145,7 @@ class Artifacts:
         return preview(output, most) if own is None else cut(one_line(own), most)
 
     async def _clip(
-        self, text: str, line: str, files: tuple[StoredFile, ...], *, clip_at: int
+        self, text: str, line: str | None, files: tuple[StoredFile, ...], *, clip_at: int
     ) -> Shown:
         """Keep the whole text apart; the event holds its beginning, and no output beside it."""
         artifact_id = ArtifactId(self._new_id("art"))

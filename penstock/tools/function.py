@@ -181,7 +181,11 @@ class FunctionTool(Generic[P, R]):
 
     def _values(self, input: Json, signature: Signature) -> dict[str, Any]:
         """Return typed values of what was given; the function has its own defaults for the rest."""
-        if all(type(input[name]) is signature.plain.get(name) for name in input):
+        plain = signature.plain
+        for name, value in input.items():
+            if type(value) is not plain.get(name):
+                break
+        else:
             return dict(input)
         try:
             made = signature.model.model_validate(input)
