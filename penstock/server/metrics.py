@@ -1,10 +1,11 @@
 """What the tools of an agent were used for, and how that went."""
 
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
 from penstock.agents.offer import definition
@@ -12,6 +13,7 @@ from penstock.chat.metrics import Span, tokens
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment, to_iso
 from penstock.core.profile import READ
+from penstock.core.text import cut
 from penstock.server.paper import answers
 from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, site_of
@@ -19,13 +21,26 @@ from penstock.server.site import Site, allowed, site_of
 router = APIRouter(prefix="/api/agents/{agent_id}/tools", tags=["tools"])
 
 USUAL = timedelta(days=7)
+_LAST = 253_402_300_799_000
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _moment(text: str) -> Moment:
+    """Read a time with its zone."""
+    if not _TIME.fullmatch(text):
+        raise ValueError(f"must be a time such as 2026-11-21T09:00:00Z, found {cut(text, 40)!r}")
+    moment = int(datetime.fromisoformat(text).timestamp() * 1000)
+    return Moment(min(max(moment, 0), _LAST))
+
+
+Time = Annotated[str, AfterValidator(_moment), Field(json_schema_extra={"format": "date-time"})]
 
 
 class MetricsQuery(BaseModel):
     """From when until when, and of which tool."""
 
-    since: datetime | None = Field(default=None, alias="from")
-    until: datetime | None = Field(default=None, alias="to")
+    since: Time | None = Field(default=None, alias="from")
+    until: Time | None = Field(default=None, alias="to")
     tool: str | None = None
 
 
@@ -36,9 +51,9 @@ async def read_metrics(
     """Return calls, successes, times and tokens of each tool, usually of the last week."""
     site, _ = site_of(request), allowed(request, READ)
     now = site.runtime.parts.clock.now()
-    until = Moment(now + 1) if query.until is None else _moment(query.until)
+    until = Moment(now + 1 if query.until is None else int(query.until))
     usual = int(USUAL.total_seconds() * 1000)
-    since = Moment(until - usual) if query.since is None else _moment(query.since)
+    since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
     definitions = _definitions(site, agent_id)
     span = Span(agent=agent_id, since=since, until=until)
     found = await site.kept.metrics.of_tools(span, definitions)
@@ -61,9 +76,3 @@ def _definitions(site: Site, agent_id: str) -> dict[str, int]:
         text = f"{told.name}{told.description}{compact(parameters)}"
         found[tool.spec.tool_id] = tokens(text)
     return found
-
-
-def _moment(time: datetime) -> Moment:
-    """Return a time as it is stored; without a zone it is UTC."""
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return Moment(int(aware.timestamp() * 1000))

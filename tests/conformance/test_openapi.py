@@ -53,6 +53,7 @@ ROUTES = {
     "GET /api/artifacts/{artifact_id}",
     "GET /api/health",
     "GET /api/ready",
+    "GET /api/agents/{agent_id}/tools/metrics",
 }
 
 

@@ -36,6 +36,8 @@ async def test_only_what_happened_in_between_counts() -> None:
         assert later["meta"]["from"] < later["meta"]["to"]
         ever = await house.client.get(METRICS, params={"from": "2000-01-01T00:00:00Z"})
         assert ever.json()["metrics"]
+        for odd in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"):
+            assert (await house.client.get(METRICS, params={"to": odd})).status_code == 200
         bad = await house.client.get(METRICS, params={"from": "yesterday"})
         assert bad.json()["error"]["code"] == "BAD_REQUEST"
         assert (await house.client.get("/api/agents/nobody/tools/metrics")).status_code == 404
