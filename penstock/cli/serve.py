@@ -118,6 +118,7 @@ def banner(found: Found, runtime: Runtime, address: tuple[str, int], *, needs_ke
     return (
         f"penstock serves {found.project.root} on {url}\n"
         f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"
+        f"  Open {url}/ in a browser, or paste\n\n"
         f"  curl -N {url}/api/agents/assistant/chat{key} -H 'content-type: application/json' "
         '-d \'{"content":"Hello","stream":true}\'\n\n'
         "Ctrl-C stops it."

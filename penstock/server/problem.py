@@ -27,7 +27,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.QuestionOpen: 409,
     errors.AlreadyAnswered: 409,
     errors.QuestionClosed: 409,
-    errors.TaskEnded: 409,
+    errors.TaskOver: 409,
     errors.IdempotencyConflict: 409,
     errors.BadRequest: 400,
     errors.BadLastEventId: 400,
@@ -116,7 +116,7 @@ def end_problem(reply: Reply, culprit: dict[str, Any], headers: dict[str, str]) 
     if reply.status is TaskStatus.CANCELLED or error is None:
         details["status"] = reply.status.value
         message = "the task was cancelled"
-        return answer(409, errors.TaskEnded.code, message, details=details, headers=headers)
+        return answer(409, errors.TaskOver.code, message, details=details, headers=headers)
     status = END_STATUS.get(error.code, 422)
     if status == END_STATUS[errors.ModelUnavailable.code]:
         details["retryable"] = error.retryable

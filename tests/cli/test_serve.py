@@ -20,7 +20,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize(("address", "needs_key", "said"), ADDRESSES)
-def test_the_banner_has_a_line_to_paste(
+def test_the_banner_has_a_page_to_open_and_a_line_to_paste(
     project: Path, address: tuple[str, int], needs_key: bool, said: str
 ) -> None:
     async def work(runtime: Runtime) -> str:
@@ -28,6 +28,8 @@ def test_the_banner_has_a_line_to_paste(
 
     text = run(project, work)
     assert said in text
+    host, port = address
+    assert f"  Open http://{f'[{host}]' if ':' in host else host}:{port}/ in a browser" in text
     assert "agents: assistant; model: offline" in text
     assert "tools/*.py run in this process, with all its rights" in text
 

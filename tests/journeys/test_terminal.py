@@ -63,6 +63,15 @@ def pasted(line: str) -> str:
         return connection.getresponse().read().decode()
 
 
+def opened(text: str) -> str:
+    """Do what a browser would do with the address that this text begins with; returns the body."""
+    url = text.split(maxsplit=1)[0]
+    connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"))
+    connection.request("GET", "/")
+    with closing(connection):
+        return connection.getresponse().read().decode()
+
+
 REASON = "starts processes"
 
 
@@ -146,8 +155,10 @@ def test_a_direct_call_asks_at_the_terminal_and_suspends_in_a_pipe(project: Path
 
 
 @pytest.mark.slow(reason=REASON)
-def test_the_server_says_what_to_paste_and_the_line_works(project: Path) -> None:
+def test_the_server_says_what_to_open_and_to_paste_and_both_work(project: Path) -> None:
     with Terminal("serve", "--port", "0", cwd=project) as terminal:
+        terminal.until("  Open ")
+        assert opened(terminal.until(" in a browser")).startswith("<!doctype html>")
         terminal.until("  curl ")
         line = terminal.until("\n\n")
         stream = pasted(line)

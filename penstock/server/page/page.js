@@ -7,7 +7,6 @@ const AWAY = "The server cannot be reached. This page waits for it, and goes on 
 const OTHER = "Other (describe)"; // how an option is spelled that means: in my own words
 
 // ---- the view: what frames fold into -------------------------------------------------------------
-
 export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0 });
 
 /** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
@@ -64,9 +63,10 @@ const FOLDS = {
 /** Take in a message of the history, which is over. */
 export function recall(view, message) {
   const { metadata: about = {} } = message;
-  if (message.role === "user") add(view, { kind: "user", id: message.id, text: message.content });
-  if (about.error) add(view, { kind: "error", ...about.error });
-  if (message.role === "user") return;
+  if (message.role === "user") {
+    add(view, { kind: "user", id: message.id, text: message.content });
+    return about.error && add(view, { kind: "error", ...about.error });
+  }
   const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
   for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
   add(view, { kind: "text", text: message.content });
@@ -77,26 +77,20 @@ const add = (view, item) => view.items.push({ ...item, rev: 0 });
 const change = (view, kind, id, news) => view.items.filter((each) => each.kind === kind && each.id === id)
   .forEach((each) => Object.assign(each, news, { rev: each.rev + 1 }));
 function grow(view, kind, of, text) {
-  const last = view.items.at(-1);
-  if (last?.kind === kind && last.of === of && view.items.length > view.turn) {
-    Object.assign(last, { text: last.text + text, rev: last.rev + 1 });
-  } else {
-    add(view, { kind, of, text });
-  }
+  const last = view.items.slice(view.turn).at(-1);
+  if (last?.kind !== kind || last.of !== of) add(view, { kind, of, text });
+  else Object.assign(last, { text: last.text + text, rev: last.rev + 1 });
 }
 
 // ---- the server ----------------------------------------------------------------------------------
-
 const at = { agent: null, conversation: null, secret: null, view: newView(), stream: null };
-
 class Refused extends Error {
   constructor(status, { code = "", message = `the server answered ${status}`, details } = {}) {
-    const list = Array.isArray(details) ? details.map((each) => `${each.field} ${each.issue}`.trim()) : [];
-    super([message, ...list.filter((each) => !message.includes(each))].join("\n"));
+    const issues = Array.isArray(details) ? details.filter((each) => !message.includes(each.issue)) : [];
+    super([message, ...issues.map((each) => `${each.field} ${each.issue}`.trim())].join("\n"));
     Object.assign(this, { status, code });
   }
 }
-
 async function ask(path, { headers = {}, body, ...more } = {}) {
   if (at.secret) headers.authorization = `Bearer ${at.secret}`;
   const post = body && { method: "POST", body: JSON.stringify(body) };
@@ -107,17 +101,14 @@ async function ask(path, { headers = {}, body, ...more } = {}) {
   if (response.status === 401) show("key", true);
   throw new Refused(response.status, error);
 }
-
 const read = async (path) => (await ask(path)).json();
 const chat = (more = "") => `/api/agents/${encodeURIComponent(at.agent)}/chat${more}`;
-const isAway = (error) => !(error instanceof Refused) || error.status >= 500 || error.status === 429;
-const said = (error) => (error instanceof Refused ? error.message : "The server cannot be reached; try again in a moment.");
-
+const isAway = (error) => error instanceof Refused ? error.status >= 500 || error.status === 429
+  : error instanceof TypeError || error.name === "AbortError"; // so a lost connection is called
+const said = (error) => (!(error instanceof Refused) && isAway(error) ? "The server cannot be reached; try again in a moment." : error.message);
 async function* framesOf(response, cut) {
-  const reader = response.body.getReader();
-  const decoder = new TextDecoder();
-  let rest = "";
-  for (;;) {
+  const [reader, decoder] = [response.body.getReader(), new TextDecoder()];
+  for (let rest = ""; ; ) {
     const alarm = setTimeout(() => cut.abort(), SILENCE);
     const { done, value } = await reader.read().finally(() => clearTimeout(alarm));
     if (done) return;
@@ -131,10 +122,9 @@ async function* framesOf(response, cut) {
 }
 
 /** Send a message, or go on with what was begun, until nothing more comes; dropped streams do not matter. */
-async function follow(message = null) {
+async function follow(pending = null) {
   const me = (at.stream = {});
   const key = { "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") }; // sent twice, taken once
-  let pending = message;
   for (let missed = 0; at.stream === me; missed += 1) {
     const cut = (me.cut = new AbortController());
     try {
@@ -157,22 +147,16 @@ async function follow(message = null) {
       tell(AWAY);
     }
     paintSoon();
-    if (at.view.state === "idle") {
-      cut.abort();
-      at.stream = null;
-      return listConversations();
-    }
+    if (at.view.state === "idle") return settle(cut);
     await new Promise((done) => setTimeout(done, PATIENCE[Math.min(missed, PATIENCE.length - 1)]));
   }
 }
-
 function resume(signal) {
   const query = new URLSearchParams({ conversationId: at.conversation });
   if (at.view.state === "waiting") query.set("follow", "true"); // somebody else may answer
   const headers = at.view.last === null ? {} : { "last-event-id": at.view.last };
   return ask(chat(`/stream?${query}`), { headers, signal });
 }
-
 function arrived(response) {
   const id = response.headers.get("x-conversation-id");
   at.view.task = response.headers.get("x-task-id") ?? at.view.task;
@@ -181,7 +165,11 @@ function arrived(response) {
   history.replaceState(null, "", `#${encodeURIComponent(at.agent)}/${id}`);
   listConversations();
 }
-
+function settle(cut) {
+  at.stream = null;
+  cut.abort();
+  listConversations();
+}
 function giveUp(pending, error) {
   [at.stream, at.view.state] = [null, "idle"];
   at.view.items = at.view.items.filter((each) => each.kind !== "user" || each.id !== null);
@@ -191,7 +179,6 @@ function giveUp(pending, error) {
 }
 
 // ---- the painter ---------------------------------------------------------------------------------
-
 const byId = (id) => document.getElementById(id);
 const show = (id, isShown) => (byId(id).hidden = !isShown);
 const tell = (text) => byId("notice").textContent === text || keepEnd(() => (byId("notice").textContent = text));
@@ -211,7 +198,6 @@ function make(tag, properties = {}, ...content) {
   node.append(...content.filter((each) => each !== null && each !== undefined && each !== ""));
   return node;
 }
-
 const painters = {
   user: ({ text }) => make("div", { className: "user" }, text),
   text: ({ text }) => make("div", { className: "text" }, text),
@@ -224,7 +210,6 @@ const painters = {
     usage.inputTokens !== undefined && `${usage.inputTokens} tokens in, ${usage.outputTokens} out`,
     usage.toolCalls > 0 && `${usage.toolCalls} ${usage.toolCalls === 1 ? "call" : "calls"}`].filter(Boolean).join(" · ")),
 };
-
 function paintCall({ name, arguments: given, argumentsText, result, waits, cut }) {
   const [mood, state] = result === null ? (cut ? ["", "cut"] : waits ? ["asks", "waits for you"] : ["busy", "running"])
     : result.success ? ["good", "done"] : ["bad", result.code];
@@ -236,12 +221,10 @@ function paintCall({ name, arguments: given, argumentsText, result, waits, cut }
   const own = (each) => new URL(each.url, location.href).origin === location.origin;
   for (const each of (result.images ?? []).filter(own)) node.append(make("img", { src: each.url, alt: `An image from ${name}`, loading: "lazy" }));
   for (const each of (result.files ?? []).filter(own)) node.append(make("a", { href: each.url, download: "" }, `${each.mimeType}, ${each.bytes} bytes`));
-  if (result.success && result.result !== null && pretty(result.result) !== preview) {
-    node.append(make("details", {}, make("summary", {}, "Whole result"), make("pre", { tabIndex: 0 }, pretty(result.result))));
-  }
+  const whole = result.success && result.result !== null ? pretty(result.result) : preview;
+  if (whole !== preview) node.append(make("details", {}, make("summary", {}, "Whole result"), make("pre", { tabIndex: 0 }, whole)));
   return node;
 }
-
 function paintAnswered({ text, status, answer = {} }) {
   const { decision, note, value, text: words, cancel } = answer;
   const what = decision ? { approve: "Approved", reject: "Rejected" }[decision]
@@ -266,19 +249,15 @@ function paintQuestion(item) {
       parts.forEach((each) => (each.disabled = false));
     }
   };
-  if (item.asks === "approval") fillApproval(form, item, problem);
-  else fillReply(form, item);
+  (item.asks === "approval" ? fillApproval : fillReply)(form, item, problem);
   form.append(problem);
   return make("div", { className: "question" }, make("div", { className: "asked" }, item.text),
     item.context ? make("div", { className: "quiet" }, item.context) : null, form);
 }
-
 const button = (text, onclick, className = "") => make("button", { type: "button", onclick, className }, text);
 const field = (label) => { const node = make("input", { placeholder: label }); node.setAttribute("aria-label", label); return node; };
-
 function fillApproval(form, item, problem) {
-  const note = field("A note (optional)");
-  const shown = pretty(item.arguments ?? {});
+  const [note, shown] = [field("A note (optional)"), pretty(item.arguments ?? {})];
   const input = make("textarea", { value: shown, hidden: true, spellcheck: false });
   const plain = make("pre", { tabIndex: 0 }, shown);
   input.setAttribute("aria-label", "Input as JSON");
@@ -292,54 +271,47 @@ function fillApproval(form, item, problem) {
   };
   const edit = button("Edit input", () => { [input.hidden, plain.hidden, edit.hidden] = [false, true, true]; input.focus(); });
   form.onsubmit = (event) => { event.preventDefault(); approve(); };
-  form.append(plain, input, make("div", { className: "row" }, note), make("div", { className: "row" },
-    make("button", { type: "submit", className: "main" }, "Approve"),
-    button("Reject", () => decide("reject"), "danger"), edit));
+  const yes = make("button", { type: "submit", className: "main" }, "Approve");
+  const no = button("Reject", () => decide("reject"), "danger");
+  form.append(plain, input, make("div", { className: "row" }, note), make("div", { className: "row" }, yes, no, edit));
 }
-
 function fillReply(form, item) {
   const { type, multiSelect, allowCustom, defaultValue = "" } = item.form ?? {};
   const options = (item.options ?? []).filter((each) => each.value !== OTHER);
   const words = field(options.length ? "Or in your own words" : "Your answer");
   words.value = type === "input" ? defaultValue : "";
   const boxes = options.map((each) => make("input", { type: "checkbox", value: each.value }));
-  const row = make("div", { className: "row" });
+  const [row, last] = [0, 1].map(() => make("div", { className: "row" }));
   if (type === "confirm") row.append(button("Yes", () => form.answer({ value: true }), "main"), button("No", () => form.answer({ value: false })));
   else if (multiSelect) form.append(...options.map((each, place) => make("label", { className: "choice" }, boxes[place], each.label)));
   else row.append(...options.map((each) => button(each.label, () => form.answer({ value: each.value }))));
   form.onsubmit = (event) => {
     event.preventDefault();
-    const own = words.value.trim();
-    const chosen = boxes.filter((each) => each.checked).map((each) => each.value);
-    form.answer(multiSelect ? { value: own ? [...chosen, own] : chosen } : { text: words.value });
+    const chosen = [...boxes.filter((each) => each.checked), words].map((each) => each.value.trim()).filter(Boolean);
+    form.answer(multiSelect ? { value: chosen } : { text: words.value });
   };
-  const last = make("div", { className: "row" });
   if (type !== "confirm" && !(type === "select" && !allowCustom)) last.append(words);
   if (last.firstChild || multiSelect) last.append(make("button", { type: "submit", className: "main" }, "Answer"));
   if (item.asks === "ask_user") last.append(button("Do not answer", () => form.answer({ cancel: true })));
   form.append(row, last);
 }
-
 const painted = new Map(); // item -> its node
 let isPlanned = false;
 function paintSoon() {
   if (!isPlanned) setTimeout(() => keepEnd(paint), 16);
   isPlanned = true;
 }
-
 function paint() {
   isPlanned = false;
-  const { items, state } = at.view;
-  const log = byId("log");
-  const kept = new Set(items);
-  for (const [item, node] of painted) if (!kept.has(item)) { node.remove(); painted.delete(item); }
+  const [{ items, state }, log] = [at.view, byId("log")];
+  for (const [item, node] of painted) if (!items.includes(item)) { node.remove(); painted.delete(item); }
   items.forEach((item, place) => {
     const old = painted.get(item);
-    let node = old;
-    if (old && old.rev !== item.rev && item.text !== undefined && item.of !== undefined) old.lastChild.textContent = item.text;
-    else if (!old || old.rev !== item.rev) painted.set(item, (node = painters[item.kind](item)));
+    const grows = old && (item.kind === "text" || item.kind === "thinking");
+    const node = grows || old?.rev === item.rev ? old : painters[item.kind](item);
+    if (grows && old.rev !== item.rev) old.lastChild.textContent = item.text; // keeps open what was opened
     if (old && old !== node) old.replaceWith(node);
-    node.rev = item.rev;
+    painted.set(item, node).get(item).rev = item.rev;
     if (item.kind === "thinking") node.hidden = !item.text && !(state === "working" && place === items.length - 1);
     if (log.children[place] !== node) log.insertBefore(node, log.children[place] ?? null);
   });
@@ -350,13 +322,11 @@ function paint() {
 }
 
 // ---- what a person does --------------------------------------------------------------------------
-
 const option = (value, label, chosen) => make("option", { value, selected: value === chosen }, label);
-
 async function listConversations() {
-  const { conversations } = await read(chat("/conversations?limit=50")).catch(() => ({}));
-  const list = (conversations ?? []).map((each) => option(each.id, each.title, at.conversation));
-  if (conversations) byId("conversation").replaceChildren(option("", "New conversation", at.conversation ?? ""), ...list);
+  const { conversations } = await read(chat("/conversations?limit=50")).catch(() => ({ conversations: [] }));
+  const list = [{ id: "", title: "New conversation" }, ...conversations];
+  byId("conversation").replaceChildren(...list.map((each) => option(each.id, each.title, at.conversation ?? "")));
 }
 
 /** Show the agent and the conversation that the address names: #agent/conversation. */
@@ -369,9 +339,10 @@ async function open() {
     const { agents } = await read("/api/agents?limit=200");
     if (view !== at.view) return;
     show("key", false);
-    tell("");
+    tell(agents.length ? "" : "This project has no agent yet.");
+    if (!agents.length) return;
     const [name, conversation] = location.hash.slice(1).split("/").map(decodeURIComponent);
-    const agent = agents.find((each) => each.id === name) ?? agents.find((each) => each.id === "assistant") ?? agents[0];
+    const agent = [name, "assistant"].map((id) => agents.find((each) => each.id === id)).find(Boolean) ?? agents[0];
     Object.assign(at, { agent: agent.id, conversation: conversation || null });
     byId("agent").replaceChildren(...agents.map((each) => option(each.id, each.name, agent.id)));
     [byId("who").textContent, byId("does").textContent] = [agent.name, agent.description];
@@ -383,7 +354,6 @@ async function open() {
   }
   keepEnd(paint);
 }
-
 async function remember(view) {
   const { messages, meta } = await read(chat(`?${new URLSearchParams({ conversationId: at.conversation, limit: 200 })}`));
   if (view !== at.view) return;
@@ -393,14 +363,12 @@ async function remember(view) {
   view.state = "working"; // what was said last is being answered
   follow();
 }
-
 async function listTools() {
   const { tools } = await read(chat("/tools"));
   const choose = ({ name }) => { byId("content").value = `${name} `; byId("content").focus(); };
   byId("tools").replaceChildren(...tools.map((each) => make("button", { type: "button", title: each.description, onclick: () => choose(each) }, each.name)));
   show("hint", tools.length > 0);
 }
-
 function send(event) {
   event.preventDefault();
   const content = byId("content").value;
@@ -412,12 +380,10 @@ function send(event) {
   document.querySelector("main").scrollTop = 1e9;
   follow({ content, stream: true, ...(at.conversation && { conversationId: at.conversation }) });
 }
-
 async function stop() {
   if (at.view.task === null) return tell("The server has not taken the message in yet.");
   await ask(`/api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error)));
 }
-
 function begin() {
   const go = (agent, conversation = "") => (location.hash = `${encodeURIComponent(agent)}/${conversation}`);
   byId("composer").onsubmit = send;
