@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.chat.beginning import Beginnings
-from penstock.chat.endings import EVERY_QUESTION, Endings
+from penstock.chat.endings import Endings
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.errors import (
     AlreadyAnswered,
@@ -186,9 +186,7 @@ class Desk:
         if message.session_id is None:
             return None
         log_id = LogId(message.session_id)
-        asked, _ = await self._projections.questions(
-            log_id=log_id, status=QuestionStatus.OPEN, page=EVERY_QUESTION
-        )
+        asked = await self._projections.open_questions(log_id)
         if not asked:
             return None
         if message.cancel_open:

@@ -8,15 +8,12 @@ from penstock.chat.message import Reply
 from penstock.core.errors import NotFound
 from penstock.core.events import CancelRequested, QuestionAnswered, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, SessionId, TaskId
-from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections
+from penstock.store.projections import Projections
 
-EVERY_QUESTION = Page(limit=200)
-"""More than one task can have open."""
 _TURNING_POINTS = (TaskEnded, TaskSuspended, QuestionAnswered, CancelRequested)
 """Events after which a task stands otherwise than before."""
 
@@ -108,10 +105,7 @@ class Endings:
             )
         if not isinstance(event, TaskSuspended):
             return None
-        asked, _ = await self._projections.questions(
-            log_id=log_id, status=QuestionStatus.OPEN, page=EVERY_QUESTION
-        )
-        questions = tuple(each for each in asked if each.task_id == task_id)
+        questions = tuple(await self._projections.open_questions(log_id, task_id))
         if not {each.question.question_id for each in questions}.issuperset(event.questions):
             return None
         return Reply(

@@ -44,14 +44,12 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
 
 
 def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Show a task, its outcome, and its questions."""
+    """Show a task, its outcome, and the questions it waits for."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
-        asked, _ = await runtime.parts.projections.questions(
-            log_id=record.log_id, page=Page(limit=200)
-        )
-        questions = [question_record(each) for each in asked if each.task_id == record.task_id]
+        asked = await runtime.parts.projections.open_questions(record.log_id, record.task_id)
+        questions = [question_record(each) for each in asked]
         whole = task_part(record) | {"outcome": record.outcome, "questions": questions}
         if as_json:
             print_json(whole)

@@ -20,7 +20,6 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.profile import CHAT, READ, Profile
-from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import Live
 from penstock.server.paper import answers, streams
@@ -28,11 +27,9 @@ from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, owned, site_of
 from penstock.server.sse import EventStream
 from penstock.server.wire import Frame, Position
-from penstock.store.projections import Page
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
-_MANY = Page(limit=200)
 _STREAM = "text/event-stream"
 
 
@@ -147,9 +144,7 @@ async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:
 
 async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
     iterations, usage, end = await _spent(site, task)
-    asked, _ = await site.runtime.parts.projections.questions(
-        log_id=task.log_id, status=QuestionStatus.OPEN, page=_MANY
-    )
+    asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
     described: dict[str, Any] = {
         "id": task.task_id,
         "kind": task.kind,
@@ -161,7 +156,7 @@ async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
         "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
         "iterations": iterations,
         "usage": usage.to_wire(),
-        "questions": [each.question.question_id for each in asked if each.task_id == task.task_id],
+        "questions": [each.question.question_id for each in asked],
     }
     if end is not None and end.error is not None:
         described["error"] = end.error.to_wire()

@@ -63,3 +63,9 @@ class Projections(Protocol):
     ) -> tuple[Sequence[QuestionRecord], int]:
         """Return questions, oldest first."""
         ...
+
+    async def open_questions(
+        self, log_id: LogId, task_id: TaskId | None = None
+    ) -> Sequence[QuestionRecord]:
+        """Return all that a log, or one task of it, waits for, oldest first."""
+        ...

@@ -62,6 +62,9 @@ _TASK_AT = (
 )
 _FIND_SESSION = _SESSIONS.where(sessions.c.session_id == bindparam("session_id"))
 _FIND_QUESTION = _QUESTIONS.where(questions.c.question_id == bindparam("question_id"))
+_OPEN_QUESTIONS = _QUESTIONS.where(
+    questions.c.log_id == bindparam("log_id"), questions.c.status == QuestionStatus.OPEN.value
+).order_by(*_OLDEST_QUESTION)
 
 
 class SqlProjections:
@@ -128,6 +131,14 @@ class SqlProjections:
         )
         rows, total = await self._page(_QUESTIONS.order_by(*_OLDEST_QUESTION), wanted, page)
         return [await self._question(row) for row in rows], total
+
+    async def open_questions(
+        self, log_id: LogId, task_id: TaskId | None = None
+    ) -> Sequence[QuestionRecord]:
+        """Return all that a log, or one task of it, waits for, oldest first."""
+        key = {"log_id": log_id}
+        rows = await self._database.read(lambda each: each.execute(_OPEN_QUESTIONS, key).all())
+        return [await self._question(row) for row in rows if task_id in {None, row.task_id}]
 
     async def _first(self, statement: Select[Any], **key: str | int) -> Row[Any] | None:
         return await self._database.read(lambda each: each.execute(statement, key).first())

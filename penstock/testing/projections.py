@@ -116,6 +116,18 @@ class MemoryProjections:
         ]
         return [asked.record() for asked in found[_on(page)]], len(found)
 
+    async def open_questions(
+        self, log_id: LogId, task_id: TaskId | None = None
+    ) -> Sequence[QuestionRecord]:
+        """Return all that a log, or one task of it, waits for, oldest first."""
+        return [
+            asked.record()
+            for asked in self._questions.values()
+            if asked.log.log_id == log_id
+            and task_id in {None, asked.task_id}
+            and asked.status is QuestionStatus.OPEN
+        ]
+
     def admit(self, log: Owned, entries: Sequence[Entry], at: Moment) -> None:
         """Refuse outside events that the log has no room or no use for."""
         coming = _Coming(log.queued)

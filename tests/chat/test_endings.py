@@ -10,6 +10,8 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import Place, memory_runtime
+from tests.acting import Act, together
+from tests.questioning import mail
 
 
 async def test_one_who_comes_late_is_told_too() -> None:
@@ -34,6 +36,16 @@ async def test_a_task_that_is_not_there_is_not_waited_for() -> None:
     async with memory_runtime() as runtime:
         with pytest.raises(NotFound, match="there is no task 'task_x'"):
             await runtime.wait(TaskId("task_x"))
+
+
+async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> None:
+    tools = frozenset({"mail"})
+    outer = Act("outer", together(*["mail"] * 250), direct_call=True, script_tools=tools)
+    async with memory_runtime(tools=[mail(), outer]) as runtime:
+        envelope = await runtime.call("outer", {})
+    assert envelope.error
+    assert envelope.error.details
+    assert len(envelope.error.details["question_ids"]) == 250
 
 
 async def test_what_another_process_ends_is_found_by_looking() -> None:

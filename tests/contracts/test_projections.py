@@ -306,6 +306,18 @@ async def test_questions_are_listed_oldest_first(
     assert found == []
 
 
+async def test_all_that_is_open_is_found_without_a_page(log: Log, lists: Projections) -> None:
+    lease = await held(log)
+    ids = [QuestionId(f"q_{number:03}") for number in range(250)]
+    await log.append(lease, [started(), *(asked(each) for each in ids)])
+    await log.send(CHAT, [answered("x", ids[7])])
+    left = [each for each in ids if each != ids[7]]
+    for task_id, wanted in ((None, left), (ONE, left), (TWO, [])):
+        found = await lists.open_questions(CHAT, task_id)
+        assert [each.question.question_id for each in found] == wanted
+    assert await lists.open_questions(LogId("conv_2")) == []
+
+
 # ---- together with the log -----------------------------------------------------------------------
 
 
