@@ -19,6 +19,7 @@ SHAPE, LAYERS = TOOL["shape"], TOOL["importlinter"]["contracts"][0]["layers"]
 PACKAGE: str = SHAPE["package"]
 SOURCE, TESTS = ROOT / PACKAGE, ROOT / "tests"
 PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
+HOMES_OF_ERRORS = ("core/errors.py", "core/signals.py")
 NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "seeds"}
 """Folders of tests that are about several files."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -154,7 +155,7 @@ def errors_live_in_one_file(file: File) -> Iterator[str]:
     for node in file.classes:
         bases = " ".join(ast.unparse(base) for base in node.bases)
         raised = re.search(r"(Error|Exception|Signal)\b", bases)
-        if file.floor and raised and not file.path.endswith("core/errors.py"):
+        if file.floor and raised and not file.path.endswith(HOMES_OF_ERRORS):
             yield f"{node.name} belongs in core/errors.py"
 
 

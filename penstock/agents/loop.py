@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BudgetExceeded, Cancel
+from penstock.core.errors import BudgetExceeded
 from penstock.core.events import ReplyReceived
+from penstock.core.signals import Cancel
 from penstock.engine.state import TaskState
 
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."

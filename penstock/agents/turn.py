@@ -9,14 +9,10 @@ from penstock.agents.hearing import Hearing
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, Effect, ToolCall
-from penstock.core.errors import (
-    InvalidInput,
-    LoopDetected,
-    ModelError,
-    Suspend,
-)
+from penstock.core.errors import InvalidInput, LoopDetected, ModelError
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.messages import Message
+from penstock.core.signals import Suspend
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply

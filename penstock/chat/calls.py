@@ -4,9 +4,9 @@ from penstock.agents.settings import DEFAULTS
 from penstock.core.call import Call, Origin
 from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
-from penstock.core.errors import Suspend
 from penstock.core.events import CallRequested, TaskEnded, TaskStarted
 from penstock.core.profile import Profile
+from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.engine.activation import usage_of
 from penstock.engine.budget import Budget

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.clock import to_iso
-from penstock.core.errors import NotFound, TaskEnded
+from penstock.core.errors import NotFound, TaskOver
 from penstock.core.events import CancelRequested, Entry, SessionOpened
 from penstock.core.ids import LogId, NewId, SessionId
 from penstock.core.limits import Limits
@@ -82,7 +82,7 @@ class Directory:
     async def _cancel(self, log_id: LogId, task_id: Any) -> None:
         try:
             await self._log.send(log_id, [Entry(CancelRequested(), task_id)])
-        except TaskEnded:
+        except TaskOver:
             return
         self._launcher.wake(log_id)
 

@@ -11,10 +11,16 @@ from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Hands, Turns, Voice
 from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import ConfigError, ModelError, NotFound, PenstockError, Suspend
+from penstock.core.errors import (
+    ConfigError,
+    ModelError,
+    NotFound,
+    PenstockError,
+)
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
+from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.activation import failed, usage_of

@@ -17,7 +17,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── QuestionOpen              a question must be answered first
 ├── AlreadyAnswered           another answer was first
 ├── QuestionClosed            nobody waits for the answer any more
-├── TaskEnded                 the task has ended
+├── TaskOver                  the task has ended
 ├── IdempotencyConflict       one key, two requests
 ├── BadRequest                the request cannot be read
 ├── BadLastEventId            not a place in this log
@@ -55,16 +55,11 @@ PenstockError                 docstring = default message; `code` = the class na
     ├── Interrupted           failed            continuable; a crash cut a write
     ├── Rejected              failed            continuable; a person said no
     └── Cancelled             failed
-
-Signal (BaseException: no tool can stop it; a door turns it into something above)
-├── Suspend                   ends the activation until someone answers
-├── Cancel                    ends the task
-└── LeaseLost                 ends the activation: another process has the log
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
@@ -157,8 +152,10 @@ class QuestionClosed(PenstockError):
     """Nobody waits for this answer any more."""
 
 
-class TaskEnded(PenstockError):
+class TaskOver(PenstockError):
     """The task has ended."""
+
+    code = "TASK_ENDED"
 
 
 class IdempotencyConflict(PenstockError):
@@ -378,23 +375,3 @@ class Cancelled(CallError):
     """The task was cancelled."""
 
     continuable = False
-
-
-class Signal(BaseException):
-    """Control flow, not an error."""
-
-
-class Suspend(Signal):
-    """Ends the activation; it goes on when these questions are answered."""
-
-    def __init__(self, *questions: Any) -> None:
-        super().__init__(*questions)
-        self.questions = questions
-
-
-class Cancel(Signal):
-    """Ends the task."""
-
-
-class LeaseLost(Signal):
-    """Ends the activation: another process has the log."""

@@ -92,3 +92,7 @@ class Limits:
     """The longest Retry-After that is honoured."""
     poll_seconds: float = 0.25
     """How often a log that another process writes is looked at by its readers."""
+    live_text_seconds: float = 0.1
+    """How often a reply on its way is written, and read, for readers in another process."""
+    followed_seconds: float = 3
+    """How long a reply is written for a reader in another process that says no more."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import Cancel, Cancelled, LeaseLost, PenstockError, StoreError
+from penstock.core.errors import Cancelled, PenstockError, StoreError
 from penstock.core.events import (
     Entry,
     MessagesErased,
@@ -21,6 +21,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import QuestionStatus
+from penstock.core.signals import Cancel, LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.held import HeldLog

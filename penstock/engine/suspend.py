@@ -1,8 +1,9 @@
 """Ask a person: the answer if the log has it, else the end of the activation."""
 
-from penstock.core.errors import PenstockError, Suspend
+from penstock.core.errors import PenstockError
 from penstock.core.events import QuestionAnswered, TaskSuspended
 from penstock.core.question import Question
+from penstock.core.signals import Suspend
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import TaskState

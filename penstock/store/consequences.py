@@ -13,7 +13,7 @@ from penstock.core.errors import (
     NotFound,
     QuestionClosed,
     SessionBusy,
-    TaskEnded,
+    TaskOver,
 )
 from penstock.core.events import Record
 from penstock.core.limits import Limits
@@ -63,14 +63,13 @@ class Consequences:
     # ---- who may come in ----
 
     def _admit_task(self, cursor: DBAPICursor, record: Record) -> None:
-        cursor.execute(self._sql.any_task, (record.task_id,))
-        if cursor.fetchone() is not None:
+        cursor.execute(self._sql.in_line, (record.task_id, record.log_id))
+        known, queued = cursor.fetchone() or (None, 0)
+        if known is not None:
             raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")
         event = record.event
         if isinstance(event, events.MessageReceived) and event.idempotency_key is not None:
             self._claim(cursor, record, event)
-        cursor.execute(self._sql.queued, (record.log_id,))
-        (queued,) = cursor.fetchone() or (0,)
         if queued >= self._limits.queued_tasks:
             raise SessionBusy(
                 f"{queued} tasks wait in {record.log_id!r}, more may not; "
@@ -94,7 +93,7 @@ class Consequences:
     def _admit_cancel(self, cursor: DBAPICursor, record: Record) -> None:
         key = (record.task_id, record.log_id)
         if self._find(cursor, self._sql.task_end, key, "task")[0] is not None:
-            raise TaskEnded(f"the task {record.task_id!r} has ended; there is nothing to cancel")
+            raise TaskOver(f"the task {record.task_id!r} has ended; there is nothing to cancel")
 
     def _admit_answer(
         self, cursor: DBAPICursor, record: Record, answer: events.QuestionAnswered

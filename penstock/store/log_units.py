@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost, NameTaken, NotFound
+from penstock.core.errors import NameTaken, NotFound
 from penstock.core.events import (
     REPEATED,
     CallRequested,
@@ -19,6 +19,7 @@ from penstock.core.events import (
     is_outside,
 )
 from penstock.core.ids import LogId, ProfileId
+from penstock.core.signals import LeaseLost
 from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
 from penstock.store.rows import Draft, Row
 from penstock.store.statements import Statements, cursor_of, insert_all
@@ -37,6 +38,10 @@ class Holding:
     """The newest event that the holder was told of."""
     outside: int
     """How many events from outside there were then."""
+    followed_until: int = 0
+    """How long another process wants to see replies on their way."""
+    is_overheard: bool = False
+    """There may be pieces of a reply on its way to be dropped once it is whole."""
 
     def now(self) -> "Holding":
         """Return what stays as it is now."""
@@ -64,6 +69,8 @@ class Append:
     drafts: Sequence[Draft]
     lease_until: int
     holding: Holding
+    is_said: bool = False
+    """The reply that is on its way is whole with this, or taken back: its pieces are dropped."""
 
     def __call__(self, connection: Connection) -> Advance | None:
         """Do it."""
@@ -84,6 +91,8 @@ class Append:
             if type(entry.event) in HAVE_CONSEQUENCES:
                 record = Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
                 self.consequences.follow(cursor, record)
+        if self.is_said:
+            cursor.execute(self.sql.unsay, (log_id,))
         if outside == holding.outside:
             return Advance(head, outside, ())
         cursor.execute(self.sql.between, (log_id, holding.known, first - 1))
@@ -159,8 +168,8 @@ class Begin:
             begun = cursor.fetchone()
             if begun is None:
                 return None
-            epoch, head, all_outside = begun
-            holding = Holding(epoch, head - all_outside, head, all_outside)
+            epoch, head, all_outside, followed_until = begun
+            holding = Holding(epoch, head - all_outside, head, all_outside, followed_until)
         return holding, send.write(cursor, self.head + 1)
 
 
@@ -176,15 +185,15 @@ class Take:
     dead: str | None = None
     """An owner that is known to run no more."""
 
-    def __call__(self, connection: Connection) -> tuple[int, int, int, int] | str | None:
+    def __call__(self, connection: Connection) -> tuple[int, int, int, int, int] | str | None:
         """Do it."""
         cursor = cursor_of(connection)
         key = (self.owner, self.lease_until, self.log_id, self.now, self.dead)
         cursor.execute(self.sql.take, key)
         taken = cursor.fetchone()
         if taken is not None:
-            epoch, head, outside, recoveries = taken
-            return epoch, head, outside, recoveries
+            epoch, head, outside, recoveries, followed_until = taken
+            return epoch, head, outside, recoveries, followed_until
         cursor.execute(self.sql.holder, (self.log_id,))
         holder = cursor.fetchone()
         return None if holder is None else str(holder[0])
@@ -199,6 +208,8 @@ class Renew:
     epoch: int
     lease_until: int
     after: int
+    followed_until: int = 0
+    """How long the log is followed from elsewhere, when this is done."""
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
         """Do it."""
@@ -207,9 +218,10 @@ class Renew:
         kept = cursor.fetchone()
         if kept is None:
             raise lost(self.log_id)
-        if kept[0] == self.after:
+        head, self.followed_until = kept
+        if head == self.after:
             return ()
-        cursor.execute(self.sql.between, (self.log_id, self.after, kept[0]))
+        cursor.execute(self.sql.between, (self.log_id, self.after, head))
         return cursor.fetchall()
 
 

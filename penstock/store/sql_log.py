@@ -7,13 +7,15 @@ from functools import partial
 from sqlalchemy import Connection, literal_column, or_, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import AlreadyAnswered, LeaseLost
+from penstock.core.errors import AlreadyAnswered
 from penstock.core.events import Entry, QuestionAnswered, Record, is_outside
 from penstock.core.ids import LogId
+from penstock.core.signals import LeaseLost
 from penstock.store.appended import Appended
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
+from penstock.store.live_text import ENDS_OF_REPLIES
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import (
     Advance,
@@ -28,6 +30,7 @@ from penstock.store.log_units import (
 )
 from penstock.store.owner import is_dead
 from penstock.store.rows import Row, Rows, records_of
+from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
 
@@ -49,6 +52,8 @@ class SqlLog:
         self._listeners: list[Listener] = []
         self._holdings: dict[LogId, Holding] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
+        self.live_text = SqlLiveText(database, clock, self._sql, self._holdings)
+        """What replies on their way say."""
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that this process commits."""
@@ -108,8 +113,9 @@ class SqlLog:
             taken = await self._database.write(take, order=log_id)
         if taken is None or isinstance(taken, str):
             return None
-        epoch, head, outside, recoveries = taken
-        self._holdings[log_id] = Holding(epoch, head - outside, head, outside)
+        epoch, head, outside, recoveries, followed_until = taken
+        self._holdings[log_id] = holding = Holding(epoch, head - outside, head, outside)
+        self.live_text.hear(log_id, holding, followed_until)
         return Lease(
             log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
         )
@@ -126,6 +132,8 @@ class SqlLog:
         drafts = self._rows.drafts(entries, at)
         until = at + self._lease_ms
         unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
+        if holding.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
+            holding.is_overheard, unit.is_said = False, True
         holding.written += len(entries)
         if log_id not in self._slow and self._rows.are_small(drafts):
             self._submit(unit, appended)
@@ -138,6 +146,8 @@ class SqlLog:
         until = self._clock.now() + self._lease_ms
         unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
         rows = await self._hold(lease, unit)
+        if holding := self._holdings.get(lease.log_id):
+            self.live_text.hear(lease.log_id, holding, unit.followed_until)
         records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 
@@ -261,6 +271,7 @@ class SqlLog:
         if done is not None:
             holding, records = done
             self._holdings[begun.log_id] = holding
+            self.live_text.hear(begun.log_id, holding, holding.followed_until)
         self._sent(begun, records, error)
 
     def _sent(

@@ -22,6 +22,10 @@ def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None
         cursor.executemany(statement, rows)
 
 
+_WITH_INDEX = " INDEXED BY tasks_in_hand"
+"""SQLite would look at every task the log ever had."""
+
+
 class Statements:
     """What is done to logs and events, and to what follows from them: parameters -> columns."""
 
@@ -29,7 +33,8 @@ class Statements:
         if dialect != "sqlite":
             for name, statement in vars(Statements).items():
                 if not name.startswith("_"):
-                    setattr(self, name, statement.replace("?", "%s"))
+                    spelled = statement.replace(_WITH_INDEX, "").replace("?", "%s")
+                    setattr(self, name, spelled)
 
     advance = (
         "UPDATE logs SET head = head + ?, lease_until = ? WHERE log_id = ? AND epoch = ? "
@@ -50,9 +55,10 @@ class Statements:
     begin = (
         "UPDATE logs SET head = head + ?, outside = outside + ?, needs_run = 1, wake_at = 0, "
         "epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head + ?, recoveries = 0 "
-        "WHERE log_id = ? AND head = ? AND owner IS NULL RETURNING epoch, head, outside"
+        "WHERE log_id = ? AND head = ? AND owner IS NULL "
+        "RETURNING epoch, head, outside, followed_until"
     )
-    """n, outside n, owner, lease_until, n, log_id, head -> epoch, head, outside."""
+    """n, outside n, owner, lease_until, n, log_id, head -> the columns."""
     open_held_log = (
         "INSERT INTO logs (log_id, profile_id, agent, head, outside, needs_run, epoch, owner, "
         "lease_until, held_from) VALUES (?, ?, ?, ?, ?, 1, 1, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -72,16 +78,16 @@ class Statements:
         "UPDATE logs SET epoch = epoch + 1, owner = ?, lease_until = ?, held_from = head, "
         "recoveries = CASE WHEN owner IS NULL THEN 0 WHEN head = held_from THEN recoveries + 1 "
         "ELSE 1 END WHERE log_id = ? AND (owner IS NULL OR lease_until <= ? OR owner = ?) "
-        "RETURNING epoch, head, outside, recoveries"
+        "RETURNING epoch, head, outside, recoveries, followed_until"
     )
-    """owner, lease_until, log_id, now, dead owner -> epoch, head, outside, recoveries."""
+    """owner, lease_until, log_id, now, dead owner -> the columns."""
     holder = "SELECT owner FROM logs WHERE log_id = ?"
     """log_id -> owner."""
     keep = (
         "UPDATE logs SET lease_until = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
-        "RETURNING head"
+        "RETURNING head, followed_until"
     )
-    """lease_until, log_id, epoch -> head."""
+    """lease_until, log_id, epoch -> head, followed_until."""
     give_back = (
         "UPDATE logs SET owner = NULL, lease_until = 0, recoveries = 0, "
         "needs_run = ?, wake_at = ? WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL "
@@ -107,16 +113,32 @@ class Statements:
     """log_id, after, limit -> events."""
     head = "SELECT head FROM logs WHERE log_id = ?"
     """log_id -> head."""
+    followed = "SELECT followed_until FROM logs WHERE log_id = ? AND owner IS NOT NULL"
+    """log_id -> followed_until, if somebody holds the log."""
+    follow = "UPDATE logs SET followed_until = ? WHERE log_id = ? AND followed_until < ?"
+    """followed_until, log_id, followed_until."""
+    say = (
+        "INSERT INTO deltas (log_id, base, unit, task_id, iteration, closing, kind, text) "
+        "SELECT log_id, ?, ?, ?, ?, ?, ?, ? FROM logs WHERE log_id = ? AND epoch = ? AND "
+        "owner IS NOT NULL ON CONFLICT (log_id, base, unit) DO NOTHING"
+    )
+    """A row of `deltas` without its log, log_id, epoch."""
+    said = (
+        "SELECT base, unit, task_id, iteration, closing, kind, text FROM deltas WHERE log_id = ? "
+        "AND (base, unit) > (?, ?) ORDER BY base, unit"
+    )
+    """log_id, base, unit -> what follows there."""
+    unsay = "DELETE FROM deltas WHERE log_id = ?"
+    """log_id."""
     owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
     """now -> owners of logs at work."""
-    queued = (
-        "SELECT count(*) FROM tasks WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
+    in_line = (
+        f"SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks{_WITH_INDEX} "
+        "WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
     )
-    """log_id -> count."""
+    """task_id, log_id -> the task if it is there already, how many tasks wait."""
     task_end = "SELECT ended_seq FROM tasks WHERE task_id = ? AND log_id = ?"
     """task_id, log_id -> ended_seq."""
-    any_task = "SELECT 1 FROM tasks WHERE task_id = ?"
-    """task_id -> a row."""
     claim = (
         "INSERT INTO idempotency (profile_id, key, request_hash, log_id, task_id, at) "
         "SELECT profile_id, ?, ?, log_id, ?, ? FROM logs WHERE log_id = ? "

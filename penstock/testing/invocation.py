@@ -7,7 +7,7 @@ from penstock.core.call import Call, Origin
 from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
-from penstock.core.errors import InvalidAnswer, LeaseLost
+from penstock.core.errors import InvalidAnswer
 from penstock.core.events import (
     CallRequested,
     CallSettled,
@@ -21,6 +21,7 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL
 from penstock.core.question import Question, QuestionStatus
+from penstock.core.signals import LeaseLost
 from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget

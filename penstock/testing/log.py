@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import LeaseLost, NameTaken, NotFound
+from penstock.core.errors import NameTaken, NotFound
 from penstock.core.events import (
     REPEATED,
     CallRequested,
@@ -15,6 +15,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
+from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.owner import is_dead
 from penstock.testing.projections import MemoryProjections

@@ -13,7 +13,7 @@ from penstock.core.errors import (
     NotFound,
     QuestionClosed,
     SessionBusy,
-    TaskEnded,
+    TaskOver,
 )
 from penstock.core.events import Entry, Record
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
@@ -140,7 +140,7 @@ class MemoryProjections:
                     self._admit_task(log, entry, coming)
                 case events.CancelRequested() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
-                        raise TaskEnded(f"the task {entry.task_id!r} has ended")
+                        raise TaskOver(f"the task {entry.task_id!r} has ended")
                 case events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
                     self._task_in(log, task_id)
                 case events.QuestionAnswered() as answer:

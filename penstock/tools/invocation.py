@@ -8,10 +8,11 @@ from typing import Any
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.canonical import canonical
 from penstock.core.envelope import Envelope, Json
-from penstock.core.errors import Cancelled, DepthExceeded, LeaseLost, Signal
+from penstock.core.errors import Cancelled, DepthExceeded
 from penstock.core.events import NoteEmitted, QuestionAnswered, StoredFile
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.signals import LeaseLost, Signal
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask

@@ -15,10 +15,8 @@ from penstock.core.errors import (
     Interrupted,
     InvalidInput,
     InvalidOutput,
-    LeaseLost,
     NotPermitted,
     Rejected,
-    Signal,
     ToolFailed,
     ToolNotFound,
     ToolTimeout,
@@ -27,6 +25,7 @@ from penstock.core.events import CallRetried, CallSettled, StoredFile
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.schema import Problem, json_problems
+from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger

@@ -11,11 +11,12 @@ from penstock.agents.offer import caller_for, definition
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import Hands, Turns, Voice
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BudgetExceeded, Cancel, Interrupted, ToolFailed
+from penstock.core.errors import BudgetExceeded, Interrupted, ToolFailed
 from penstock.core.events import CancelRequested, Event, TaskStarted
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.signals import Cancel
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.models.scripted import Reply, ScriptedModel, call, say

@@ -7,8 +7,9 @@ import pytest
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import InvalidAnswer, Suspend
+from penstock.core.errors import InvalidAnswer
 from penstock.core.question import QuestionKind
+from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 
 COLOURS = ["red", "blue"]

@@ -11,7 +11,7 @@ from penstock.core.errors import (
     ConfigError,
     InvalidRequest,
     NotFound,
-    TaskEnded,
+    TaskOver,
 )
 from penstock.core.events import MessageReceived, SessionOpened
 from penstock.core.ids import ProfileId, QuestionId, SessionId, TaskId
@@ -148,7 +148,7 @@ async def test_a_task_that_another_process_ends_is_seen_by_looking() -> None:
 async def test_an_ended_task_cannot_be_cancelled() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         reply = await runtime.chat("Hello")
-        with pytest.raises(TaskEnded):
+        with pytest.raises(TaskOver):
             await runtime.cancel(reply.task_id)
 
 

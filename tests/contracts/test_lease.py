@@ -7,9 +7,10 @@ import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost, NameTaken
+from penstock.core.errors import NameTaken
 from penstock.core.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
+from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Log, Pending
 from penstock.store.owner import this_process
 from penstock.testing.clock import FakeClock

@@ -14,7 +14,7 @@ from penstock.core.errors import (
     PenstockError,
     QuestionClosed,
     SessionBusy,
-    TaskEnded,
+    TaskOver,
 )
 from penstock.core.events import CallRequested, Entry, Record
 from penstock.core.ids import LogId, QuestionId, TaskId
@@ -214,7 +214,7 @@ REFUSED: list[tuple[list[Entry], list[Entry], type[PenstockError]]] = [
     ([], [answered("x", NO_QUESTION)], NotFound),
     ([], [opened()], NameTaken),
     ([], [message(ONE)], NameTaken),
-    ([started(), ended()], [cancelled()], TaskEnded),
+    ([started(), ended()], [cancelled()], TaskOver),
     ([started(), asked(), answered("a", by=None)], [answered("b")], AlreadyAnswered),
     ([started(), asked(), expired()], [answered("b")], QuestionClosed),
     ([started(), asked(), ended(status=TaskStatus.FAILED)], [answered("b")], QuestionClosed),

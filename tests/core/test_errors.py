@@ -29,7 +29,7 @@ def test_the_tree_draws_every_class_under_its_parent() -> None:
             above[depth:] = [found[2]]
             drawn[found[2]] = above[depth - 1] if depth else ""
     bases = {each.__name__: each.__bases__[0].__name__ for each in CLASSES}
-    roots = {"PenstockError": "", "Signal": ""}
+    roots = {"PenstockError": ""}
     drawn.pop("Everything")
     assert drawn == bases | roots
 
@@ -130,13 +130,3 @@ def test_a_declaration_error_carries_every_finding() -> None:
     error = errors.DeclarationError(found)
     assert str(error) == "x.yaml:1:1: error a: A.\nerror b: B."
     assert error.diagnostics == found
-
-
-@pytest.mark.parametrize("signal", [errors.Suspend, errors.Cancel, errors.LeaseLost])
-def test_no_tool_can_swallow_a_signal(signal: type[errors.Signal]) -> None:
-    assert issubclass(signal, BaseException)
-    assert not issubclass(signal, Exception)
-
-
-def test_a_suspension_carries_its_questions() -> None:
-    assert errors.Suspend("q_1", "q_2").questions == ("q_1", "q_2")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.errors import Cancel, StoreFull
+from penstock.core.errors import StoreFull
 from penstock.core.events import (
     CancelRequested,
     Entry,
@@ -25,6 +25,7 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import LogId, TaskId
+from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import AlreadyAnswered, LeaseLost, QuestionClosed, SessionBusy
-from penstock.core.errors import TaskEnded as TaskIsOver
+from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy
+from penstock.core.errors import TaskOver
 from penstock.core.events import (
     CancelRequested,
     Entry,
@@ -21,6 +21,7 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
+from penstock.core.signals import LeaseLost
 from penstock.engine.held import HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.store.log import Lease

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.core.errors import PenstockError, Suspend
+from penstock.core.errors import PenstockError
 from penstock.core.events import QuestionAsked, TaskStarted
 from penstock.core.ids import QuestionId
+from penstock.core.signals import Suspend
 from penstock.engine.suspend import ask, park
 from tests.happenings import ONE, answered, held_log, ledger_of, question
 

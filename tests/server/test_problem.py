@@ -37,7 +37,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.QuestionOpen(), 409, "QUESTION_OPEN"),
     (errors.AlreadyAnswered(), 409, "ALREADY_ANSWERED"),
     (errors.QuestionClosed(), 409, "QUESTION_CLOSED"),
-    (errors.TaskEnded(), 409, "TASK_ENDED"),
+    (errors.TaskOver(), 409, "TASK_ENDED"),
     (errors.IdempotencyConflict(), 409, "IDEMPOTENCY_CONFLICT"),
     (errors.TooLarge(), 413, "TOO_LARGE"),
     (errors.ContextTooLarge(), 413, "CONTEXT_TOO_LARGE"),

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Connection
 
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost
 from penstock.core.events import Entry
 from penstock.core.limits import Limits
+from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database

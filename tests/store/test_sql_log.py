@@ -12,13 +12,13 @@ from sqlalchemy import Connection, text
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.errors import (
     AlreadyAnswered,
-    LeaseLost,
     StoreClosed,
     StoreCorrupt,
     StoreFull,
 )
 from penstock.core.events import Entry, MessageReceived
 from penstock.core.ids import BlobId, MessageId
+from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.owner import this_process
@@ -153,7 +153,7 @@ async def test_an_append_that_nobody_awaits_is_silent(
 HOLD = """
 import asyncio, sys
 from penstock.core.clock import SystemClock
-from penstock.core.errors import LeaseLost
+from penstock.core.signals import LeaseLost
 from penstock.core.events import Entry, NoteEmitted
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database

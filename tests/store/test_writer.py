@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.errors import LeaseLost, StoreClosed, StoreError, StoreFull
+from penstock.core.errors import StoreClosed, StoreError, StoreFull
+from penstock.core.signals import LeaseLost
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
 from penstock.testing.clock import settle

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.errors import Suspend
 from penstock.core.events import NoteEmitted
 from penstock.core.question import Option
+from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.context import ToolContext
 from penstock.tools.function import FunctionTool, tool

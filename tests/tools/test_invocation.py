@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.errors import Suspend, UpstreamUnavailable
+from penstock.core.errors import UpstreamUnavailable
 from penstock.core.limits import Limits
+from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench
 from penstock.tools.context import ToolContext
 from penstock.tools.function import Retry, tool

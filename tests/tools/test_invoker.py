@@ -8,12 +8,13 @@ import pytest
 
 from penstock.core.call import Origin
 from penstock.core.envelope import Status
-from penstock.core.errors import Rejected, Suspend, UpstreamUnavailable
+from penstock.core.errors import Rejected, UpstreamUnavailable
 from penstock.core.events import CallRetried, CallStarted, QuestionAsked
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.question import QuestionKind
 from penstock.core.schema import Schema
+from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.diagnostics import Severity
-from penstock.core.errors import Suspend
+from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.load import find_files, load_tools
 
