@@ -22,8 +22,8 @@ def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None
         cursor.executemany(statement, rows)
 
 
-_WITH_INDEX = " INDEXED BY tasks_in_hand"
-"""SQLite would look at every task the log ever had."""
+_SQLITE_ALONE = "INDEXED BY tasks_in_hand "
+"""Without it SQLite looks at every task the log ever had."""
 
 
 class Statements:
@@ -33,7 +33,7 @@ class Statements:
         if dialect != "sqlite":
             for name, statement in vars(Statements).items():
                 if not name.startswith("_"):
-                    spelled = statement.replace(_WITH_INDEX, "").replace("?", "%s")
+                    spelled = statement.replace(_SQLITE_ALONE, "").replace("?", "%s")
                     setattr(self, name, spelled)
 
     advance = (
@@ -133,8 +133,8 @@ class Statements:
     owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
     """now -> owners of logs at work."""
     in_line = (
-        f"SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks{_WITH_INDEX} "
-        "WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
+        "SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks "
+        "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
     )
     """task_id, log_id -> the task if it is there already, how many tasks wait."""
     task_end = "SELECT ended_seq FROM tasks WHERE task_id = ? AND log_id = ?"

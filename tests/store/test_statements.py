@@ -13,7 +13,8 @@ def test_parameters_are_marked_as_the_driver_wants_them() -> None:
     names = [name for name in vars(Statements) if not name.startswith("_")]
     ours, theirs = Statements("sqlite"), Statements("postgresql")
     for name in names:
-        assert getattr(theirs, name) == getattr(ours, name).replace("?", "%s")
+        plain = getattr(ours, name).replace("INDEXED BY tasks_in_hand ", "")
+        assert getattr(theirs, name) == plain.replace("?", "%s")
     assert "?" in ours.insert
     assert len(names) > 20
 
