@@ -34,6 +34,10 @@ def _encoder(*, sort_keys: bool, allow_nan: bool) -> _Encode:
 _sorted = _encoder(sort_keys=True, allow_nan=True)
 _ordered = _encoder(sort_keys=False, allow_nan=False)
 _FLAT = frozenset({str, int, bool, type(None)})
+_MOST_OF_A_NUMBER = 32
+"""Bytes of a number with the comma behind it."""
+_MOST_OF_A_CHARACTER = 6
+"""Bytes of a character that is escaped."""
 
 
 def canonical(value: Any) -> str:
@@ -54,6 +58,11 @@ def compact(value: Any) -> str:
     return text if text.isascii() else without_surrogates(text)
 
 
+def is_larger(value: Any, most: int) -> bool:
+    """Whether the JSON of a value has more bytes than that; what is surely small is not spelled."""
+    return _bytes_at_most(value) > most and len(compact(value).encode()) > most
+
+
 def fingerprint(key: bytes, tool_id: str, text: str) -> str:
     """Return a keyed name, 16 hex characters, that equal requests to one tool share."""
     return blake2b(f"{tool_id}\n{text}".encode(), digest_size=8, key=key).hexdigest()
@@ -66,6 +75,21 @@ def without_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def _bytes_at_most(value: Any) -> int:
+    """Return a number of bytes that the JSON of a value does not exceed."""
+    total, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        total += _MOST_OF_A_NUMBER
+        if type(each) is str:
+            total += _MOST_OF_A_CHARACTER * len(each)
+        elif type(each) is dict:
+            waiting += (*each, *each.values())
+        elif type(each) is list or type(each) is tuple:
+            waiting += each
+    return total
 
 
 def _is_flat(value: Any) -> bool:

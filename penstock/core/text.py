@@ -1,4 +1,4 @@
-"""Cutting text: clips, one-line previews, the size of a text in tokens."""
+"""Text for people and models: clips, one-line previews, sizes."""
 
 import math
 import re
@@ -25,6 +25,14 @@ def one_line(text: str) -> str:
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a message of this text has."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN) + MESSAGE_TOKENS
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes for people."""
+    for unit, name in ((2**20, "MiB"), (2**10, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} bytes"
 
 
 def preview(output: Any, limit: int) -> str:

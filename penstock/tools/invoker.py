@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
+from penstock.core.canonical import is_larger
 from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail, Status
@@ -26,7 +27,7 @@ from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.schema import Problem, json_problems
 from penstock.core.signals import LeaseLost, Signal
-from penstock.core.text import cut
+from penstock.core.text import cut, size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
@@ -137,6 +138,8 @@ class Invoker:
 
     def _validate(self, tool: Tool, input: dict[str, Any]) -> None:
         problems = list(json_problems(input, self._limits.json_depth))
+        if not problems and is_larger(input, most := self._limits.input_bytes):
+            problems = [Problem("", f"is over {size_text(most)}")]
         if problems := problems or self.registry.schema(tool).problems(input):
             raise invalid(tool.spec.tool_id, problems)
 

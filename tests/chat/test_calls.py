@@ -66,6 +66,18 @@ async def test_every_end_is_an_envelope(
     assert (envelope.error.code if envelope.error else None) == code
 
 
+@pytest.mark.parametrize("value", ["x" * 2**20, ["é" * 1000] * 600, {"k" * 2**20: 1}])
+async def test_an_input_over_a_mebibyte_is_refused_at_the_door(value: Any) -> None:
+    look = Act("look", direct_call=True)
+    async with memory_runtime(tools=[look]) as runtime:
+        envelope = await runtime.call("look", {"value": value})
+        assert envelope.error
+        said = 'input of "look" is not valid: /: is over 1 MiB'
+        assert (envelope.error.code, envelope.error.message) == ("INVALID_INPUT", said)
+        assert (await runtime.call("look", {"value": "x" * (2**20 - 20)})).ok
+    assert len(look.runs) == 1
+
+
 async def test_whoever_asked_keeps_the_permissions_of_that_moment() -> None:
     locked = Act("locked", direct_call=True, requires_permissions=frozenset({"chat"}))
     async with memory_runtime(tools=[locked]) as runtime:

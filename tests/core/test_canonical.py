@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.canonical import canonical, compact, fingerprint, without_surrogates
+from penstock.core.canonical import (
+    canonical,
+    compact,
+    fingerprint,
+    is_larger,
+    without_surrogates,
+)
 from tests.core.json_values import FEW, json_values
 
 SPELLED = [
@@ -148,3 +154,9 @@ def test_a_fingerprint_depends_on_the_key_the_tool_and_the_text() -> None:
     others = [(b"kez", "tool", "{}"), (b"key", "toom", "{}"), (b"key", "tool", "[]")]
     assert len({base, *[fingerprint(*each) for each in others]}) == 4
     assert fingerprint(b"", "a\nb", "c") != fingerprint(b"", "a", "b\nd")
+
+
+@given(json_values)
+def test_what_is_larger_is_what_has_more_bytes(value: Any) -> None:
+    size = len(compact(value).encode())
+    assert (is_larger(value, size), is_larger(value, size - 1)) == (False, True)

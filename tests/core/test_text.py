@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from penstock.core.text import cut, estimate_tokens, one_line, preview
+from penstock.core.text import cut, estimate_tokens, one_line, preview, size_text
 from tests.core.json_values import FEW, json_values
+
+SIZES = [(2**20, "1 MiB"), (3 * 2**19, "1536 KiB"), (1000, "1000 bytes")]
+
+
+@pytest.mark.parametrize(("size", "said"), SIZES)
+def test_sizes_are_round_where_they_are(size: int, said: str) -> None:
+    assert size_text(size) == said
+
 
 PREVIEWS: list[tuple[Any, str]] = [
     ({"results": []}, "Found 0 results"),
