@@ -2,7 +2,15 @@ from penstock.agents.agent import Agent as Agent
 from penstock.agents.settings import ChatSettings as ChatSettings
 from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
+from penstock.chat.message import NewMessage as NewMessage
+from penstock.chat.message import Reply as Reply
+from penstock.core.envelope import Envelope as Envelope
+from penstock.core.envelope import Status as Status
+from penstock.core.errors import PenstockError as PenstockError
 from penstock.core.errors import ToolFailed as ToolFailed
+from penstock.core.limits import Limits as Limits
+from penstock.core.profile import Profile as Profile
+from penstock.core.task import TaskStatus as TaskStatus
 from penstock.tools.context import ToolContext as ToolContext
 from penstock.tools.function import Retry as Retry
 from penstock.tools.function import tool as tool
