@@ -236,7 +236,7 @@ class Desk:
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
         key, request_hash = message.idempotency or (None, None)
         received = MessageReceived(
-            message_id=MessageId(self._new_id("msg")),
+            message_id=message.message_id or MessageId(self._new_id("msg")),
             content=message.content,
             model=message.model,
             enable_tools=message.enable_tools,

@@ -24,6 +24,8 @@ class NewMessage:
     cancel_open: bool = False
     """End the task that waits for an answer, instead of refusing the message."""
     supersedes: TaskId | None = None
+    message_id: MessageId | None = None
+    """Of the message that is answered anew; None is a new message."""
     idempotency: tuple[str, str] | None = None
     """A key of the sender's, and a hash of the whole request."""
 

@@ -88,15 +88,18 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
     chapter = await spoken(site, profile, agent_id, MessageId(message_id))
     if chapter.brief is None:
         raise NotFound(f"what {message_id!r} answers was erased")
-    if not chapter.task.status.is_final:
-        raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
+    session_id = SessionId(chapter.task.log_id)
+    session = await site.runtime.parts.projections.find_session(session_id)
+    if session is not None and session.status is not None and not session.status.is_final:
+        raise SessionBusy("a message is being answered; cancel its task, or wait for its end")
     message = NewMessage(
         content=chapter.brief.content,
         agent=agent_id,
-        session_id=SessionId(chapter.task.log_id),
+        session_id=session_id,
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=chapter.task.task_id,
+        message_id=chapter.brief.message_id,
     )
     return await _send(site, profile, message, stream=asked.get("stream", False))
 

@@ -230,10 +230,24 @@ async def test_an_answer_is_given_anew() -> None:
             f"{CHAT}/messages/{first['assistantMessage']['id']}/regenerate"
         )
         assert again.json()["assistantMessage"]["content"] == "Three."
+        assert again.json()["userMessage"]["id"] == first["userMessage"]["id"]
         messages = (await house.client.get(CHAT)).json()
         assert [each["content"] for each in messages["messages"]] == ["Hi", "Three."]
         assert messages["meta"]["total"] == 2
         assert [each.content for each in model.requests[-1].messages] == ["Hi"]
+
+
+async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
+    hold = Hold()
+    model = ScriptedModel([say("One."), wait(hold) + say("Two.")])
+    async with served(model=model) as house:
+        first = (await house.say("Hi")).json()["userMessage"]
+        second = asyncio.create_task(house.say("Ho", conversationId=first["conversationId"]))
+        await hold.reached()
+        again = await house.client.post(f"{CHAT}/messages/{first['id']}/regenerate")
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "CONVERSATION_BUSY")
+        hold.release()
+        assert (await second).status_code == 200
 
 
 async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
