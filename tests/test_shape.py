@@ -7,11 +7,14 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
+
+from penstock.app.settings import RateSection
+from penstock.core.limits import Limits
 
 ROOT = Path(__file__).parents[1]
 TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
@@ -316,6 +319,19 @@ def test_pins_are_hashed_and_name_no_host() -> None:
         pins = re.split(r"\n(?=\S)", text.strip())
         assert [pin for pin in pins if "==" not in pin or "--hash=sha256:" not in pin] == []
         assert not re.search(r"https?:|--(extra-)?index|--find-links", text), path.name
+
+
+def test_every_setting_of_a_limit_is_read_somewhere() -> None:
+    """A limit that nobody reads is a promise that nobody keeps."""
+    read = {
+        node.attr
+        for file in files(SOURCE)
+        if file.path not in {f"{PACKAGE}/core/limits.py", f"{PACKAGE}/app/settings.py"}
+        for node in file.nodes
+        if isinstance(node, ast.Attribute)
+    }
+    named = {each.name for each in fields(Limits)} | set(RateSection.model_fields)
+    assert named - read == set()
 
 
 def test_the_base_install_stays_small() -> None:

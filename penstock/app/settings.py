@@ -143,10 +143,8 @@ class RateSection(BaseModel):
 
     chat: int = Field(default=20, ge=0)
     """Messages and regenerated answers."""
-    browser: int = Field(default=50, ge=0)
-    """Actions of a browser."""
     bulk: int = Field(default=10, ge=0)
-    """Imports, and deletions of many things."""
+    """Deletions of many things at once."""
     general: int = Field(default=100, ge=0)
     """Everything else."""
 

@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
 _NAME = {"type": ["string", "null"], "minLength": 1, "maxLength": 200}
-CONTENT = {"type": "string", "minLength": 1, "maxLength": 100_000, "pattern": r"\S"}
+CONTENT = {"type": "string", "minLength": 1, "pattern": r"\S"}
 MESSAGE = Form(
     {
         "content": CONTENT,

@@ -10,6 +10,7 @@ from penstock.core.errors import RateLimited
 WINDOW_SECONDS = 60
 GENERAL = "general"
 CHAT = "chat"
+BULK = "bulk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Rates:
     """Fixed windows of a minute."""
 
     def __init__(self, limits: RateSection) -> None:
-        self._limits = {CHAT: limits.chat, GENERAL: limits.general}
+        self._limits = {CHAT: limits.chat, BULK: limits.bulk, GENERAL: limits.general}
         self._window = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
@@ -64,5 +65,9 @@ class Rates:
 
 def kind_of(method: str, path: str) -> str:
     """Return the class that a request counts in."""
-    is_chat = method == "POST" and path.startswith("/api/agents/")
-    return CHAT if is_chat and path.endswith(("/chat", "/regenerate")) else GENERAL
+    if path.startswith("/api/agents/"):
+        if method == "POST" and path.endswith(("/chat", "/regenerate")):
+            return CHAT
+        if method == "DELETE" and path.endswith("/chat"):
+            return BULK
+    return GENERAL

@@ -153,6 +153,7 @@ BAD = [
     (b"{}", 422, "VALIDATION_ERROR"),
     (b'{"content":""}', 422, "VALIDATION_ERROR"),
     (b'{"content":" \\n "}', 422, "VALIDATION_ERROR"),
+    (b'{"content":"%s"}' % (b"x" * 100_001), 422, "VALIDATION_ERROR"),
     (b'{"content":7}', 422, "VALIDATION_ERROR"),
     (b'{"content":"x","stream":"yes"}', 422, "VALIDATION_ERROR"),
     (b'{"content":"x","model":"nonesuch"}', 422, "VALIDATION_ERROR"),

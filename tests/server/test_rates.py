@@ -11,10 +11,11 @@ NOON = Moment(60_000 * 1000)
 
 
 def test_each_caller_and_class_has_its_own_count() -> None:
-    rates = Rates(RateSection(chat=1, general=2))
+    rates = Rates(RateSection(chat=1, bulk=3, general=2))
     assert rates.count("ann", "chat", NOON) == Spent(1, 0, 60_060)
     assert rates.count("ann", "chat", NOON) == Spent(1, -1, 60_060)
     assert rates.count("ann", "general", NOON) == Spent(2, 1, 60_060)
+    assert rates.count("ann", "bulk", NOON) == Spent(3, 2, 60_060)
     assert rates.count("bob", "chat", NOON) == Spent(1, 0, 60_060)
 
 
@@ -41,6 +42,8 @@ def test_one_too_many_is_told_when_to_come_back() -> None:
     [
         ("POST", "/api/agents/a/chat", "chat"),
         ("POST", "/api/agents/a/chat/messages/m/regenerate", "chat"),
+        ("DELETE", "/api/agents/a/chat", "bulk"),
+        ("DELETE", "/api/agents/a/chat/conversations/c", "general"),
         ("GET", "/api/agents/a/chat", "general"),
         ("POST", "/api/agents/a/chat/conversations", "general"),
         ("POST", "/chat", "general"),
