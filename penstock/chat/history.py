@@ -54,6 +54,8 @@ class Chapter:
 
     task: TaskRecord
     brief: MessageReceived | None = None
+    supersedes: TaskId | None = None
+    """What it took the place of; that stays so when its message is erased."""
     model: str | None = None
     replies: list[ReplyReceived] = field(default_factory=list)
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
@@ -64,8 +66,10 @@ class Chapter:
     def add(self, record: Record) -> None:
         """Take in one of the task's events."""
         match record.event:
-            case MessageReceived() as brief if brief.message_id:
-                self.brief, self.asked_at = brief, record.at
+            case MessageReceived() as brief:
+                self.supersedes = brief.supersedes
+                if brief.message_id:
+                    self.brief, self.asked_at = brief, record.at
             case ReplyReceived() as reply:
                 self.replies.append(reply)
             case CallSettled(call_id=call_id) as settled if call_id is not None:
@@ -167,18 +171,13 @@ class History:
             for task in tasks:
                 if gone is None and task.kind == "message":
                     chapter = await self.chapter(task)
-                    gone = chapter.brief.supersedes if chapter.brief else None
+                    gone = chapter.supersedes
                     yield chapter
                 elif task.task_id == gone:
-                    gone = await self._superseded_by(task)
+                    gone = (await self.chapter(task)).supersedes
             if len(tasks) < _AT_ONCE:
                 return
             offset += _AT_ONCE
-
-    async def _superseded_by(self, task: TaskRecord) -> TaskId | None:
-        """Return what a task that has left the history had itself taken the place of."""
-        chapter = await self.chapter(task)
-        return chapter.brief.supersedes if chapter.brief else None
 
     async def _count(self, session_id: SessionId, wanted: Wanted) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from penstock.core.call import CallPath
 from penstock.core.events import (
     CallRequested,
+    CallRetried,
     CallSettled,
     CallStarted,
     CancelRequested,
+    Erased,
     Event,
     MessageReceived,
+    MessagesErased,
+    NoteEmitted,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -169,8 +174,12 @@ class SessionState:
                 task.cancel_requested, task.is_suspended = True, False
             case TaskEnded():
                 task.is_ended = True
-            case _:
+            case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
                 pass
+            case SessionOpened() | MessageReceived() | CallRequested() | TaskStarted():
+                pass
+            case _:
+                assert_never(event)
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:
@@ -184,8 +193,16 @@ class SessionState:
                 self.queue.pop(task_id).is_ended = True
             case SessionOpened():
                 self.opened = event
-            case _:
+            case MessageReceived() | CallRequested() | TaskStarted() | TaskResumed() | TaskEnded():
                 pass
+            case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
+                pass
+            case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
+                pass
+            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
+                pass
+            case _:
+                assert_never(event)
 
     def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
         if self.current is not None and not self.current.is_ended and task_id in self.queue:
@@ -197,7 +214,7 @@ class SessionState:
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self._forget(brief.supersedes)
         self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
-        if isinstance(brief, MessageReceived):
+        if isinstance(brief, MessageReceived) and brief.message_id:
             self._say(UserMessage(brief.content), brief.content)
 
     def _forget(self, task_id: TaskId) -> None:

@@ -54,9 +54,11 @@ class Erasure:
     ) -> None:
         """Blank a task's user message, its answer, or both, and note that in the log.
 
-        Raises SessionBusy while a task of the log is at work, and NotFound.
+        The message goes from the tasks that answered it before, too. Raises SessionBusy while a
+        task of the log is at work, and NotFound.
         """
         large = await self._large(log_id, task_id)
+        before = await self._answered_before(log_id, task_id) if user else {}
         erased = MessagesErased(of_task=task_id, user=user, answer=answer)
         drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
         send = Send(self._sql, self._consequences, log_id, [Entry(erased, task_id)], drafts)
@@ -65,7 +67,10 @@ class Erasure:
             _refuse_if_busy(connection, log_id)
             send(connection)
             kinds = _kinds(user=user, answer=answer)
-            return _blank(connection, (log_id, task_id), large, kinds)
+            gone = _blank(connection, (log_id, task_id), large, kinds)
+            for earlier, bodies in before.items():
+                gone |= _blank(connection, (log_id, earlier), bodies, (MessageReceived,))
+            return gone
 
         await self._drop(await self._database.write(unit, order=log_id))
 
@@ -88,11 +93,38 @@ class Erasure:
         ids = await self._database.read(lambda each: each.execute(wanted).scalars().all())
         return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}
 
+    async def _answered_before(
+        self, log_id: LogId, task_id: TaskId
+    ) -> dict[TaskId, dict[BlobId, str]]:
+        """Return the tasks that answered a task's message before, with their large bodies."""
+        found: dict[TaskId, dict[BlobId, str]] = {}
+        large = await self._large(log_id, task_id)
+        while True:
+            brief = partial(_brief, log_id, task_id, large)
+            received = await self._database.read(brief)
+            if received is None or received.supersedes is None or received.supersedes in found:
+                return found
+            task_id = received.supersedes
+            large = found[task_id] = await self._large(log_id, task_id)
+
     async def _drop(self, blob_ids: Iterable[BlobId]) -> None:
         """Delete the blobs that no event refers to any more."""
         for blob_id in blob_ids:
             if not await self._database.read(partial(_is_used, blob_id)):
                 await self._blobs.delete(blob_id)
+
+
+def _brief(
+    log_id: LogId, task_id: TaskId, large: dict[BlobId, str], connection: Connection
+) -> MessageReceived | None:
+    """Return the message that a task answers, unless nothing is left of it."""
+    own = (events.c.log_id == log_id, events.c.task_id == task_id)
+    wanted = select(events).where(*own, events.c.kind == "message_received")
+    for row in connection.execute(wanted).all():
+        event = decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
+        if isinstance(event, MessageReceived):
+            return event
+    return None
 
 
 def _kinds(*, user: bool, answer: bool) -> tuple[type[Event], ...]:

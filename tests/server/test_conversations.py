@@ -166,6 +166,26 @@ async def test_a_user_message_is_erased_alone() -> None:
         assert "secret" not in events
 
 
+async def test_an_erased_message_takes_its_earlier_answers_to_no_history() -> None:
+    """A superseded answer stays out, and the text goes from every task that had it."""
+    model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
+    async with served(model=model) as house:
+        said = await house.say("My secret")
+        message = said.json()["userMessage"]
+        url, name = f"{CHAT}/messages/{message['id']}", message["conversationId"]
+        for _ in range(2):
+            again = await house.client.post(f"{url}/regenerate")
+            assert again.status_code == 200
+        assert (await house.client.delete(url)).status_code == 204
+        assert await history(house) == ["Three."]
+        records = await house.runtime.parts.log.read(name)
+        assert "secret" not in "".join(str(each.event) for each in records)
+        assert (await house.client.get(CHAT)).json()["meta"]["total"] == 1
+        await house.say("And?", conversationId=name)
+        assert [each.content for each in model.requests[-1].messages] == ["Three.", "And?"]
+        assert await history(house) == ["Three.", "And?", "Four."]
+
+
 async def test_a_message_of_a_task_at_work_is_not_erased() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
