@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.core.late import late
+from penstock.core.late import late, load_file, open_folder
 
 NOWHERE = "penstock.nowhere:thing"
 NO_SUCH_NAME = "penstock.core.errors:thing"
@@ -37,3 +38,26 @@ def test_a_name_that_is_not_there_is_no_missing_extra() -> None:
 def test_the_window_opens_without_costly_libraries(costly: str) -> None:
     code = f"import sys, penstock; sys.exit({costly!r} in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_file_is_run_once_under_its_name_and_sees_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from .two import N\nRUNS = [N]\n")
+    (tmp_path / "two.py").write_text("N = 2\n")
+    open_folder(tmp_path, "somewhere_of_ours")
+    module = load_file(tmp_path / "one.py", "somewhere_of_ours.one")
+    assert module.RUNS == [2]
+    assert load_file(tmp_path / "one.py", "somewhere_of_ours.one") is module
+    open_folder(tmp_path, "somewhere_of_ours")
+    assert load_file(tmp_path / "one.py", "somewhere_of_ours.one") is not module
+
+
+def test_a_file_that_breaks_leaves_no_half_of_a_module(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("X = 1\nraise ValueError('no')\n")
+    with pytest.raises(ValueError, match="no"):
+        load_file(tmp_path / "bad.py", "bad_of_ours")
+    assert "bad_of_ours" not in sys.modules
+
+
+def test_what_is_no_python_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ImportError, match="is no Python file"):
+        load_file(tmp_path / "x.unknown", "x_of_ours")
