@@ -7,6 +7,7 @@ from typing import Protocol
 from penstock.core.clock import Moment
 from penstock.core.events import Entry, Record
 from penstock.core.ids import LogId
+from penstock.store.live_text import LiveText
 
 Listener = Callable[[Sequence[Record]], None]
 """Called on the event loop with what was committed in this process, in the order of the log."""
@@ -48,6 +49,11 @@ class Log(Protocol):
     An outside event needs no lease; the holder learns of it with its next `append`, `renew` or
     `release`. The projections that follow from an event are written with it, or neither is.
     """
+
+    @property
+    def live_text(self) -> LiveText:
+        """What replies on their way into the logs say."""
+        ...
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that this process commits."""

@@ -53,7 +53,6 @@ class SqlLog:
         self._holdings: dict[LogId, Holding] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
         self.live_text = SqlLiveText(database, clock, self._sql, self._holdings)
-        """What replies on their way say."""
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that this process commits."""
@@ -93,9 +92,11 @@ class SqlLog:
         records = await begun
         if not records:
             return None
+        holding = self._holdings[log_id]
+        self.live_text.hear(log_id, holding.epoch, holding.followed_until)
         lease = Lease(
             log_id=log_id,
-            epoch=self._holdings[log_id].epoch,
+            epoch=holding.epoch,
             head=records[-1].seq,
             crashed=False,
             recoveries=0,
@@ -114,8 +115,8 @@ class SqlLog:
         if taken is None or isinstance(taken, str):
             return None
         epoch, head, outside, recoveries, followed_until = taken
-        self._holdings[log_id] = holding = Holding(epoch, head - outside, head, outside)
-        self.live_text.hear(log_id, holding, followed_until)
+        self._holdings[log_id] = Holding(epoch, head - outside, head, outside)
+        self.live_text.hear(log_id, epoch, followed_until)
         return Lease(
             log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
         )
@@ -146,8 +147,7 @@ class SqlLog:
         until = self._clock.now() + self._lease_ms
         unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
         rows = await self._hold(lease, unit)
-        if holding := self._holdings.get(lease.log_id):
-            self.live_text.hear(lease.log_id, holding, unit.followed_until)
+        self.live_text.hear(lease.log_id, lease.epoch, unit.followed_until)
         records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 
@@ -271,7 +271,6 @@ class SqlLog:
         if done is not None:
             holding, records = done
             self._holdings[begun.log_id] = holding
-            self.live_text.hear(begun.log_id, holding, holding.followed_until)
         self._sent(begun, records, error)
 
     def _sent(

@@ -18,6 +18,7 @@ from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.owner import is_dead
+from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.rows import Owned
 
@@ -36,6 +37,7 @@ class MemoryLog(MemoryProjections):
         self._in_need: dict[LogId, _Kept] = {}
         """Those that need a run, now or later."""
         self._listeners: list[Listener] = []
+        self.live_text = MemoryLiveText(limits, clock.now, self._epoch_of)
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that is written."""
@@ -86,6 +88,7 @@ class MemoryLog(MemoryProjections):
         log.owner, log.lease_until = owner, now + self._lease_ms
         log.epoch += 1
         log.held_from = log.told = head
+        self.live_text.hear(log_id, log.epoch)
         return Lease(
             log_id=log_id,
             epoch=log.epoch,
@@ -102,6 +105,7 @@ class MemoryLog(MemoryProjections):
         told = log.told
         slipped = log.records[told:] if told < len(log.records) else None
         records = self._write(log, entries)
+        self.live_text.drop(lease.log_id, records)
         if all(type(record.event) in REPEATED for record in records):
             log.held_from += len(records)
         log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
@@ -112,6 +116,7 @@ class MemoryLog(MemoryProjections):
         """Keep the lease; returns the events after `after` that came from outside."""
         log = self._held(lease)
         log.lease_until = self._clock.now() + self._lease_ms
+        self.live_text.hear(lease.log_id, lease.epoch)
         return [record for record in log.outside if record.seq > after]
 
     async def release(
@@ -158,6 +163,10 @@ class MemoryLog(MemoryProjections):
             if log.owner is None or log.lease_until <= now
         ]
         return sorted(found, key=lambda each: each.wake_at)[:limit]
+
+    def _epoch_of(self, log_id: LogId) -> int | None:
+        log = self._logs.get(log_id)
+        return None if log is None or log.owner is None else log.epoch
 
     def _held(self, lease: Lease) -> "_Kept":
         log = self._logs[lease.log_id]

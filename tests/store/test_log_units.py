@@ -64,7 +64,7 @@ async def test_every_unit_gives_the_same_when_it_runs_again(
     holding = Holding(epoch=1, written=0, known=2, outside=2)
     steps: list[tuple[Unit, object]] = [
         (units.send(opened(), message()), None),
-        (taken, (1, 2, 2, 0)),
+        (taken, (1, 2, 2, 0, 0)),
         (units.append(holding, started(), asked()), None),
         (units.send(cancelled()), None),
         (units.append(Holding(1, 2, 4, 2), note("a")), None),
@@ -110,10 +110,10 @@ async def test_who_holds_nothing_is_told(database: Database, units: Units) -> No
 
 async def test_who_may_not_take_learns_who_has_it(database: Database, units: Units) -> None:
     await database.write(units.send(opened()))
-    assert await database.write(Take(units.sql, CHAT, "me", AT, UNTIL)) == (1, 1, 1, 0)
+    assert await database.write(Take(units.sql, CHAT, "me", AT, UNTIL)) == (1, 1, 1, 0, 0)
     assert await database.write(Take(units.sql, CHAT, "you", AT, UNTIL)) == "me"
     dead = Take(units.sql, CHAT, "you", AT, UNTIL, dead="me")
-    assert await database.write(dead) == (2, 1, 1, 1)
+    assert await database.write(dead) == (2, 1, 1, 1, 0)
 
 
 async def test_rows_are_numbered_from_the_first(units: Units) -> None:

@@ -1,0 +1,112 @@
+"""What replies on their way say, in the table `deltas`."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection
+
+from penstock.core.clock import Clock
+from penstock.core.ids import LogId, TaskId
+from penstock.store.database import Database
+from penstock.store.live_text import NOWHERE, Followed, Piece, Spot
+from penstock.store.log_units import Holding
+from penstock.store.statements import Row, Statements, cursor_of, insert_all
+
+
+class SqlLiveText:
+    """Pieces of replies in a database, written for no one but who follows."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        statements: Statements,
+        holdings: Mapping[LogId, Holding],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._sql = statements
+        self._holdings = holdings
+        self._followed_ms = int(1000 * database.limits.followed_seconds)
+        self._listeners: list[Followed] = []
+
+    def listen(self, listener: Followed) -> None:
+        """Tell the listener of every log held here that is followed from elsewhere."""
+        self._listeners.append(listener)
+
+    def hear(self, log_id: LogId, epoch: int, followed_until: int) -> None:
+        """Learn how long a log that is held here is followed."""
+        holding = self._holding(log_id, epoch)
+        if holding is None or not followed_until:
+            return
+        holding.followed_until, holding.is_overheard = followed_until, True
+        if followed_until > self._clock.now():
+            for listener in self._listeners:
+                listener(log_id, epoch)
+
+    def is_followed(self, log_id: LogId, epoch: int) -> bool:
+        """Whether the log is held here in this epoch and followed, as far as was heard."""
+        holding = self._holding(log_id, epoch)
+        return holding is not None and holding.followed_until > self._clock.now()
+
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+        """Let others read these pieces; those that are there already stay as they are."""
+        rows = [(*_row(piece), log_id, epoch) for piece in pieces]
+        if holding := self._holding(log_id, epoch):
+            holding.is_overheard = True
+
+        def unit(connection: Connection) -> None:
+            insert_all(cursor_of(connection), self._sql.say, rows)
+
+        await self._database.write(unit, order=log_id)
+
+    async def read(self, log_id: LogId, *, after: Spot = NOWHERE) -> Sequence[Piece]:
+        """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
+        if log_id in self._holdings:
+            return ()
+
+        def unit(connection: Connection) -> tuple[int | None, Sequence[Row]]:
+            held = connection.exec_driver_sql(self._sql.followed, (log_id,)).scalar()
+            if held is None:
+                return None, ()
+            key = (log_id, *after)
+            return int(held), connection.exec_driver_sql(self._sql.said, key).all()
+
+        followed_until, rows = await self._database.read(unit)
+        if followed_until is not None:
+            await self._follow(log_id, followed_until)
+        return [_piece(row) for row in rows]
+
+    def _holding(self, log_id: LogId, epoch: int) -> Holding | None:
+        holding = self._holdings.get(log_id)
+        return holding if holding is not None and holding.epoch == epoch else None
+
+    async def _follow(self, log_id: LogId, followed_until: int) -> None:
+        """Say that the log is followed, when a third of the time since that was said is over."""
+        now = self._clock.now()
+        until = now + self._followed_ms
+        if until - followed_until < self._followed_ms // 3:
+            return
+
+        def unit(connection: Connection) -> None:
+            cursor_of(connection).execute(self._sql.follow, (until, log_id, until))
+
+        await self._database.write(unit, order=log_id)
+
+
+def _row(piece: Piece) -> Row:
+    base, units = piece.spot
+    text = json.dumps(piece.text)  # a model may write what a database refuses
+    return base, units, piece.task_id, piece.iteration, int(piece.closing), piece.kind, text
+
+
+def _piece(row: Row) -> Piece:
+    base, units, task_id, iteration, closing, kind, text = row
+    return Piece(
+        task_id=TaskId(task_id),
+        spot=Spot(base, units),
+        iteration=iteration,
+        closing=bool(closing),
+        kind=kind,
+        text=json.loads(text),
+    )

@@ -1,0 +1,178 @@
+"""What every place for replies on their way must do, beside the log that it belongs to."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from penstock.core.events import Entry, ReplyReceived, ReplyRestarted
+from penstock.core.ids import LogId, MessageId
+from penstock.core.task import TaskStatus
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.live_text import LiveText, Piece, Spot
+from penstock.store.log import Lease, Log
+from penstock.store.sql_log import SqlLog
+from penstock.testing.clock import FakeClock
+from tests.contracts.conftest import LIMITS, Place
+from tests.contracts.events import CHAT, ONE, ended, held, note, started, taken
+
+ODD = "nul \x00, half \ud83d, whole \U0001f600, 'quote'"
+
+
+def piece(units: int, text: str, *, base: int = 2, kind: str = "text") -> Piece:
+    spot = Spot(base, units)
+    return Piece(task_id=ONE, spot=spot, iteration=1, closing=False, kind=kind, text=text)
+
+
+def whole(text: str = "Hello") -> Entry:
+    return Entry(ReplyReceived(iteration=1, base=2, text=text, message_id=MessageId("m")), ONE)
+
+
+HELLO = [piece(0, ""), piece(2, "Hm", kind="reasoning"), piece(7, "Hello")]
+
+
+@pytest.fixture
+async def elsewhere(place: Place, address: str | None) -> AsyncIterator[LiveText]:
+    """The same logs, seen by another process."""
+    if address is None:
+        yield place.log.live_text
+        return
+    database = await open_database(address, synchronous="NORMAL", limits=LIMITS)
+    yield SqlLog(database, open_blobs("memory:///"), place.clock).live_text
+    await database.close()
+
+
+class Heard:
+    """Keeps what a holder is told of its readers."""
+
+    def __init__(self, log: Log) -> None:
+        self.told: list[tuple[LogId, int]] = []
+        log.live_text.listen(lambda log_id, epoch: self.told.append((log_id, epoch)))
+
+
+async def say(log: Log, lease: Lease, pieces: Sequence[Piece] = HELLO) -> None:
+    await log.live_text.write(lease.log_id, lease.epoch, pieces)
+
+
+async def test_what_is_said_is_read_elsewhere_in_order(log: Log, elsewhere: LiveText) -> None:
+    lease = await held(log)
+    await say(log, lease, HELLO[:2])
+    assert await elsewhere.read(CHAT) == HELLO[:2]
+    await say(log, lease, HELLO[2:])
+    assert await elsewhere.read(CHAT) == HELLO
+    assert await elsewhere.read(CHAT, after=Spot(2, 2)) == HELLO[2:]
+    assert await elsewhere.read(CHAT, after=Spot(2, 7)) == []
+    assert await elsewhere.read(LogId("conv_2")) == []
+
+
+async def test_any_text_comes_as_it_was_said(log: Log, elsewhere: LiveText) -> None:
+    lease = await held(log)
+    await say(log, lease, [piece(len(ODD), ODD)])
+    assert await elsewhere.read(CHAT) == [piece(len(ODD), ODD)]
+
+
+async def test_what_was_said_stays_as_it_was(log: Log, elsewhere: LiveText) -> None:
+    """A model that was asked again before it said anything begins the same reply twice."""
+    lease = await held(log)
+    await say(log, lease, [piece(0, "")])
+    await say(log, lease, [piece(0, ""), piece(1, "H")])
+    assert await elsewhere.read(CHAT) == [piece(0, ""), piece(1, "H")]
+
+
+ENDS = [
+    whole(),
+    Entry(ReplyRestarted(iteration=1), ONE),
+    ended(status=TaskStatus.FAILED),
+]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["whole", "restarted", "ended"])
+async def test_it_is_gone_with_the_event_that_ends_the_reply(
+    log: Log, elsewhere: LiveText, end: Entry
+) -> None:
+    lease = await held(log)
+    await say(log, lease)
+    await log.append(lease, [note("by the way")])
+    assert await elsewhere.read(CHAT) == HELLO
+    await log.append(lease, [end])
+    assert await elsewhere.read(CHAT) == []
+    again = piece(3, "Yes", base=4)
+    await say(log, lease, [again])
+    assert await elsewhere.read(CHAT) == [again]
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+async def test_what_a_holder_left_behind_is_gone_with_the_next_reply(
+    log: Log, elsewhere: LiveText, clock: FakeClock, crashes: bool
+) -> None:
+    lease = await held(log)
+    await elsewhere.read(CHAT)
+    await say(log, lease)
+    if crashes:
+        clock.advance(4)
+    else:
+        await log.surrender(lease)
+    after = await taken(log, "another")
+    assert await elsewhere.read(CHAT) == HELLO
+    await log.append(after, [whole()])
+    assert await elsewhere.read(CHAT) == []
+
+
+async def test_who_holds_the_log_no_more_says_nothing(
+    log: Log, elsewhere: LiveText, clock: FakeClock
+) -> None:
+    stale = await held(log)
+    clock.advance(4)
+    await taken(log, "another")
+    await say(log, stale)
+    assert await elsewhere.read(CHAT) == []
+    assert not log.live_text.is_followed(CHAT, stale.epoch)
+
+
+async def test_a_reader_is_heard_of_with_a_renewal(
+    log: Log, elsewhere: LiveText, clock: FakeClock
+) -> None:
+    heard = Heard(log)
+    lease = await held(log)
+    await log.renew(lease, after=2)
+    assert heard.told == []
+    await elsewhere.read(CHAT)
+    await log.renew(lease, after=2)
+    assert heard.told == [(CHAT, 1)]
+    assert log.live_text.is_followed(CHAT, 1)
+    clock.advance(LIMITS.followed_seconds)
+    assert not log.live_text.is_followed(CHAT, 1)
+    await log.renew(lease, after=2)
+    assert heard.told == [(CHAT, 1)], "who says no more has gone"
+
+
+async def test_a_reader_is_heard_of_by_who_takes_the_log(
+    log: Log, elsewhere: LiveText, clock: FakeClock
+) -> None:
+    lease = await held(log)
+    await elsewhere.read(CHAT)
+    await log.release(lease, head=2)
+    heard = Heard(log)
+    again = await taken(log)
+    assert heard.told == [(CHAT, again.epoch)]
+
+
+async def test_a_reader_that_reads_on_goes_on_being_heard_of(
+    log: Log, elsewhere: LiveText, clock: FakeClock
+) -> None:
+    lease = await held(log)
+    for _ in range(8):
+        await elsewhere.read(CHAT)
+        await log.renew(lease, after=2)
+        assert log.live_text.is_followed(CHAT, 1)
+        clock.advance(1)
+
+
+async def test_nobody_follows_a_log_that_nobody_holds(log: Log, elsewhere: LiveText) -> None:
+    lease = await held(log)
+    await log.append(lease, [started(), ended()])
+    await log.release(lease, head=4)
+    assert await elsewhere.read(CHAT) == []
+    heard = Heard(log)
+    await taken(log)
+    assert heard.told == []
