@@ -37,7 +37,10 @@ class Lookup:
     async def find_message(
         self, message_id: MessageId, agent: str, profile_id: ProfileId | None
     ) -> Spoken | None:
-        """Return the task that a message belongs to; without a profile among those of all."""
+        """Return the newest task that a message of a history belongs to.
+
+        Without a profile it is looked for among those of all.
+        """
         its_own = and_(
             events.c.log_id == tasks.c.log_id,
             or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
@@ -45,8 +48,8 @@ class Lookup:
         wanted = (
             select(tasks.c.log_id, tasks.c.task_id, events.c.body, events.c.blob_id)
             .join(events, its_own)
-            .where(tasks.c.agent == agent, tasks.c.kind == "message")
-            .order_by(tasks.c.created_at.desc())
+            .where(tasks.c.agent == agent, tasks.c.kind == "message", tasks.c.messages > 0)
+            .order_by(tasks.c.created_at.desc(), tasks.c.first_seq.desc())
         )
         if profile_id is not None:
             wanted = wanted.where(tasks.c.profile_id == profile_id)

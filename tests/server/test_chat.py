@@ -238,6 +238,25 @@ async def test_an_answer_is_given_anew() -> None:
         assert [each.content for each in model.requests[-1].messages] == ["Hi"]
 
 
+async def test_what_has_left_the_history_is_not_there() -> None:
+    model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
+    async with served(model=model) as house:
+        first = (await house.say("Hi")).json()
+        name = first["userMessage"]["conversationId"]
+        second = (await house.say("And?", conversationId=name)).json()
+        url = f"{CHAT}/messages"
+        again = await house.client.post(f"{url}/{first['userMessage']['id']}/regenerate")
+        gone = [first["assistantMessage"], second["userMessage"], second["assistantMessage"]]
+        for message in gone:
+            path = f"{url}/{message['id']}"
+            assert (await house.client.post(f"{path}/regenerate")).status_code == 404
+            assert (await house.client.delete(path)).status_code == 404
+        anew = again.json()["assistantMessage"]["id"]
+        last = await house.client.post(f"{url}/{anew}/regenerate")
+        assert last.json()["userMessage"]["id"] == first["userMessage"]["id"]
+        assert last.json()["assistantMessage"]["content"] == "Four."
+
+
 async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
     hold = Hold()
     model = ScriptedModel([say("One."), wait(hold) + say("Two.")])
