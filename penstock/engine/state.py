@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
+from typing import assert_never
 
 from penstock.core.call import CallPath
 from penstock.core.events import (
