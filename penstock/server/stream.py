@@ -38,6 +38,8 @@ class _Beginning:
 
     shown: Position
     read: int
+    task_id: TaskId | None
+    """The task that it is in."""
 
 
 async def stream_of_sent(
@@ -85,7 +87,7 @@ async def stream_of_session(site: Site, resume: Resume, place: Place) -> Respons
         tail.close()
         place.leave()
         return Response(status_code=NO_CONTENT)
-    task_id = frames.task_id or resume.task_id
+    task_id = frames.task_id or beginning.task_id
     headers: dict[str, str] = {"x-conversation-id": resume.session_id}
     if task_id:
         headers["x-task-id"] = task_id
@@ -116,7 +118,9 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
     else:
         task = await parts.projections.task_at(log_id, head)
         shown = await _start(site, log_id, task)
-    return _Beginning(shown, 0 if task is None else task.first_seq - 1)
+    if task is None:
+        return _Beginning(shown, 0, None)
+    return _Beginning(shown, task.first_seq - 1, task.task_id)
 
 
 async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:

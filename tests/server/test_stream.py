@@ -41,6 +41,15 @@ async def test_coming_back_after_any_frame_gives_the_rest() -> None:
             assert joined(got) == wanted, last
 
 
+async def test_a_stream_says_whose_it_is_when_its_task_has_ended() -> None:
+    async with served() as house:
+        name, whole = await conversation(house)
+        task = whole[0][1]["taskId"]
+        for query in ({}, {"lastEventId": whole[1][0]}, {"taskId": task}):
+            shown = await house.follow(name, **query)
+            assert (shown.status_code, shown.headers["x-task-id"]) == (200, task)
+
+
 async def test_nothing_more_is_said_with_204() -> None:
     async with served() as house:
         name, whole = await conversation(house)
