@@ -102,7 +102,11 @@ class Gate:
             self._check_origin(headers)
             scope[PROFILE] = LOCAL_PROFILE
             return
-        profile = await self._profile(headers, site)
+        profile, refused = None, None
+        try:
+            profile = await self._profile(headers, site)
+        except Unauthenticated as error:
+            refused = error
         scope[PROFILE] = profile
         caller = profile.profile_id if profile else self._address(scope, headers)
         kind = kind_of(scope["method"], path)
@@ -111,6 +115,8 @@ class Gate:
             extra += [(name.lower().encode(), text.encode()) for name, text in
                       spent.headers().items()]  # fmt: skip
             self._rates.check(spent, kind, now)
+        if refused is not None:
+            raise refused
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated

@@ -19,6 +19,7 @@ class Spent:
 
     limit: int
     remaining: int
+    """Below nothing when it was one too many."""
     reset: int
     """When the window ends, in seconds since 1970."""
 
@@ -26,7 +27,7 @@ class Spent:
         """Return what every answer says about it."""
         return {
             "X-RateLimit-Limit": str(self.limit),
-            "X-RateLimit-Remaining": str(self.remaining),
+            "X-RateLimit-Remaining": str(max(self.remaining, 0)),
             "X-RateLimit-Reset": str(self.reset),
         }
 

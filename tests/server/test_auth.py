@@ -166,6 +166,16 @@ async def test_who_guesses_keys_is_counted_by_address() -> None:
         assert (await get(house, x_forwarded_for="8.8.8.8, 10.0.0.2")).status_code == 401
 
 
+async def test_wrong_keys_are_counted_by_address() -> None:
+    async with served(rates=RateSection(general=2), clock=FakeClock()) as house:
+        key = await house.archive.keys.create("ann")
+        tried = [await get(house, authorization=f"Bearer pk_{guess}") for guess in range(4)]
+        assert [each.status_code for each in tried] == [401, 401, 429, 429]
+        left = [each.headers["x-ratelimit-remaining"] for each in tried]
+        assert left == ["1", "0", "0", "0"]
+        assert (await get(house, authorization=f"Bearer {key}")).status_code == 200
+
+
 async def test_every_answer_has_an_id() -> None:
     async with served() as house:
         answers = [await get(house), await get(house, "/nope"), await get(house, host="x")]
