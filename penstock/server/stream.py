@@ -1,5 +1,6 @@
 """Where a stream of a conversation begins: after a message, or where a reader left it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -7,6 +8,7 @@ from starlette.responses import Response
 from penstock.chat.follow import Tail
 from penstock.chat.message import Sent
 from penstock.core.errors import BadLastEventId, NotFound
+from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.server.site import Site
@@ -16,6 +18,8 @@ from penstock.store.projections import Page
 
 NO_CONTENT = 204
 _NEWEST = Page(limit=1)
+_NEXT = 100
+"""So many events are looked through for the reply that follows another event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,8 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
         shown = Position.parse(resume.last)
         if shown.seq > head:
             raise BadLastEventId(f"this conversation has come to {head}, not yet to {resume.last}")
+        if not shown.is_whole:
+            _check_units(shown, await parts.log.read(log_id, after=shown.seq, limit=_NEXT))
         task = task or await parts.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
         reply = parts.bus.reply(log_id)
@@ -121,6 +127,21 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
     if task is None:
         return _Beginning(shown, 0, None)
     return _Beginning(shown, task.first_seq - 1, task.task_id)
+
+
+def _check_units(shown: Position, following: Sequence[Record]) -> None:
+    """Raise BadLastEventId for a place behind the end of a reply that is whole."""
+    for record in following:
+        match record.event:
+            case ReplyReceived(base=shown.seq) as reply:
+                units = len(reply.reasoning) + len(reply.text) + max(len(reply.calls) - 1, 0)
+            case TaskEnded(content=content) if record.seq == shown.seq + 1:
+                units = len(content)
+            case _:
+                continue
+        if shown.units > units:
+            raise BadLastEventId(f"what follows {shown.seq} ends at {shown.seq}.{units}")
+        return
 
 
 async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:

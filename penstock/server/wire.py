@@ -42,6 +42,11 @@ class Position(NamedTuple):
         """Return the place as the id of a frame."""
         return str(self.seq) if self.units == _WHOLE else f"{self.seq}.{self.units}"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is an event, not a place in the reply that follows."""
+        return self.units == _WHOLE
+
     @classmethod
     def parse(cls, text: str) -> "Position":
         """Read the id of a frame. Raises BadLastEventId."""

@@ -68,6 +68,21 @@ async def test_an_id_that_is_none_is_refused(last: str) -> None:
         assert response.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
 
+@pytest.mark.parametrize("beyond", [1, 999_999])
+async def test_a_place_behind_the_end_of_a_reply_is_refused(beyond: int) -> None:
+    """What follows the reply would be taken for seen: its calls, or the end."""
+    model = ScriptedModel([call("add", a=1) + call("add", a=2), say("Three.")])
+    async with served(model=model, tools=[Act("add")]) as house:
+        name, whole = await conversation(house)
+        inside = [last.split(".") for last, _ in whole if "." in last]
+        for seq in {seq for seq, _ in inside}:
+            most = max(int(units) for each, units in inside if each == seq)
+            taken = await house.follow(name, lastEventId=f"{seq}.{most}")
+            refused = await house.follow(name, lastEventId=f"{seq}.{most + beyond}")
+            assert (taken.status_code, refused.status_code) == (200, 400)
+            assert refused.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
+
+
 async def test_without_an_id_it_begins_with_the_newest_task() -> None:
     async with served() as house:
         name, _ = await conversation(house)
