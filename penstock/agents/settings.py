@@ -10,30 +10,47 @@ class ChatSettings:
     """How an agent works in a chat. The names are those of the API."""
 
     tools_enabled: bool = True
+    """Whether the model is offered any tool."""
     enabled_tools: tuple[str, ...] | None = None
-    """None is all."""
+    """The tools that the model is offered; None is all."""
     llm_model: str | None = None
     """`provider:model` or a configured name; None is the project's default."""
     llm_temperature: float = 0.7
+    """How freely the model chooses its words."""
     llm_max_tokens: int = 2048
+    """What one reply may have, in tokens."""
     llm_system_prompt: str | None = None
-    """None is the agent's instructions."""
+    """What the model is told first; None is the agent's instructions."""
     tool_permissions: dict[str, str] = field(default_factory=dict)
     """Tool to allow, ask or deny."""
     max_iterations: int = 8
+    """Replies with calls in one task; after these the model must answer without tools."""
     max_parallel_tools: int = 8
+    """Calls of one reply that run at once."""
     loop_window: int = 10
+    """How many calls back an equal one counts as a repetition."""
     loop_max_repeats: int = 2
+    """How often equal calls run within the window; 0 is no limit."""
     loop_cycles: bool = True
+    """Whether a cycle of two to six calls is stopped when it would run a third time."""
     loop_no_progress: int = 4
+    """Rounds in a row that may bring nothing new before one is not run; 0 is no limit."""
     result_max_chars: int = 10_000
+    """What the model reads of a result; the whole is kept as an artifact."""
     context_max_tokens: int | None = None
+    """What the model is sent at most; None is as much as it can read."""
     budget_tool_calls: int = 10_000
+    """Calls of tools in one task, those inside of calls included."""
     budget_model_calls: int = 1_000
+    """Calls of the model in one task."""
     budget_tokens: int | None = None
+    """Tokens read and written in one task; None is no limit."""
     budget_cost_usd: float | None = None
+    """What one task may cost, by the prices of its model; None is no limit."""
     budget_seconds: float = 1_800
+    """How long one task may work; the time it waits for people does not count."""
     question_ttl_seconds: float | None = None
+    """How long an approval is waited for before it counts as rejected; None is for ever."""
 
     def allowance(self) -> Allowance:
         """Return what one task of this agent may spend."""

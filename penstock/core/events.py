@@ -23,7 +23,7 @@ from penstock.core.task import TaskStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened:
-    """A conversation begins."""
+    """A conversation begins. An outside event."""
 
     profile_id: ProfileId
     agent: str
@@ -298,7 +298,9 @@ REPEATED = frozenset(
 def is_outside(event: Event) -> bool:
     """Whether the event came without the lease: from a person or a door, not from the holder."""
     match event:
-        case MessageReceived() | CallRequested() | CancelRequested() | MessagesErased():
+        case SessionOpened() | MessageReceived() | CallRequested() | CancelRequested():
+            return True
+        case MessagesErased():
             return True
         case QuestionAnswered():
             return event.by is not None

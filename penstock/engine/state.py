@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
-from typing import assert_never
 
 from penstock.core.call import CallPath
 from penstock.core.events import (

@@ -5,7 +5,13 @@ from typing import get_args
 from penstock.core.events import Event, QuestionAnswered, is_outside
 from tests.core.stored_events import STORED
 
-OUTSIDE = {"MessageReceived", "CallRequested", "CancelRequested", "MessagesErased"}
+OUTSIDE = {
+    "SessionOpened",
+    "MessageReceived",
+    "CallRequested",
+    "CancelRequested",
+    "MessagesErased",
+}
 
 
 def test_people_and_doors_send_these_and_no_others() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy
-from penstock.core.errors import TaskOver
+from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy, TaskOver
 from penstock.core.events import (
     CancelRequested,
     Entry,
@@ -251,7 +250,7 @@ class Holder:
             entry = Entry(answered(str(asked.question_id).removeprefix("q_")), task.task_id)
         else:
             return
-        with suppress(AlreadyAnswered, QuestionClosed, SessionBusy, TaskIsOver):
+        with suppress(AlreadyAnswered, QuestionClosed, SessionBusy, TaskOver):
             await self.log.send(LOG, [entry])
 
     def _inside(self, what: str) -> None:
