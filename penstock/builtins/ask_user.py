@@ -8,8 +8,8 @@ from penstock.core.errors import Rejected
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.schema import Problem
 from penstock.engine.answers import OTHER
+from penstock.tools.faults import invalid
 from penstock.tools.invocation import Form, Invocation
-from penstock.tools.invoker import invalid
 from penstock.tools.spec import ToolSpec
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 512}

@@ -1,5 +1,6 @@
 """The calls of one task: each is settled once, at any depth, over any number of restarts."""
 
+import re
 from hashlib import blake2b
 
 from penstock.core.call import Call, CallPath, is_below
@@ -20,6 +21,9 @@ from penstock.core.question import Question
 from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
+
+_ATTEMPT = re.compile(r"~\d+")
+"""Marks, in a path, what a further attempt of a call made."""
 
 
 class Occurrences:
@@ -65,7 +69,8 @@ class Ledger:
 
     def idempotency_key(self, path: CallPath) -> str:
         """Return the same key for the same call, whatever happens."""
-        return blake2b(path.encode(), digest_size=16, key=self._key).hexdigest()
+        plain = _ATTEMPT.sub("", path)
+        return blake2b(plain.encode(), digest_size=16, key=self._key).hexdigest()
 
     async def start(self, call: Call, *, again: bool) -> None:
         """Note on disk that a write is about to run.

@@ -19,8 +19,8 @@ from penstock.core.retry import ONCE, RetryPolicy
 from penstock.core.schema import Problem, Schema, pointer
 from penstock.tools.blocking import Watched
 from penstock.tools.context import ToolContext
+from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.invoker import invalid
 from penstock.tools.outputs import to_json
 from penstock.tools.signature import Signature, read_signature
 from penstock.tools.spec import Exclusive, ToolSpec

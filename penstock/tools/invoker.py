@@ -2,41 +2,33 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
 from penstock.core.canonical import is_larger
-from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import (
     BudgetExceeded,
     CallError,
     Interrupted,
-    InvalidInput,
     InvalidOutput,
     NotPermitted,
-    Rejected,
-    ToolFailed,
     ToolNotFound,
-    ToolTimeout,
 )
-from penstock.core.events import CallRetried, CallSettled, StoredFile
-from penstock.core.ids import QuestionId
-from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.events import CallRetried, CallSettled
 from penstock.core.schema import Problem, json_problems
-from penstock.core.signals import LeaseLost, Signal
-from penstock.core.text import cut, size_text
+from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
-from penstock.engine.suspend import ask
+from penstock.tools.approvals import Approvals
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
+from penstock.tools.passage import Passage
 from penstock.tools.policy import Caller, refused
 from penstock.tools.registry import Registry
-from penstock.tools.rules import Action, Rules
-from penstock.tools.spec import ToolSpec
+from penstock.tools.rules import Rules
 from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
 
@@ -65,7 +57,7 @@ class Invoker:
         self._artifacts = artifacts
         self._clock = world.clock
         self._limits = world.limits
-        self._new_id = world.new_id
+        self._approvals = Approvals(rules, world)
         self._inside = Inside(
             door=self.call,
             effect_of=self._effect_of,
@@ -77,26 +69,27 @@ class Invoker:
     async def call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
-        """Replay, resolve, permit, validate, ask, reserve, run, check, settle."""
+        """Replay, resolve, permit, validate, ask, reserve, run and check, settle."""
         if nest is not None:
             nest.calls += 1
         if settled := ledger.find(call.path):
             return await self._replay(settled, caller)
-        run = _Run(call, caller, ledger)
+        passage = Passage(call, caller, ledger)
         try:
             try:
-                tool = run.tool = self._resolve(call, caller)
+                tool = passage.tool = self._resolve(call, caller)
+                self._permit(tool, caller)
                 self._validate(tool, call.input)
-                agreed = await self._ask(tool, run, nest)
-                self._reserve(run, nest)
-                output = await self._run(tool, agreed, run)
+                agreed = await self._approvals.agreed(tool, passage, nest)
+                self._reserve(passage, nest)
+                output = await self._run(tool, agreed, passage)
                 self._check(tool, output)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = error.envelope()
-            return await self._settle(run, envelope)
+            return await self._settle(passage, envelope)
         finally:
-            run.give_back()
+            passage.give_back()
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call that does not even come to the door."""
@@ -119,19 +112,21 @@ class Invoker:
         return await self._artifacts.whole(settled)
 
     def _resolve(self, call: Call, caller: Caller) -> Tool:
+        """Return the tool, if this caller knows of it at all."""
         tool = self.registry.find(call.tool_id)
+        if tool and not isinstance(refused(tool.spec, caller), ToolNotFound):
+            return tool
         if tool and caller.origin is Origin.MODEL and self.rules.hides(tool.spec, caller):
-            raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
-        refusal = ToolNotFound() if tool is None else refused(tool.spec, caller)
-        if tool is None or isinstance(refusal, ToolNotFound):
-            visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
-            hint = did_you_mean(call.tool_id, visible)
-            raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
-        if refusal is not None:
-            raise refusal
+            return tool
+        visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
+        hint = did_you_mean(call.tool_id, visible)
+        raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
+
+    def _permit(self, tool: Tool, caller: Caller) -> None:
         if self.rules.hides(tool.spec, caller):
-            raise NotPermitted(f'a rule of this project forbids "{call.tool_id}"')
-        return tool
+            raise NotPermitted(f'a rule of this project forbids "{tool.spec.tool_id}"')
+        if refusal := refused(tool.spec, caller):
+            raise refusal
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
@@ -143,65 +138,25 @@ class Invoker:
         if problems := problems or self.registry.schema(tool).problems(input):
             raise invalid(tool.spec.tool_id, problems)
 
-    async def _ask(self, tool: Tool, run: "_Run", nest: Nest | None) -> dict[str, Any]:
-        """Return the input that a person agreed to, where one has to; what was asked counts."""
-        call = run.call
-        action = self._decide(tool, run, call.input)
-        if action is Action.ALLOW and not run.ledger.is_asked(call.path):
-            return call.input
-        answered = await ask(run.ledger, self._approval(tool, run, nest))
-        answer = answered.answer
-        if answered.status is QuestionStatus.CANCELLED:
-            raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
-        if answer.get("decision") != "approve":
-            note = f": {answer['note']}" if answer.get("note") else ""
-            raise Rejected(f'a person rejected this call of "{call.tool_id}"{note}')
-        edited: dict[str, Any] | None = answer.get("input")
-        if edited is None:
-            return call.input
-        self._decide(tool, run, edited)
-        return edited
-
-    def _decide(self, tool: Tool, run: "_Run", input: dict[str, Any]) -> Action:
-        action = self.rules.decide(tool.spec, run.caller, input)
-        if action is Action.DENY:
-            raise NotPermitted(f'a rule of this project forbids this call of "{run.call.tool_id}"')
-        return action
-
-    def _approval(self, tool: Tool, run: "_Run", nest: Nest | None) -> Question:
-        call, spec = run.call, tool.spec
-        ttl = run.caller.question_ttl_seconds
-        return Question(
-            question_id=QuestionId(self._new_id("q")),
-            kind=QuestionKind.APPROVAL,
-            text=f'Run "{spec.tool_id}"? {cut(spec.description, self._limits.preview_chars)}',
-            path=call.path,
-            call_id=nest.call_id if nest else call.call_id,
-            tool_id=spec.tool_id,
-            input=call.input,
-            input_schema=spec.input_schema,
-            expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
-        )
-
-    def _reserve(self, run: "_Run", nest: Nest | None) -> None:
+    def _reserve(self, passage: Passage, nest: Nest | None) -> None:
         if nest is None:
-            nest = Nest(run.root, run.call.call_id)
+            nest = Nest(passage.root, passage.call.call_id)
         elif nest.calls > self._limits.nested_calls:
             at_most = self._limits.nested_calls
             raise BudgetExceeded(f"one call made more than {at_most} calls inside")
-        run.ledger.budget.reserve_call()
-        run.nest = nest
+        passage.ledger.budget.reserve_call()
+        passage.nest = nest
 
-    async def _run(self, tool: Tool, input: dict[str, Any], run: "_Run") -> Any:
+    async def _run(self, tool: Tool, input: dict[str, Any], passage: Passage) -> Any:
         """Run under the timeout, and again as the tool's retry policy says."""
-        spec, ledger, call = tool.spec, run.ledger, run.call
+        spec, ledger, call = tool.spec, passage.ledger, passage.call
         if spec.effect is Effect.WRITE:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
-        run.began = self._clock.monotonic()
+        passage.began = self._clock.monotonic()
         attempt = 1
         while True:
             try:
-                return await self._attempt(tool, input, run, attempt)
+                return await self._attempt(tool, input, passage, attempt)
             except CallError as error:
                 if not error.retryable or attempt >= spec.retry.max_attempts:
                     raise
@@ -212,14 +167,16 @@ class Invoker:
                 await self._clock.sleep(spec.retry.backoff_ms(attempt) / 1000)
                 attempt += 1
 
-    async def _attempt(self, tool: Tool, input: dict[str, Any], run: "_Run", attempt: int) -> Any:
+    async def _attempt(
+        self, tool: Tool, input: dict[str, Any], passage: Passage, attempt: int
+    ) -> Any:
         spec = tool.spec
-        seconds, left = spec.timeout_ms / 1000, run.ledger.budget.seconds_left()
+        seconds, left = spec.timeout_ms / 1000, passage.ledger.budget.seconds_left()
         given = max(min(seconds, left), 0)
-        invocation = run.invocation = Invocation(
-            run.call, spec, run.caller, ledger=run.ledger, inside=self._inside
+        invocation = passage.invocation = Invocation(
+            passage.call, spec, passage.caller, ledger=passage.ledger, inside=self._inside
         )
-        invocation.enter(run.nest or Nest(None), attempt, self._clock.monotonic() + given)
+        invocation.enter(passage.nest or Nest(None), attempt, self._clock.monotonic() + given)
         limit = asyncio.timeout(given)
         try:
             async with limit:
@@ -227,43 +184,34 @@ class Invoker:
         except CallError:
             raise
         except BaseExceptionGroup as group:
-            raise self._failure(spec, _foremost(group)) from group
+            raise failure(spec, foremost(group), most=self._limits.error_chars) from group
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
-                raise _out_of_time(tool, seconds, left) from None
-            raise self._failure(spec, error) from error
+                raise out_of_time(tool, seconds, left) from None
+            raise failure(spec, error, most=self._limits.error_chars) from error
         except asyncio.CancelledError:
-            self._cut(tool, run)
+            self._cut(tool, passage)
             raise
 
-    def _failure(self, spec: ToolSpec, error: BaseException) -> BaseException:
-        """Return what a tool's own error means for its caller."""
-        if isinstance(error, CallError | Signal):
-            return error
-        log.error("tool %s failed", spec.tool_id, exc_info=error)
-        if isinstance(error, SystemExit | KeyboardInterrupt):
-            return ToolFailed(f"the tool tried to end the process ({error!r})")
-        return ToolFailed(cut(f"{type(error).__name__}: {error}", self._limits.error_chars))
-
-    def _cut(self, tool: Tool, run: "_Run") -> None:
+    def _cut(self, tool: Tool, passage: Passage) -> None:
         """Record that a write inside another call was cut by that call: nobody may run it again."""
-        if tool.spec.effect is Effect.WRITE and run.call.depth and not tool.spec.is_frame:
+        if tool.spec.effect is Effect.WRITE and passage.call.depth and not tool.spec.is_frame:
             error = Interrupted(
-                f'"{run.call.tool_id}" was cut in the middle: it may or may not have happened'
+                f'"{passage.call.tool_id}" was cut in the middle: it may or may not have happened'
             )
-            settled = CallSettled(tool_id=run.call.tool_id, envelope=error.envelope())
-            run.ledger.settle(run.call.path, settled)
+            settled = CallSettled(tool_id=passage.call.tool_id, envelope=error.envelope())
+            passage.ledger.settle(passage.call.path, settled)
 
     def _check(self, tool: Tool, output: Any) -> None:
         schema = self.registry.output_schema(tool)
         if schema is not None and (problems := schema.problems(output)):
             said = "; ".join(str(problem) for problem in problems)
             message = f'output of "{tool.spec.tool_id}" is not valid: {said}'
-            raise InvalidOutput(message, details=_found(problems))
+            raise InvalidOutput(message, details=found(problems))
 
-    async def _settle(self, run: "_Run", envelope: Envelope) -> Envelope:
-        call, clip_at = run.call, run.caller.clip_at
-        own_preview = run.tool.preview if run.tool else None
+    async def _settle(self, passage: Passage, envelope: Envelope) -> Envelope:
+        call, clip_at = passage.call, passage.caller.clip_at
+        own_preview = passage.tool.preview if passage.tool else None
         try:
             shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
         except CallError as error:
@@ -275,69 +223,31 @@ class Invoker:
             call_id=call.call_id,
             context=shown.context,
             preview=shown.preview,
-            ran=run.nest is not None,
-            duration_ms=run.duration_ms(self._clock),
+            ran=passage.nest is not None,
+            duration_ms=passage.duration_ms(self._clock),
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
-            files=(*run.files, *shown.files),
+            files=(*passage.files, *shown.files),
         )
-        run.ledger.settle(call.path, settled)
-        await self._let_go_on(run)
+        passage.ledger.settle(call.path, settled)
+        await self._let_go_on(passage)
         return envelope if clip_at is None else shown.envelope
 
-    async def _let_go_on(self, run: "_Run") -> None:
+    async def _let_go_on(self, passage: Passage) -> None:
         """Return when the code around a call may see its outcome.
 
         A write inside another call is noted first: while it is not, a crash of the code around it
         looks like a crash inside, and the code would be entered again.
         """
-        held = run.ledger.held
-        if run.call.depth and self._effect_of(run.call.tool_id) is Effect.WRITE:
+        held = passage.ledger.held
+        if passage.call.depth and self._effect_of(passage.call.tool_id) is Effect.WRITE:
             await held.commit()
         await held.make_sure()
 
     def _effect_of(self, tool_id: str) -> Effect:
         tool = self.registry.find(tool_id)
         return Effect.NONE if tool is None else tool.spec.effect
-
-
-class _Run:
-    """One call on its way through the door."""
-
-    __slots__ = ("began", "call", "caller", "invocation", "ledger", "nest", "tool")
-
-    def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
-        self.call = call
-        self.caller = caller
-        self.ledger = ledger
-        self.tool: Tool | None = None
-        self.nest: Nest | None = None
-        """Set once the call is reserved."""
-        self.began: float | None = None
-        self.invocation: Invocation | None = None
-        """The newest entry."""
-
-    @property
-    def root(self) -> ToolSpec | None:
-        """The tool, when it is a direct call at the root."""
-        if self.tool is None or self.caller.origin is not Origin.DIRECT:
-            return None
-        return self.tool.spec
-
-    @property
-    def files(self) -> list[StoredFile]:
-        """Return what the tool kept beside its output."""
-        return self.invocation.files if self.invocation else []
-
-    def give_back(self) -> None:
-        """Return the reservation: the log has the call now, or it waits."""
-        if self.nest is not None:
-            self.ledger.budget.settle_call()
-
-    def duration_ms(self, clock: Clock) -> int:
-        """Return how long the tool ran in this entry."""
-        return 0 if self.began is None else round(1000 * (clock.monotonic() - self.began))
 
 
 async def _enter(tool: Tool, input: dict[str, Any], invocation: Invocation) -> Any:
@@ -356,40 +266,5 @@ async def _enter(tool: Tool, input: dict[str, Any], invocation: Invocation) -> A
     return output
 
 
-def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
-    """Return the error that names every problem of an input."""
-    said = "; ".join(str(problem) for problem in problems)
-    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details=_found(problems))
-
-
-def _found(problems: list[Problem]) -> dict[str, Any]:
-    found = [{"path": problem.path, "message": problem.message} for problem in problems]
-    return {"problems": found}
-
-
 def _error_of(envelope: Envelope) -> ErrorDetail:
     return cast("ErrorDetail", envelope.error)
-
-
-def _out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
-    if left < seconds:
-        text = "the seconds of this task's budget were used up during the call"
-        if tool.spec.effect is Effect.WRITE and not tool.spec.is_frame:
-            return Interrupted(f"{text}: it may or may not have happened")
-        return BudgetExceeded(text)
-    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
-
-
-def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what counts of errors that came together: a Signal, a CallError, or the first."""
-    leaves = list(_leaves(group))
-    kinds = (LeaseLost, Signal, CallError, BaseException)
-    return next(each for kind in kinds for each in leaves if isinstance(each, kind))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each

@@ -1,0 +1,67 @@
+"""Whether a call may run as it is: the rules, and where they say so a person."""
+
+from typing import Any
+
+from penstock.core.clock import Moment
+from penstock.core.errors import NotPermitted, Rejected
+from penstock.core.ids import QuestionId
+from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.text import cut
+from penstock.core.world import World
+from penstock.engine.suspend import ask
+from penstock.tools.invocation import Nest
+from penstock.tools.passage import Passage
+from penstock.tools.rules import Action, Rules
+from penstock.tools.tool import Tool
+
+
+class Approvals:
+    """Lets calls pass, refuses them, or asks a person."""
+
+    def __init__(self, rules: Rules, world: World) -> None:
+        self._rules = rules
+        self._clock = world.clock
+        self._limits = world.limits
+        self._new_id = world.new_id
+
+    async def agreed(self, tool: Tool, passage: Passage, nest: Nest | None) -> dict[str, Any]:
+        """Return the input that a person agreed to, where one has to; what was asked counts."""
+        call = passage.call
+        action = self._decide(tool, passage, call.input)
+        if action is Action.ALLOW and not passage.ledger.is_asked(call.path):
+            return call.input
+        answered = await ask(passage.ledger, self._question(tool, passage, nest))
+        answer = answered.answer
+        if answered.status is QuestionStatus.CANCELLED:
+            raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
+        if answer.get("decision") != "approve":
+            note = f": {answer['note']}" if answer.get("note") else ""
+            raise Rejected(f'a person rejected this call of "{call.tool_id}"{note}')
+        edited: dict[str, Any] | None = answer.get("input")
+        if edited is None:
+            return call.input
+        self._decide(tool, passage, edited)
+        return edited
+
+    def _decide(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> Action:
+        action = self._rules.decide(tool.spec, passage.caller, input)
+        if action is Action.DENY:
+            raise NotPermitted(
+                f'a rule of this project forbids this call of "{passage.call.tool_id}"'
+            )
+        return action
+
+    def _question(self, tool: Tool, passage: Passage, nest: Nest | None) -> Question:
+        call, spec = passage.call, tool.spec
+        ttl = passage.caller.question_ttl_seconds
+        return Question(
+            question_id=QuestionId(self._new_id("q")),
+            kind=QuestionKind.APPROVAL,
+            text=f'Run "{spec.tool_id}"? {cut(spec.description, self._limits.preview_chars)}',
+            path=call.path,
+            call_id=nest.call_id if nest else call.call_id,
+            tool_id=spec.tool_id,
+            input=call.input,
+            input_schema=spec.input_schema,
+            expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
+        )

@@ -1,0 +1,69 @@
+"""What goes wrong with a call, as its caller reads it."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.errors import (
+    BudgetExceeded,
+    CallError,
+    Interrupted,
+    InvalidInput,
+    ToolFailed,
+    ToolTimeout,
+)
+from penstock.core.schema import Problem
+from penstock.core.signals import LeaseLost, Signal
+from penstock.core.text import cut
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
+
+log = logging.getLogger(__name__)
+
+
+def failure(spec: ToolSpec, error: BaseException, *, most: int) -> BaseException:
+    """Return what a tool's own error means for its caller, in at most so many characters."""
+    if isinstance(error, CallError | Signal):
+        return error
+    log.error("tool %s failed", spec.tool_id, exc_info=error)
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return ToolFailed(f"the tool tried to end the process ({error!r})")
+    return ToolFailed(cut(f"{type(error).__name__}: {error}", most))
+
+
+def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
+    """Return the error that names every problem of an input."""
+    said = "; ".join(str(problem) for problem in problems)
+    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details=found(problems))
+
+
+def found(problems: list[Problem]) -> dict[str, Any]:
+    """Return problems as the details of an error."""
+    found = [{"path": problem.path, "message": problem.message} for problem in problems]
+    return {"problems": found}
+
+
+def out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
+    """Return what it means that a call was stopped: its own time was up, or that of the task."""
+    if left < seconds:
+        text = "the seconds of this task's budget were used up during the call"
+        if tool.spec.effect is Effect.WRITE and not tool.spec.is_frame:
+            return Interrupted(f"{text}: it may or may not have happened")
+        return BudgetExceeded(text)
+    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
+
+
+def foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return what counts of errors that came together: a Signal, a CallError, or the first."""
+    leaves = list(_leaves(group))
+    kinds = (LeaseLost, Signal, CallError, BaseException)
+    return next(each for kind in kinds for each in leaves if isinstance(each, kind))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

@@ -1,0 +1,48 @@
+"""One call on its way through the door."""
+
+from penstock.core.call import Call, Origin
+from penstock.core.clock import Clock
+from penstock.core.events import StoredFile
+from penstock.engine.ledger import Ledger
+from penstock.tools.invocation import Invocation, Nest
+from penstock.tools.policy import Caller
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
+
+
+class Passage:
+    """One call on its way through the door."""
+
+    __slots__ = ("began", "call", "caller", "invocation", "ledger", "nest", "tool")
+
+    def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
+        self.call = call
+        self.caller = caller
+        self.ledger = ledger
+        self.tool: Tool | None = None
+        self.nest: Nest | None = None
+        """Set once the call is reserved."""
+        self.began: float | None = None
+        self.invocation: Invocation | None = None
+        """The newest entry."""
+
+    @property
+    def root(self) -> ToolSpec | None:
+        """The tool, when it is a direct call at the root."""
+        if self.tool is None or self.caller.origin is not Origin.DIRECT:
+            return None
+        return self.tool.spec
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """Return what the tool kept beside its output."""
+        return self.invocation.files if self.invocation else []
+
+    def give_back(self) -> None:
+        """Return the reservation: the log has the call now, or it waits."""
+        if self.nest is not None:
+            self.ledger.budget.settle_call()
+
+    def duration_ms(self, clock: Clock) -> int:
+        """Return how long the tool ran in this entry."""
+        return 0 if self.began is None else round(1000 * (clock.monotonic() - self.began))

@@ -1,0 +1,48 @@
+"""Whether a call may run as it is: the rules, and where they say so a person."""
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.schema import Schema
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.runtime import memory_runtime
+from penstock.tools.rules import Action, Rule
+from tests.acting import Act, echo
+
+BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
+
+
+@pytest.mark.parametrize(
+    ("amount", "status"), [(10, TaskStatus.SUCCEEDED), (100, TaskStatus.SUSPENDED)]
+)
+async def test_a_rule_asks_for_calls_that_match(amount: int, status: TaskStatus) -> None:
+    refund = Act("refund", echo, effect=Effect.WRITE)
+    model = ScriptedModel([call("refund", amount=amount), say("Done.")])
+    rules = [Rule(tool="refund", action=Action.ASK, when=BIG)]
+    async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
+        reply = await runtime.chat("Refund it")
+    assert reply.status is status
+
+
+@pytest.mark.parametrize(
+    ("answer", "runs", "told"),
+    [
+        ({"decision": "approve"}, [{"amount": 5}], '{"amount":5}'),
+        ({"decision": "approve", "input": {"amount": 4}}, [{"amount": 4}], '{"amount":4}'),
+        ({"decision": "reject", "note": "too soon"}, [], "too soon"),
+        ({"decision": "approve", "input": {"amount": 500}}, [], "NOT_PERMITTED"),
+    ],
+)
+async def test_a_person_decides_and_the_rules_hold_for_what_was_edited(
+    answer: dict[str, object], runs: list[dict[str, int]], told: str
+) -> None:
+    refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
+    model = ScriptedModel([call("refund", amount=5), say("Done.")])
+    rules = [Rule(tool="refund", action=Action.DENY, when=BIG)]
+    async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
+        asked = await runtime.chat("Refund it")
+        await runtime.answer(asked.questions[0].question.question_id, answer)
+        await runtime.wait(asked.task_id)
+    assert refund.runs == runs
+    assert told in str(model.requests[-1].messages[-1])

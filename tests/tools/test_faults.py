@@ -1,0 +1,68 @@
+"""What goes wrong with a call, as its caller reads it."""
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.errors import CallError, ToolFailed
+from penstock.core.schema import Problem
+from penstock.core.signals import LeaseLost, Suspend
+from penstock.tools.faults import failure, foremost, invalid, out_of_time
+from tests.acting import Act
+
+NO = ToolFailed("no")
+GONE = LeaseLost("gone")
+WAIT = Suspend("q_1")
+
+
+def test_every_problem_of_an_input_is_named() -> None:
+    error = invalid("add", [Problem("/a", "is no number"), Problem("", "is too much")])
+    assert str(error) == 'input of "add" is not valid: /a: is no number; /: is too much'
+    assert error.details == {
+        "problems": [
+            {"path": "/a", "message": "is no number"},
+            {"path": "", "message": "is too much"},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("errors", "counts"),
+    [
+        ([ValueError("x"), NO], NO),
+        ([NO, WAIT], WAIT),
+        ([WAIT, GONE], GONE),
+        ([BaseExceptionGroup("inner", [NO, WAIT])], WAIT),
+    ],
+)
+def test_of_errors_that_came_together_one_counts(
+    errors: list[BaseException], counts: BaseException
+) -> None:
+    assert foremost(BaseExceptionGroup("together", errors)) is counts
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (NO, "no"),
+        (ValueError("x" * 20), "ValueErro…"),
+        (SystemExit(1), "the tool tried to end the process (SystemExit(1))"),
+    ],
+)
+def test_what_a_tool_raises_becomes_words(error: BaseException, said: str) -> None:
+    assert str(failure(Act("add").spec, error, most=10)) == said
+
+
+@pytest.mark.parametrize(
+    ("effect", "seconds", "left", "code"),
+    [
+        (Effect.READ, 5, 60, "TIMEOUT"),
+        (Effect.WRITE, 5, 60, "TIMEOUT"),
+        (Effect.READ, 60, 5, "BUDGET_EXCEEDED"),
+        (Effect.WRITE, 60, 5, "INTERRUPTED"),
+    ],
+)
+def test_the_time_that_was_up_first_says_what_happened(
+    effect: Effect, seconds: float, left: float, code: str
+) -> None:
+    error: CallError = out_of_time(Act("add", effect=effect), seconds, left)
+    assert error.code == code
