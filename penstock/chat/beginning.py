@@ -31,6 +31,10 @@ class Beginnings:
         opened = state.opened
         return opened.agent == message.agent and profile.owns(opened.profile_id)
 
+    async def look_up(self, log_id: LogId) -> None:
+        """See to it that a log is at hand. Raises StoreCorrupt for one that does not read back."""
+        await self._activations.look_up(log_id)
+
     async def begin(
         self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile
     ) -> Sequence[Record] | None:

@@ -66,7 +66,7 @@ class Desk:
     ) -> Sent:
         """Hand a message in; it is on disk, and its task queued, when this returns.
 
-        Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy.
+        Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
         self._check(message)
         at_once = self._beginnings.may(message, profile)
@@ -132,6 +132,7 @@ class Desk:
         answer, problems = check_answer(asked.question, body)
         if problems:
             raise InvalidAnswer(problems)
+        await self._beginnings.look_up(asked.log_id)
         event = QuestionAnswered(
             question_id=question_id,
             status=QuestionStatus.ANSWERED,
@@ -174,6 +175,7 @@ class Desk:
         if message.session_id is None:
             return None
         await self._own_session(message.session_id, message.agent, profile)
+        await self._beginnings.look_up(LogId(message.session_id))
         return await self._as_answer(message, profile)
 
     async def _own_session(self, session_id: SessionId, agent: str, profile: Profile) -> None:

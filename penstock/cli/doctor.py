@@ -27,8 +27,8 @@ from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.models.resolve import Models
 from penstock.store.blobs import open_blobs
-from penstock.store.database import open_database
-from penstock.store.health import check
+from penstock.store.database import Database, open_database
+from penstock.store.health import check, read_back
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 
@@ -188,9 +188,18 @@ async def _looked_at(found: Found, closing: AsyncExitStack, *, rebuilt: bool) ->
     if health.problems:
         return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
-    findings = [Finding(Mark.FINE, "database", said)]
+    findings = [Finding(Mark.FINE, "database", said), await _events(database)]
     if rebuilt:
         log = SqlLog(database, open_blobs(settings.blob_place), SystemClock())
         logs = await rebuild(database, log)
         findings.append(Finding(Mark.FINE, "lists", f"made anew from {logs} logs"))
     return findings
+
+
+async def _events(database: Database) -> Finding:
+    read, broken = await read_back(database)
+    if not broken:
+        return Finding(Mark.FINE, "events", f"the newest {read} read back")
+    said = f"{', '.join(broken)}: does not read back, of the newest {read}."
+    advice = " Restore the database from a copy, or delete these conversations"
+    return Finding(Mark.WRONG, "events", said + advice)

@@ -108,6 +108,17 @@ class Activations:
             with suppress(StoreError):
                 await self._log.surrender(lease)
 
+    async def look_up(self, log_id: LogId) -> None:
+        """Fold a log that is not at hand; who hands something in learns whether it reads back.
+
+        Raises StoreCorrupt when it does not.
+        """
+        if log_id in self._folded or log_id in self._held or log_id in self._begun:
+            return
+        state = fold(log_id, await self._log.read(log_id))
+        if state.seq and log_id not in self._folded and log_id not in self._held:
+            self._keep(state)
+
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the state of a log that is folded here and not at work."""
         return self._folded.get(log_id)

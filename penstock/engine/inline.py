@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 
 from penstock.core.clock import Moment
-from penstock.core.errors import StoreClosed, StoreError
+from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError
 from penstock.core.ids import LogId
 from penstock.core.world import World
 from penstock.engine.activation import Activations
@@ -19,7 +19,8 @@ class InlineLauncher:
 
     Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work
     here is told to look at what came. What no `wake` told of (a crash, a timer, another process) is
-    found by a sweep of the logs that need a run.
+    found by a sweep of the logs that need a run. A log that does not read back is left alone until
+    somebody hands something in to it.
     """
 
     def __init__(self, log: Log, activations: Activations, world: World) -> None:
@@ -31,6 +32,7 @@ class InlineLauncher:
         self._running: dict[LogId, asyncio.Task[None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
+        self._broken: set[LogId] = set()
         self._timers: dict[LogId, asyncio.Task[None]] = {}
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
@@ -78,8 +80,12 @@ class InlineLauncher:
         wake_at = None
         try:
             wake_at = await self._activations.run(log_id)
+            self._broken.discard(log_id)
         except StoreClosed:
             log.debug("log %s was left: the store is closed", log_id)
+        except StoreCorrupt as error:
+            self._broken.add(log_id)
+            log.error("log %s is left alone: %s", log_id, error)  # noqa: TRY400  says it all
         except StoreError:
             log.exception("log %s could not be worked on; it is tried again", log_id)
         finally:
@@ -100,8 +106,12 @@ class InlineLauncher:
             await self._clock.sleep(self._limits.sweep_seconds)
 
     async def _look_around(self) -> None:
-        for pending in await self._log.pending(limit=2 * self._limits.activations):
-            if pending.log_id not in self._running:
+        most = 2 * self._limits.activations + len(self._broken)
+        found = await self._log.pending(limit=most)
+        if len(found) < most:
+            self._broken &= {pending.log_id for pending in found}
+        for pending in found:
+            if pending.log_id not in self._running and pending.log_id not in self._broken:
                 self.wake(pending.log_id, not_before=pending.wake_at)
 
     def _set_timer(self, log_id: LogId, seconds: float) -> None:

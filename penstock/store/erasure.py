@@ -1,14 +1,16 @@
 """Erasing at a person's wish: the one exception to a log that only grows."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, case, func, or_, select
+from sqlalchemy import Connection, Row, case, func, or_, select
 
 from penstock.core.clock import Clock
 from penstock.core.codec import decode, encode, kind_of
-from penstock.core.errors import SessionBusy
+from penstock.core.errors import SessionBusy, StoreCorrupt
 from penstock.core.events import (
     CallRetried,
     CallSettled,
@@ -35,6 +37,7 @@ from penstock.store.statements import Statements
 from penstock.store.tables import deltas, events, idempotency, logs, questions, sessions, tasks
 
 ERASED_TITLE = "Erased"
+_BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 
 
@@ -121,10 +124,20 @@ def _brief(
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
     wanted = select(events).where(*own, events.c.kind == "message_received")
     for row in connection.execute(wanted).all():
-        event = decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
+        event = _event_of(row, large)
         if isinstance(event, MessageReceived):
             return event
     return None
+
+
+def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
+    try:
+        return decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
+    except ValueError as error:
+        raise StoreCorrupt(
+            f"event {row.seq} of log {row.log_id!r} does not read back: {error}."
+            " Delete this conversation as a whole."
+        ) from error
 
 
 def _kinds(*, user: bool, answer: bool) -> tuple[type[Event], ...]:
@@ -151,7 +164,7 @@ def _blank(
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
     removed = 0
     for row in connection.execute(select(events).where(*own)).all():
-        event = decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
+        event = _event_of(row, large)
         if not isinstance(event, kinds):
             continue
         removed += _counts(event)
@@ -228,8 +241,16 @@ def _blobs_of(connection: Connection, log_id: LogId) -> set[BlobId]:
         if row.blob_id:
             found.add(row.blob_id)
         else:
-            found |= _files_of(decode(row.kind, row.body))
+            found |= _named_in(row.kind, row.body)
     return found
+
+
+def _named_in(kind: str, body: str) -> set[BlobId]:
+    """Return the blobs that a body names, also one that does not read back."""
+    try:
+        return _files_of(decode(kind, body))
+    except ValueError:
+        return set(map(BlobId, _BLOB_ID.findall(body)))
 
 
 def _is_used(blob_id: BlobId, connection: Connection) -> bool:

@@ -16,6 +16,7 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert code == 0
     assert "✓ model offline: offline offline (the default)" in out
     assert "✓ database: " in out
+    assert "✓ events: " in out
     assert run_json("doctor")["ok"] is True
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from penstock.core.errors import StoreClosed, StoreError, StoreLocked
+import pytest
+
+from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreLocked
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.log import Lease, Pending
@@ -70,3 +72,20 @@ async def test_a_closed_store_is_the_end_and_no_error() -> None:
         await yard.say("a")
         await settle()
         assert yard.worked == []
+
+
+async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes_to_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreCorrupt("event 4 of log 'a'"), acquire=1, pending=0)
+    async with opened(log, clock) as yard:
+        await yard.say("a")
+        await clock.elapse(60)
+        assert yard.worked == []
+        assert [each.message for each in caplog.records] == [
+            "log a is left alone: event 4 of log 'a'"
+        ]
+        yard.launcher.wake(LogId("a"))
+        await settle()
+        assert len(yard.worked) == 1

@@ -1,12 +1,15 @@
 """Conversations over HTTP: lists, histories, what goes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.database import open_database
 from tests.acting import Act
 from tests.serving import CHAT, House, served
 
@@ -233,3 +236,26 @@ async def test_an_agent_that_is_not_there(method: str, path: str) -> None:
         response = await house.client.request(method, f"/api/agents/asistant/chat{path}")
     assert response.status_code == 404
     assert "Did you mean 'assistant'?" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_with_a_broken_row_says_so_at_once_and_can_be_deleted(
+    tmp_path: Path, stream: bool
+) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with served(url=url) as house:
+        conversation = (await house.say("One")).headers["x-conversation-id"]
+    database = await open_database(url)
+    await database.write(
+        lambda each: each.execute(text("UPDATE events SET body = '{bro' WHERE seq = 4"))
+    )
+    await database.close()
+    async with served(url=url) as house:
+        refused = await house.say("Two", conversationId=conversation, stream=stream)
+        assert refused.status_code == 503
+        assert f"event 4 of log '{conversation}' does not read back" in refused.text
+        assert "delete this conversation" in refused.text
+        deleted = await house.client.delete(f"{CHAT}/conversations/{conversation}")
+        assert deleted.status_code == 204, deleted.text
+        assert await names(house) == []
+        assert (await house.say("Three")).status_code == 200
