@@ -9,9 +9,14 @@ from starlette.requests import Request
 from penstock.core.canonical import compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
-from penstock.core.schema import Schema
+from penstock.core.schema import MOST_PROBLEMS, Schema
+from penstock.core.text import cut
 
 JSON_TYPE = "application/json"
+NOT_BLANK = r"\S"
+"""The pattern of a text that says something."""
+NAME_CHARACTERS = 100
+"""So much of a name that is not ours is said again."""
 _HALF = b"\\ud"
 """How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
@@ -48,8 +53,12 @@ class Form:
             raise InvalidRequest([{"field": "", "issue": "must be an object"}])
         problems: list[dict[str, str]] = []
         plain = self._renamed(body, problems)
+        blank = self._blank(plain)
+        problems += [{"field": each, "issue": "must not be blank"} for each in blank]
         problems += [
-            {"field": each.path, "issue": each.message} for each in self._check.problems(plain)
+            {"field": each.path, "issue": each.message}
+            for each in self._check.problems(plain)
+            if each.path not in blank
         ]
         problems += [
             {"field": f"/{name}", "issue": "is missing"}
@@ -57,8 +66,14 @@ class Form:
             if name not in plain
         ]
         if problems:
-            raise InvalidRequest(problems)
+            raise InvalidRequest(problems[:MOST_PROBLEMS])
         return {name: value for name, value in plain.items() if value is not None}
+
+    def _blank(self, plain: dict[str, Any]) -> list[str]:
+        """Return where a text that must say something says nothing."""
+        said = ((name, plain.get(name)) for name, rule in self._properties.items()
+                if rule.get("pattern") == NOT_BLANK)  # fmt: skip
+        return [f"/{name}" for name, text in said if isinstance(text, str) and not text.strip()]
 
     def _renamed(self, body: dict[str, Any], problems: list[dict[str, str]]) -> dict[str, Any]:
         plain: dict[str, Any] = {}
@@ -66,7 +81,10 @@ class Form:
             name = self.aliases.get(key, key)
             if name not in self._properties:
                 known = [*self._properties, *self.aliases]
-                hint = did_you_mean(key, known) or f" Known are {', '.join(self._properties)}."
+                hint = (
+                    did_you_mean(cut(key, NAME_CHARACTERS), known)
+                    or f" Known are {', '.join(self._properties)}."
+                )
                 problems.append({"field": _pointer(key), "issue": f"is not known.{hint}"})
             elif name in plain and plain[name] != value:
                 issue = f"is another name of {name!r}, and both have different values"
@@ -86,7 +104,7 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         return empty, b""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
-        found = repr(media_type) if media_type else "none"
+        found = repr(cut(media_type, NAME_CHARACTERS)) if media_type else "none"
         raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
     raw = await _read(request, limit)
     try:
@@ -115,4 +133,4 @@ def _refuse(constant: str) -> Any:
 
 
 def _pointer(key: str) -> str:
-    return "/" + key.replace("~", "~0").replace("/", "~1")
+    return "/" + cut(key, NAME_CHARACTERS).replace("~", "~0").replace("/", "~1")

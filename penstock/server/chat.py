@@ -20,7 +20,7 @@ from penstock.core.errors import (
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.server.bodies import Form, read_json
+from penstock.server.bodies import NOT_BLANK, Form, read_json
 from penstock.server.paper import answers, streams, takes
 from penstock.server.problem import Json, end_problem
 from penstock.server.site import Site, allowed, site_of
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
 _NAME = {"type": ["string", "null"], "minLength": 1, "maxLength": 200}
-CONTENT = {"type": "string", "minLength": 1, "pattern": r"\S"}
+CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
 MESSAGE = Form(
     {
         "content": CONTENT,

@@ -19,6 +19,7 @@ _VERSION = version("penstock")
 _CHECK_SECONDS = 1
 
 
+@router.head("/health", include_in_schema=False, response_class=Json)
 @router.get("/health", responses=answers("Health"), response_class=Json)
 async def live(request: Request) -> Response:
     """Say that the process serves."""

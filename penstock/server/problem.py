@@ -12,6 +12,7 @@ from penstock.chat.message import Reply
 from penstock.core import errors
 from penstock.core.canonical import compact
 from penstock.core.task import TaskStatus
+from penstock.core.text import cut
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,11 @@ END_STATUS = {
 """The status of a task's error for who does not stream; any other code is 422."""
 
 RETRY_SECONDS = 1
+NAME_CHARACTERS = 100
+"""So much of a path is said again."""
+MESSAGE_CHARACTERS = 300
+"""So long is a message that repeats what was asked for."""
+_REPEATING = (errors.NotFound, errors.HostNotAllowed, errors.OriginNotAllowed)
 
 
 class Json(JSONResponse):
@@ -74,13 +80,15 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
     status = next(STATUS[each] for each in type(error).__mro__ if each in STATUS)
     if status == STATUS[errors.PenstockError]:
         return unexpected(error, request_id)
-    code, details = error.code, error.details
+    code, details, message = error.code, error.details, str(error)
     if isinstance(error, errors.InvalidRequest | errors.InvalidAnswer):
         code, details = errors.InvalidRequest.code, error.problems  # type: ignore[assignment]
+    elif isinstance(error, _REPEATING):
+        message = cut(message, MESSAGE_CHARACTERS)
     elif isinstance(error, errors.StoreError):
         log.error("the store failed in request %s", request_id, exc_info=error)
         code, details = errors.NotReady.code, None
-    return answer(status, code, str(error), details=details, headers=_headers(error, status))
+    return answer(status, code, message, details=details, headers=_headers(error, status))
 
 
 def unexpected(error: BaseException, request_id: str) -> Json:
@@ -133,15 +141,15 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer a path or a method that is not there."""
     assert isinstance(error, HTTPException)  # noqa: S101  registered for it alone
-    path = request.url.path
+    path, said = request.url.path, cut(request.url.path, NAME_CHARACTERS)
     if error.status_code == 405:  # noqa: PLR2004
         described = methods_of(request.app.openapi()["paths"], path)
         allowed = ", ".join(described) or (error.headers or {}).get("Allow", "")
-        message = f"{request.method} is not for {path}; allowed: {allowed}"
+        message = f"{request.method} is not for {said}; allowed: {allowed}"
         headers = {"Allow": allowed}
         return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)
     if error.status_code == STATUS[errors.NotFound]:
-        return answer(404, errors.NotFound.code, f"there is nothing at {path}")
+        return answer(404, errors.NotFound.code, f"there is nothing at {said}")
     return answer(error.status_code, errors.BadRequest.code, str(error.detail))
 
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
-from penstock.server.bodies import Form, read_json
+from penstock.server.bodies import NOT_BLANK, Form, read_json
 
 FORM = Form(
     {"content": {"type": "string"}, "limit": {"type": ["integer", "null"]}},
@@ -52,6 +52,22 @@ async def test_what_is_no_json_is_refused(body: bytes) -> None:
 async def test_another_type_is_refused(media_type: str) -> None:
     with pytest.raises(UnsupportedType, match="must be application/json"):
         await read_json(request(b"{}", content_type=media_type), 100)
+
+
+def test_what_was_sent_is_not_said_again_at_length() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        FORM.read({f"{number}" * 9_000: 1 for number in range(90)})
+    assert len(caught.value.problems) == 50
+    assert max(len(each["field"]) for each in caught.value.problems) == 101
+
+
+def test_a_text_that_must_say_something_is_not_blank() -> None:
+    form = Form({"content": {"type": "string", "minLength": 1, "pattern": NOT_BLANK}})
+    for blank in ("", " \n\t"):
+        with pytest.raises(InvalidRequest) as caught:
+            form.read({"content": blank})
+        assert caught.value.problems == [{"field": "/content", "issue": "must not be blank"}]
+    assert form.read({"content": " a"}) == {"content": " a"}
 
 
 async def test_a_type_may_have_parameters() -> None:

@@ -179,8 +179,7 @@ async def test_every_problem_is_named_with_the_nearest() -> None:
         response = await house.say("", enableTool=False, stream=1)
     assert response.json()["error"]["details"] == [
         {"field": "/enableTool", "issue": "is not known. Did you mean 'enableTools'?"},
-        {"field": "/content", "issue": '"" is shorter than 1 character'},
-        {"field": "/content", "issue": '"" does not match "\\S"'},
+        {"field": "/content", "issue": "must not be blank"},
         {"field": "/stream", "issue": '1 is not of types "null", "boolean"'},
     ]
 

@@ -9,8 +9,10 @@ from tests.serving import HERE, in_memory, served
 async def test_a_server_that_lives_says_its_version() -> None:
     async with served() as house:
         body = (await house.client.get("/api/health")).json()
+        head = await house.client.head("/api/health")
     assert body["status"] == "ok"
     assert body["version"]
+    assert head.status_code == 200
 
 
 async def test_a_server_that_can_serve() -> None:

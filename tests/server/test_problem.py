@@ -20,6 +20,7 @@ from penstock.server.problem import (
     request_id_of,
     unexpected,
 )
+from tests.serving import CHAT, served
 
 PROBLEMS = [{"field": "/a", "issue": "is missing"}]
 TABLE: list[tuple[errors.PenstockError, int, str]] = [
@@ -135,6 +136,14 @@ def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
         errors.ConfigError,
         errors.DeclarationError,
     }
+
+
+async def test_a_path_is_not_said_again_at_length() -> None:
+    long = "x" * 30_000
+    async with served() as house:
+        for path in (f"/{long}", f"/api/agents/{long}", f"/api/tasks/{long}", f"{CHAT}/{long}"):
+            response = await house.client.get(path)
+            assert (response.status_code, len(response.text) < 500) == (404, True), path[:20]
 
 
 def test_the_methods_of_a_path() -> None:
