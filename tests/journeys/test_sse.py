@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 
 from penstock.app.runtime import Runtime
@@ -71,6 +72,7 @@ async def test_who_hangs_up_cancels_nothing() -> None:
         assert [frame.get("delta") for _, frame in frames(rest.text)] == ["lo.", None]
 
 
+@pytest.mark.slow("a real server, and streams to their limits")
 async def test_a_reader_that_does_not_read_is_dropped_and_comes_back() -> None:
     """A slow reader is dropped with a resumable position, and nothing is kept without bound."""
     hold = Hold()
@@ -124,6 +126,7 @@ async def read_all(lazy: socket.socket) -> str:
     return text[: text.rfind("\n\n") + 2]
 
 
+@pytest.mark.slow("a real server, and streams to their limits")
 async def test_a_stop_parks_the_work_and_the_next_start_goes_on(tmp_path: Path) -> None:
     """Server shutdown: the stream is cut without a last frame; the client reconnects."""
     url = f"sqlite:///{tmp_path}/penstock.db"
