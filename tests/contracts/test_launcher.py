@@ -222,7 +222,7 @@ async def ask_for_an_hour(held: HeldLog, task: TaskState) -> None:
         held.add(ended(), task.task_id)
 
 
-@pytest.mark.slow("a launcher on each of three logs")
+@pytest.mark.slow("half an hour on the clock, a sweep every two seconds of it")
 async def test_the_time_of_a_question_is_kept_over_a_restart() -> None:
     clock = FakeClock()
     log = MemoryLog(clock)
