@@ -82,6 +82,14 @@ def test_what_is_not_expected_is_told_to_operators_alone(
     assert "req_1" in caplog.text
 
 
+def test_where_the_store_is_is_told_to_operators_alone(caplog: pytest.LogCaptureFixture) -> None:
+    said = body(problem(errors.StoreReadOnly("/srv/penstock.db cannot be written"), "req_1"))
+    assert said["message"].startswith("The database cannot be written.")
+    assert "/srv" not in json.dumps(said)
+    assert said["details"] == {"requestId": "req_1"}
+    assert "/srv/penstock.db" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("error", "name", "value"),
     [
