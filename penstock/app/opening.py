@@ -70,6 +70,7 @@ async def open_project(
     models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
     for model in added.models:
         models.add(model)
+    models.get()
     agents = Catalog([*project.agents, *added.agents])
     rules = Rules(entry.rule() for entry in settings.rules)
     async with AsyncExitStack() as closing:

@@ -14,6 +14,7 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
     ModelError,
+    ModelUnavailable,
     NotFound,
     PenstockError,
 )
@@ -142,9 +143,14 @@ class ChatWork:
 
 
 def detail(error: PenstockError) -> ErrorDetail:
-    """Return an error that ends a task as its event keeps it."""
+    """Return an error that ends a task as its event keeps it: a model's, or one of its own."""
     retryable = isinstance(error, ModelError) and error.retryable
-    return ErrorDetail(code=error.code, message=str(error), retryable=retryable, continuable=False)
+    code = error.code
+    if isinstance(error, ConfigError):
+        code = ModelUnavailable.code
+    elif isinstance(error, NotFound):
+        code = PenstockError.code
+    return ErrorDetail(code=code, message=str(error), retryable=retryable, continuable=False)
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:

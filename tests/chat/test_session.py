@@ -139,7 +139,8 @@ async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> N
         reply = await go_on(second, parked, {"decision": "approve"})
         outcomes = await settled(second, parked.session_id)
     assert reply.error
-    assert (reply.status, reply.error.code) == (TaskStatus.FAILED, "NOT_FOUND")
+    assert (reply.status, reply.error.code) == (TaskStatus.FAILED, "INTERNAL_ERROR")
+    assert "clerk" in reply.error.message
     assert [code(each) for each in outcomes] == ["CANCELLED", "CANCELLED"]
 
 

@@ -90,7 +90,7 @@ async def test_a_model_that_is_not_there_fails_the_task_after_it_has_begun() -> 
     async with memory_runtime(model=ScriptedModel([]), agents=[lost]) as runtime:
         reply = await runtime.chat("Hi", agent="lost")
         assert reply.error
-        assert reply.error.code == "CONFIG_ERROR"
+        assert (reply.error.code, reply.error.retryable) == ("MODEL_UNAVAILABLE", False)
         assert (await kinds(runtime, reply.session_id))[-2:] == ["TaskStarted", "TaskEnded"]
 
 
