@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, case, func, or_, select
 
 from penstock.core.clock import Clock
 from penstock.core.codec import decode, encode, kind_of
-from penstock.core.errors import SessionBusy, StoreCorrupt
+from penstock.core.envelope import Envelope
+from penstock.core.errors import NotFound, SessionBusy, StoreCorrupt
 from penstock.core.events import (
     CallRetried,
     CallSettled,
@@ -39,6 +41,7 @@ from penstock.store.tables import deltas, events, idempotency, logs, questions, 
 ERASED_TITLE = "Erased"
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
+_SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
 
 class Erasure:
@@ -80,6 +83,7 @@ class Erasure:
     async def erase_log(self, log_id: LogId) -> None:
         """Delete a log with everything that follows from it, and blobs that no other log has."""
         found = await self._database.read(lambda connection: _blobs_of(connection, log_id))
+        found |= await self._named_in_large(events.c.log_id == log_id)
 
         def unit(connection: Connection) -> None:
             for table in (events, tasks, questions, deltas, idempotency, logs):
@@ -112,9 +116,23 @@ class Erasure:
 
     async def _drop(self, blob_ids: Iterable[BlobId]) -> None:
         """Delete the blobs that no event refers to any more."""
-        for blob_id in blob_ids:
-            if not await self._database.read(partial(_is_used, blob_id)):
-                await self._blobs.delete(blob_id)
+        read = self._database.read
+        unused = {each for each in blob_ids if not await read(partial(_is_used, each))}
+        if unused:
+            unused -= await self._named_in_large()
+        for blob_id in unused:
+            await self._blobs.delete(blob_id)
+
+    async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
+        """Return the blobs that outcomes name whose own bodies stand in the blob store."""
+        kind = kind_of(_SETTLED)
+        wanted = select(events.c.blob_id).where(events.c.kind == kind, *where).distinct()
+        large = wanted.where(events.c.blob_id.is_not(None))
+        named: set[BlobId] = set()
+        for blob_id in await self._database.read(lambda each: each.execute(large).scalars().all()):
+            with suppress(NotFound, StoreCorrupt):
+                named |= _named_in(kind, (await self._blobs.get(blob_id)).decode())
+        return named
 
 
 def _brief(

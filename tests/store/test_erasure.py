@@ -98,6 +98,23 @@ async def test_a_task_that_is_not_there() -> None:
             await house.archive.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
 
 
+async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> None:
+    said = [call("echo", text=SECRET * 500), say("Long.")]
+    async with served(
+        model=ScriptedModel(said * 2),
+        tools=[Act("echo", echo)],
+        agents=[SMALL],
+        limits=Limits(body_bytes=300),
+    ) as house:
+        one, two = [(await house.say("Go")).json()["assistantMessage"] for _ in range(2)]
+        artifact_id = one["toolResults"][0]["artifactId"]
+        kept = await house.archive.lookup.find_artifact(artifact_id, None)
+        assert kept is not None
+        for answer, is_left in ((one, True), (two, False)):
+            await house.archive.erasure.erase_log(LogId(answer["conversationId"]))
+            assert await house.runtime.parts.blobs.exists(kept.blob_id) == is_left
+
+
 async def test_a_deleted_log_leaves_what_others_share() -> None:
     limits = Limits(body_bytes=100)
     async with served(limits=limits) as house:
