@@ -13,6 +13,8 @@ class Archive:
     """The keys, and what finds and erases what was said."""
 
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+        self.try_write = database.try_write
+        """Raises StoreError while nothing can be written."""
         self.keys = Keys(database, clock)
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)

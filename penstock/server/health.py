@@ -1,6 +1,7 @@
 """Whether the server lives, and whether it can serve."""
 
 import asyncio
+from collections.abc import Awaitable
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
@@ -33,7 +34,8 @@ async def ready(request: Request) -> Response:
     site = doorstep.site
     checks = {"database": "failed", "launcher": "failed"}
     if site is not None:
-        checks["database"] = "ok" if await _reads(site) else "failed"
+        answered = await asyncio.gather(_answers(_read(site)), _answers(_write(site)))
+        checks["database"] = "ok" if all(answered) else "failed"
         checks["launcher"] = "failed" if doorstep.is_draining else "ok"
     is_ready = set(checks.values()) == {"ok"}
     body: dict[str, object] = {"status": "ok" if is_ready else "failed"}
@@ -43,10 +45,19 @@ async def ready(request: Request) -> Response:
     return Json(body, 200 if is_ready else 503)
 
 
-async def _reads(site: Site) -> bool:
+async def _read(site: Site) -> None:
+    await site.runtime.parts.log.head(LogId(""))
+
+
+async def _write(site: Site) -> None:
+    if archive := site.runtime.parts.archive:
+        await archive.try_write()
+
+
+async def _answers(check: Awaitable[None]) -> bool:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
-            await site.runtime.parts.log.head(LogId(""))
+            await check
     except (PenstockError, TimeoutError):
         return False
     return True

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigError, StoreClosed, StoreFull, StoreReadO
 from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
 from penstock.store.failures import failure_of
-from penstock.store.schema import prepare
+from penstock.store.schema import prepare, rewrite
 from penstock.store.writer import Writer
 
 Done = TypeVar("Done")
@@ -59,6 +59,10 @@ class Database:
             return await self.write(unit)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._read, self._readers, unit)
+
+    async def try_write(self) -> None:
+        """Write what is there already, to learn whether anything can be. Raises StoreError."""
+        await self.write(rewrite)
 
     async def close(self) -> None:
         """Commit what was submitted, and give every connection back."""

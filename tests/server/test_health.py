@@ -1,9 +1,14 @@
 """Whether the server lives, and whether it can serve."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import httpx2
 
+from penstock.core.limits import Limits
 from penstock.server.application import create_application
-from tests.serving import HERE, in_memory, served
+from tests.serving import CHAT, HERE, in_memory, served
 
 
 async def test_a_server_that_lives_says_its_version() -> None:
@@ -29,6 +34,20 @@ async def test_what_is_wrong_is_for_those_who_may_know() -> None:
         key = await house.archive.keys.create("bob")
         headers = {"authorization": f"Bearer {key}"}
         assert (await house.client.get("/api/ready", headers=headers)).json() == {"status": "ok"}
+
+
+async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None:
+    """It can be read all the while."""
+    path = tmp_path / "one.db"
+    limits = Limits(busy_seconds=0.01)
+    async with served(url=f"sqlite:///{path}", limits=limits) as house:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            response = await house.client.get("/api/ready")
+            assert response.status_code == 503
+            assert response.json()["checks"] == {"database": "failed", "launcher": "ok"}
+            assert (await house.client.get(f"{CHAT}/conversations")).status_code == 200
+        assert (await house.client.get("/api/ready")).status_code == 200
 
 
 async def test_a_server_that_is_about_to_stop() -> None:
