@@ -1,13 +1,15 @@
-"""The parts that messages and frames share on the wire: calls, results, questions."""
+"""The parts that doors show alike: calls, results, questions, tasks, events."""
 
 from collections.abc import Callable
 from typing import Any
 
 from penstock.core.call import ToolCall, tools_on
 from penstock.core.clock import to_iso
-from penstock.core.events import CallSettled, StoredFile
-from penstock.core.ids import BlobId
+from penstock.core.codec import kind_of, to_wire
+from penstock.core.events import CallSettled, Record, StoredFile
+from penstock.core.ids import BlobId, LogId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus
+from penstock.core.task import TaskRecord
 
 LinkTo = Callable[[BlobId], str]
 """Makes a link to stored bytes that works for a while."""
@@ -74,6 +76,31 @@ def question_record(record: QuestionRecord) -> dict[str, Any]:
     if record.status is QuestionStatus.ANSWERED and record.answer is not None:
         part["answer"] = dict(record.answer)
     return part
+
+
+def task_part(task: TaskRecord) -> dict[str, Any]:
+    """Return how a task stands; a direct call has no conversation."""
+    return {
+        "id": task.task_id,
+        "kind": task.kind,
+        "status": task.status.value,
+        "agentId": task.agent,
+        "conversationId": None if task.log_id == LogId(task.task_id) else task.log_id,
+        "createdAt": to_iso(task.created_at),
+        "startedAt": None if task.started_at is None else to_iso(task.started_at),
+        "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
+    }
+
+
+def event_part(record: Record) -> dict[str, Any]:
+    """Return an event of a task."""
+    return {
+        "seq": record.seq,
+        "at": to_iso(record.at),
+        "kind": kind_of(record.event),
+        "path": record.path,
+        "body": to_wire(record.event),
+    }
 
 
 def _output(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:

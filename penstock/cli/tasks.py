@@ -1,19 +1,17 @@
 """Tasks: list them, look into them, follow them, end them."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
-from penstock.chat.parts import question_record
+from penstock.chat.parts import event_part, question_record, task_part
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
 from penstock.cli.render import clean, event_line, pretty, print_table, when
-from penstock.core.clock import Moment, to_iso
-from penstock.core.codec import kind_of, to_wire
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId
@@ -101,31 +99,6 @@ COMMANDS = {
 }
 
 
-def task_part(record: TaskRecord) -> dict[str, Any]:
-    """Return a task as the API shows it."""
-    return {
-        "id": record.task_id,
-        "kind": record.kind,
-        "status": record.status.value,
-        "agentId": record.agent,
-        "conversationId": record.log_id,
-        "createdAt": _iso(record.created_at),
-        "startedAt": _iso(record.started_at),
-        "endedAt": _iso(record.ended_at),
-    }
-
-
-def event_part(record: Record) -> dict[str, Any]:
-    """Return an event as the API shows it."""
-    return {
-        "seq": record.seq,
-        "at": to_iso(record.at),
-        "kind": kind_of(record.event),
-        "path": record.path,
-        "body": to_wire(record.event),
-    }
-
-
 async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> AsyncIterator[Record]:
     parts, after = runtime.parts, record.first_seq - 1
     if not go_on:
@@ -147,7 +120,3 @@ async def _get(runtime: Runtime, task: str) -> TaskRecord:
     if record is None:
         raise NotFound(f"There is no task {task!r}; `penstock tasks list` names them.")
     return record
-
-
-def _iso(moment: Moment | None) -> str | None:
-    return None if moment is None else to_iso(moment)

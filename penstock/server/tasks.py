@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from penstock.chat.follow import Tail
-from penstock.core.clock import to_iso
-from penstock.core.codec import kind_of, to_wire
+from penstock.chat.parts import event_part, task_part
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events import (
     CallSettled,
@@ -17,7 +16,7 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.ids import LogId, TaskId
+from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import TaskRecord
@@ -113,17 +112,6 @@ async def read_events(
     return Json({"events": [event_part(each) for each in found[: query.limit]], "meta": meta})
 
 
-def event_part(record: Record) -> dict[str, Any]:
-    """Return an event as it stands on the wire."""
-    return {
-        "seq": record.seq,
-        "at": to_iso(record.at),
-        "kind": kind_of(record.event),
-        "path": record.path,
-        "body": to_wire(record.event),
-    }
-
-
 async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | None) -> Response:
     shown = Position.parse(last).seq if last else 0
     if shown > await site.runtime.parts.log.head(task.log_id):
@@ -145,15 +133,7 @@ async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:
 async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
     iterations, usage, end = await _spent(site, task)
     asked = await site.runtime.parts.projections.open_questions(task.log_id, task.task_id)
-    described: dict[str, Any] = {
-        "id": task.task_id,
-        "kind": task.kind,
-        "status": task.status.value,
-        "agentId": task.agent,
-        "conversationId": None if task.log_id == LogId(task.task_id) else task.log_id,
-        "createdAt": to_iso(task.created_at),
-        "startedAt": None if task.started_at is None else to_iso(task.started_at),
-        "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
+    described = task_part(task) | {
         "iterations": iterations,
         "usage": usage.to_wire(),
         "questions": [each.question.question_id for each in asked],

@@ -43,6 +43,12 @@ def test_what_has_ended_cannot_be_cancelled(run: Run, task: str) -> None:
     assert f"'{task}' has ended" in told
 
 
+def test_a_direct_call_is_in_no_conversation(run: Run, run_json: Callable[..., Any]) -> None:
+    assert run("call", "hello", "name=Ann")[0] == 0
+    (shown,) = run_json("tasks", "list")["tasks"]
+    assert (shown["kind"], shown["conversationId"]) == ("call", None)
+
+
 def test_an_unknown_task_is_answered_with_where_to_look(run: Run) -> None:
     for command in ("show", "events"):
         assert run("tasks", command, "task_x") == (
