@@ -1,5 +1,6 @@
 """The HTTP server: its routes, and what stands before them."""
 
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
@@ -45,6 +46,8 @@ ROUTERS = (
     blobs.router,
     page.router,
 )
+_NEW_OBJECTS = 50_000
+"""Between two looks for cycles: what a few hundred messages make."""
 _EXPOSED = ["X-Conversation-Id", "X-Task-Id", "X-Request-Id"]
 
 
@@ -71,6 +74,7 @@ def create_application(
     app.state.doorstep = doorstep
     if isinstance(runtime, Runtime):
         doorstep.site = Site.build(runtime, doorstep)
+    app.router.routes.insert(0, chat.SEND)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(PenstockError, on_error)
@@ -128,10 +132,18 @@ def _lifespan(
             return
         async with runtime() as opened:
             doorstep.site = Site.build(opened, doorstep)
+            _keep_what_is_loaded()
             yield
             doorstep.drain()
 
     return lifespan
+
+
+def _keep_what_is_loaded() -> None:
+    """Spare the collector what lives as long as the process, and most of what dies young anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 async def _on_bad_query(request: Request, error: Exception) -> Response:

@@ -142,8 +142,8 @@ class EventStream(Response):
         try:
             headers, self.raw_headers = self.raw_headers, []
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._pass_on(send)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            if not await self._pass_on(send):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError as error:
             if error.args != (_STALLED,):
                 raise
@@ -160,24 +160,26 @@ class EventStream(Response):
         self._tail.close()
         self._place.leave()
 
-    async def _pass_on(self, send: Send) -> None:
+    async def _pass_on(self, send: Send) -> bool:
+        """Send what comes; returns whether the last piece said that it was the last."""
         body, self._first = BEGIN + encode(self._first), ()
         here, streams = asyncio.current_task(), self._place.streams
         assert here is not None  # noqa: S101  a stream runs in a task
         while True:
+            is_over = self._is_over
             streams.begin_to_write(here)
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": body, "more_body": not is_over})
             streams.end_to_write(here)
-            if self._is_over:
-                return
+            if is_over:
+                return True
             body = b""
             while not body:
                 items = await self._tail.take()
                 if items is None:
-                    return
+                    return False
                 body = encode(self._frames.feed(items)) if items else PING
                 if not body and self._is_over:
-                    return
+                    return False
                 self._tail.is_quiet = not self._frames.is_at_work
 
     @property
