@@ -19,6 +19,7 @@ from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
+from penstock.engine.relay import Relay
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
@@ -38,6 +39,7 @@ class Parts:
     projections: Projections
     blobs: Blobs
     bus: Bus
+    relay: Relay
     launcher: Launcher
     agents: Catalog
     models: Models
@@ -131,6 +133,7 @@ class Runtime:
     async def close(self) -> None:
         """Take no new work, park what runs, end every stream; the store stays open."""
         await self.parts.launcher.close()
+        await self.parts.relay.close()
         self.parts.invoker.threads.close()
         self.parts.bus.close()
         await self.parts.models.close()

@@ -18,6 +18,7 @@ from penstock.engine.activation import Activations, Body
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
+from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
 from penstock.models.model import Model
 from penstock.models.resolve import Models
@@ -123,6 +124,7 @@ def assemble(world: World, base: Foundation, company: Company) -> Runtime:
         projections=base.projections,
         blobs=base.blobs,
         bus=bus,
+        relay=Relay(base.log.live_text, bus, world),
         launcher=launcher,
         agents=company.agents,
         models=company.models,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+from penstock.chat.echo import Echo
 from penstock.core.events import Record
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -31,7 +32,16 @@ class Tail:
     it is cut only when it was not asked for more in the meantime.
     """
 
-    __slots__ = ("_log_id", "_reader", "_seq", "_silence", "_source", "is_quiet", "is_stored")
+    __slots__ = (
+        "_echo",
+        "_log_id",
+        "_reader",
+        "_seq",
+        "_silence",
+        "_source",
+        "is_quiet",
+        "is_stored",
+    )
 
     def __init__(self, source: Source, log_id: LogId, *, after: int, stored: bool = True) -> None:
         self._source = source
@@ -41,6 +51,7 @@ class Tail:
         """Whether the log may hold what was not read yet."""
         self._silence = 0.0
         self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
+        self._echo = Echo(source.log.live_text, log_id)
         self.is_quiet = False
         """Set by who knows that no task is at work: then the log is looked at less often."""
 
@@ -83,18 +94,30 @@ class Tail:
         came = [each for each in self._reader.take() if isinstance(each, Record)]
         newer = await self._without_gaps(came)
         reply = self._source.bus.reply(self._log_id)
-        return [*records, *newer, *(so_far(reply) if reply else ())]
+        if reply is None:
+            return [*records, *newer]
+        self._echo.pass_over(reply.base)
+        return [*records, *newer, *so_far(reply)]
 
     async def _look(self) -> Sequence[Live] | None:
         """Look for what another process wrote; None while there is nothing to say."""
         limits = self._source.limits
-        if self._polls and (found := await self._read()):
+        if self._polls and (found := await self._elsewhere()):
             self._silence = 0.0
             return found
         if self._silence >= limits.ping_seconds:
             self._silence = 0.0
             return ()
         return None
+
+    async def _elsewhere(self) -> Sequence[Live]:
+        """Return what another process wrote, and after that what its model is saying."""
+        records = await self._read()
+        self._echo.hear(records)
+        if self.is_quiet or len(records) == PAGE:
+            return records
+        said = await self._echo.listen()
+        return [*records, *await self._without_gaps(said)] if said else records
 
     def _patience(self) -> float:
         """Return how long to wait for the bus, and count that time as silence."""
@@ -103,6 +126,8 @@ class Tail:
         if self._polls:
             polls = _QUIET_POLL if self.is_quiet else min(1 + self._silence, _SLOWEST_POLL)
             seconds = min(seconds, polls * limits.poll_seconds)
+            if self._echo.is_on and self._silence < limits.followed_seconds:
+                seconds = min(seconds, limits.live_text_seconds)
         self._silence += seconds
         return seconds
 

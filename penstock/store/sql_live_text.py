@@ -73,6 +73,8 @@ class SqlLiveText:
             return int(held), connection.exec_driver_sql(self._sql.said, key).all()
 
         followed_until, rows = await self._database.read(unit)
+        if log_id in self._holdings:
+            return ()  # it was taken here meanwhile
         if followed_until is not None:
             await self._follow(log_id, followed_until)
         return [_piece(row) for row in rows]

@@ -12,6 +12,8 @@ from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record, Se
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
+from penstock.store.live_text import Piece, Spot
+from penstock.store.log import Lease
 from penstock.testing.log import MemoryLog
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
@@ -199,3 +201,50 @@ def test_a_reply_so_far_joins_neighbours() -> None:
         ("ab", 2),
         ("c", 3),
     ]
+
+
+async def elsewhere(scene: Scene) -> Lease:
+    """Let another process hold the log, and tell this one nothing of it."""
+    lease = await scene.log.acquire(LOG, "another")
+    assert lease
+    return lease
+
+
+def piece(units: int, text: str) -> Piece:
+    spot = Spot(2, units)
+    return Piece(task_id=TASK, spot=spot, iteration=1, closing=False, kind="text", text=text)
+
+
+async def test_what_a_model_says_in_another_process_is_found() -> None:
+    scene = Scene()
+    await scene.open()
+    lease = await elsewhere(scene)
+    tail = Tail(scene.source, LOG, after=0)
+    assert seqs(await tail.take()) == [1, 2]
+    await scene.log.live_text.write(LOG, lease.epoch, [piece(0, ""), piece(3, "Hel")])
+    begun, delta = await tail.take() or ()
+    assert isinstance(begun, ReplyBegun)
+    assert isinstance(delta, Delta)
+    assert (begun.reply.base, delta.text, delta.units) == (2, "Hel", 3)
+    await scene.log.live_text.write(LOG, lease.epoch, [piece(5, "lo")])
+    assert [each.units for each in await tail.take() or () if isinstance(each, Delta)] == [5]
+
+
+async def test_the_events_before_a_reply_elsewhere_come_before_it() -> None:
+    scene = Scene()
+    await scene.open()
+    lease = await elsewhere(scene)
+    tail = Tail(scene.source, LOG, after=1, stored=False)
+    await scene.log.live_text.write(LOG, lease.epoch, [piece(3, "Hel")])
+    items = await tail.take() or ()
+    assert [type(each) for each in items] == [Record, ReplyBegun, Delta]
+
+
+async def test_who_knows_that_nothing_is_at_work_asks_for_no_live_text() -> None:
+    scene = Scene()
+    await scene.open()
+    lease = await elsewhere(scene)
+    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail.is_quiet = True
+    assert await tail.take() == ()
+    assert not scene.log.live_text.is_followed(LOG, lease.epoch)

@@ -1,0 +1,169 @@
+"""The relay: replies on their way are written for readers elsewhere, and only for them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import StoreFull
+from penstock.core.events import Entry, MessageReceived, SessionOpened
+from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.world import World
+from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.relay import Relay, Told
+from penstock.store.live_text import NOWHERE, Piece, Spot
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.log import MemoryLog
+
+LOG, TASK = LogId("conv_1"), TaskId("task_1")
+TEXT, REASONING = DeltaKind.TEXT, DeltaKind.REASONING
+
+
+class Scene:
+    """A log in hand, a bus, and the relay between that and other processes."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.log = MemoryLog(self.clock)
+        self.bus = Bus()
+        self.writes: list[Sequence[Piece]] = []
+        self.is_full = False
+        self._write = self.log.live_text.write
+        self.log.live_text.write = self.write  # type: ignore[method-assign]
+        self.relay = Relay(self.log.live_text, self.bus, World(self.clock, Limits(), new_id))
+
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+        if self.is_full:
+            raise StoreFull
+        self.writes.append(pieces)
+        await self._write(log_id, epoch, pieces)
+
+    async def hold(self) -> Lease:
+        opened = SessionOpened(profile_id=ProfileId("ann"), agent="assistant", title="")
+        message = MessageReceived(message_id=MessageId("msg_1"), content="?")
+        await self.log.send(LOG, [Entry(opened), Entry(message, TASK)])
+        lease = await self.log.acquire(LOG, "me")
+        assert lease
+        return lease
+
+    async def follow(self, lease: Lease) -> None:
+        await self.log.live_text.read(LOG)
+        await self.log.renew(lease, after=2)
+        await settle()
+
+    async def pass_time(self, seconds: float = 0.1) -> None:
+        self.clock.advance(seconds)
+        await settle()
+
+
+@pytest.fixture
+async def scene() -> Any:
+    """A scene whose relay is closed in the end."""
+    opened = Scene()
+    yield opened
+    await opened.relay.close()
+
+
+def said(pieces: Sequence[Piece]) -> list[tuple[str, str, int]]:
+    return [(each.kind, each.text, each.spot.units) for each in pieces]
+
+
+async def test_nothing_is_written_for_nobody(scene: Scene) -> None:
+    lease = await scene.hold()
+    reply = LiveReply(LOG, TASK, 2, 1)
+    scene.bus.begin(reply)
+    scene.bus.say(reply, TEXT, "Hello")
+    await scene.log.renew(lease, after=2)
+    await scene.pass_time(9)
+    assert scene.writes == []
+
+
+async def test_what_is_new_is_written_at_most_once_in_a_while(scene: Scene) -> None:
+    """One coalesced row at most every 100 ms."""
+    lease = await scene.hold()
+    reply = LiveReply(LOG, TASK, 2, 1)
+    scene.bus.begin(reply)
+    scene.bus.say(reply, REASONING, "Hm")
+    await scene.follow(lease)
+    for text in "Hello":
+        scene.bus.say(reply, TEXT, text)
+        await settle()
+    assert [said(each) for each in scene.writes] == [[("text", "", 0), ("reasoning", "Hm", 2)]]
+    await scene.pass_time()
+    await scene.pass_time()
+    assert [said(each) for each in scene.writes[1:]] == [[("text", "Hello", 7)]]
+    assert said(await scene.log.live_text.read(LOG)) == [
+        ("text", "", 0),
+        ("reasoning", "Hm", 2),
+        ("text", "Hello", 7),
+    ]
+
+
+async def test_a_reply_that_begins_later_is_told_from_its_beginning(scene: Scene) -> None:
+    lease = await scene.hold()
+    await scene.follow(lease)
+    assert scene.writes == []
+    for base in (2, 5):
+        reply = LiveReply(LOG, TASK, base, 1)
+        scene.bus.begin(reply)
+        scene.bus.say(reply, TEXT, "Hi")
+        await scene.pass_time()
+        scene.bus.end(reply)
+        await scene.pass_time()
+    assert [each[0].spot for each in scene.writes] == [Spot(2, 0), Spot(5, 0)]
+
+
+async def test_it_ends_with_its_readers_and_begins_again_with_new_ones(scene: Scene) -> None:
+    lease = await scene.hold()
+    reply = LiveReply(LOG, TASK, 2, 1)
+    scene.bus.begin(reply)
+    await scene.follow(lease)
+    await scene.pass_time(4)
+    scene.bus.say(reply, TEXT, "Hi")
+    await scene.pass_time()
+    assert len(scene.writes) == 1
+    await scene.follow(lease)
+    assert said(scene.writes[-1]) == [("text", "", 0), ("text", "Hi", 2)]
+
+
+async def test_who_took_the_log_over_passes_it_on_alone(scene: Scene) -> None:
+    lease = await scene.hold()
+    await scene.follow(lease)
+    reply = LiveReply(LOG, TASK, 2, 1)
+    scene.bus.begin(reply)
+    await scene.log.surrender(lease)
+    await scene.pass_time()
+    assert scene.writes == []
+    assert await scene.log.acquire(LOG, "me")
+    await settle()
+    assert [said(each) for each in scene.writes] == [[("text", "", 0)]]
+
+
+async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
+    lease = await scene.hold()
+    reply = LiveReply(LOG, TASK, 2, 1)
+    scene.bus.begin(reply)
+    scene.is_full = True
+    await scene.follow(lease)
+    scene.bus.say(reply, TEXT, "Hel")
+    await scene.pass_time()
+    scene.is_full = False
+    scene.bus.say(reply, TEXT, "lo")
+    await scene.pass_time()
+    assert [said(each) for each in scene.writes] == [[("text", "", 0), ("text", "Hello", 5)]]
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    told, reply = Told(), LiveReply(LOG, TASK, 2, 3, closing=True)
+    reply.pieces = [(TEXT, "a"), (TEXT, ""), (TEXT, "b"), (REASONING, "c")]
+    assert said(told.news(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]
+    told.take_in(reply, 3)
+    assert said(told.news(reply)) == [("reasoning", "c", 3)]
+    told.take_in(reply, 4)
+    assert told.news(reply) == []
+    reply.pieces.append((REASONING, "d"))
+    (piece,) = told.news(reply)
+    assert (piece.spot, piece.iteration, piece.closing) == (Spot(2, 4), 3, True)
+    assert piece.spot > NOWHERE

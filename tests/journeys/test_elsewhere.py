@@ -1,0 +1,211 @@
+"""What a model says in one process, streamed by another: two runtimes on one file."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewMessage, Sent
+from penstock.core.limits import Limits
+from penstock.models.scripted import Hold, Reply, ScriptedModel, call, fail, say, think, wait
+from penstock.server.application import create_application
+from tests.acting import Act, Gate
+from tests.journeys.test_sse import blocks
+from tests.listening import listening
+from tests.serving import CHAT, frames, in_memory
+
+LIMITS = Limits(
+    renew_seconds=0.03,
+    poll_seconds=0.02,
+    live_text_seconds=0.01,
+    followed_seconds=0.5,
+    sweep_seconds=0.2,
+    shutdown_seconds=0.05,
+)
+Frame = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class Far:
+    """A conversation at work in one runtime, and a client of another."""
+
+    here: Runtime
+    client: httpx2.AsyncClient
+    sent: Sent | None = None
+
+    async def send(self) -> None:
+        """Say something where the model is."""
+        self.sent = await self.here.send(NewMessage(content="Go"))
+
+    @asynccontextmanager
+    async def stream(self, last: str | None = None) -> AsyncIterator[AsyncIterator[Frame]]:
+        """Follow the conversation from the other process, from where one left it."""
+        assert self.sent
+        query = {"conversationId": self.sent.session_id}
+        headers = {"last-event-id": last} if last else {}
+        async with self.client.stream(
+            "GET", f"{CHAT}/stream", params=query, headers=headers
+        ) as response:
+            yield (frames(block)[0] async for block in blocks(response))
+
+
+@asynccontextmanager
+async def far(url: str, script: list[Reply], **house: Any) -> AsyncIterator[Far]:
+    """Open a runtime that works, and another that serves."""
+    model, silent = ScriptedModel(script), ScriptedModel([])
+    async with (
+        in_memory(model=model, url=url, limits=LIMITS, **house) as here,
+        in_memory(model=silent, url=url, limits=LIMITS) as there,
+        listening(create_application(there)) as address,
+        httpx2.AsyncClient(base_url=address) as client,
+    ):
+        yield Far(here, client)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/penstock.db"
+
+
+async def until(frames: AsyncIterator[Frame], said: str) -> list[Frame]:
+    """Take frames until all this was said, reasoning and text together."""
+    seen, text = [], ""
+    while not text.endswith(said):
+        seen.append(await anext(frames))
+        text += seen[-1][1].get("delta", "")
+    return seen
+
+
+def joined(seen: list[Frame]) -> str:
+    return "".join(data.get("delta", "") for _, data in seen)
+
+
+def places(seen: list[Frame]) -> list[tuple[int, int]]:
+    """Return the ids of frames as what orders them."""
+    parts = [event_id.partition(".") for event_id, _ in seen]
+    return [(int(seq), int(units or -1)) for seq, _, units in parts]
+
+
+def rows(url: str) -> int:
+    """Return how many pieces of replies stand in the file."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return int(connection.execute("SELECT count(*) FROM deltas").fetchone()[0])
+
+
+async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str) -> None:
+    """A reconnect streams the reply in flight, also when another process writes it."""
+    holds = Hold(), Hold()
+    reply = think("Hm. ") + say("Hel") + wait(holds[0]) + say("lo, ") + wait(holds[1]) + say("Ann.")
+    async with far(url, [reply]) as house:
+        await house.send()
+        await holds[0].reached()
+        async with house.stream() as coming:
+            seen = await until(coming, "Hm. Hel")
+            holds[0].release()
+            seen += await until(coming, "lo, ")
+            holds[1].release()
+            seen += [frame async for frame in coming]
+    kinds = [data["type"] for _, data in seen]
+    assert kinds[:4] == ["message_start", "thinking", "thinking", "content_delta"]
+    assert kinds.count("message_start") == kinds.count("message_complete") == 1
+    assert [data for _, data in seen if data["type"] == "thinking" and "delta" not in data] == [
+        {"type": "thinking", "iteration": 1, "maxIterations": 8}
+    ]
+    assert joined(seen) == "Hm. Hello, Ann."
+    assert places(seen) == sorted(set(places(seen)))
+    base = places(seen)[1][0]
+    assert places(seen)[1:4] == [(base, 0), (base, 4), (base, 7)]
+
+
+@pytest.mark.parametrize("units", range(8))
+async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, units: int) -> None:
+    hold = Hold()
+    async with far(url, [think("Hm.") + say("Hello") + wait(hold) + say(" again.")]) as house:
+        await house.send()
+        await hold.reached()
+        async with house.stream() as coming:
+            base = places(await until(coming, "Hello"))[-1][0]
+        async with house.stream(f"{base}.{units}") as coming:
+            seen = await until(coming, "Hello"[-8 + units :]) if units < 8 else []
+            hold.release()
+            seen += [frame async for frame in coming]
+    assert joined(seen) == "Hm.Hello again."[units:]
+    assert seen[-1][1]["content"] == "Hello again."
+
+
+async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
+    hold = Hold()
+    async with far(url, [say("Hel") + wait(hold) + say("lo.")]) as house:
+        await house.send()
+        await hold.reached()
+        async with house.stream() as coming:
+            seen = await until(coming, "Hel")
+        hold.release()
+        assert house.sent
+        await house.here.wait(house.sent.task_id)
+        async with house.stream(seen[-1][0]) as coming:
+            rest = [frame async for frame in coming]
+    assert [data.get("delta") for _, data in rest] == ["lo.", None]
+
+
+@pytest.mark.slow("a model is asked again after a second")
+async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str) -> None:
+    hold = Hold()
+    script = [say("Wro") + wait(hold) + fail(503), say("Right.")]
+    async with far(url, script) as house:
+        await house.send()
+        await hold.reached()
+        async with house.stream() as coming:
+            seen = await until(coming, "Wro")
+            hold.release()
+            seen += [frame async for frame in coming]
+    kinds = [data["type"] for _, data in seen]
+    reset = kinds.index("content_reset")
+    assert joined(seen[:reset]) == "Wro"
+    assert joined(seen[reset:]) == seen[-1][1]["content"] == "Right."
+    assert places(seen) == sorted(set(places(seen)))
+
+
+async def test_reply_after_reply_is_followed_over_a_call_that_takes_its_time(url: str) -> None:
+    gate, hold = Gate(), Hold()
+    script = [say("Let me look.") + call("look"), say("Well, ") + wait(hold) + say("no.")]
+    async with far(url, script, tools=[Act("look", gate)]) as house:
+        await house.send()
+        await gate.reached()
+        async with house.stream() as coming:
+            seen = await until(coming, "Let me look.")
+            seen.append(await anext(coming))
+            gate.open()
+            await hold.reached()
+            seen += await until(coming, "Well, ")
+            hold.release()
+            seen += [frame async for frame in coming]
+    assert [data["iteration"] for _, data in seen if "maxIterations" in data] == [1, 2]
+    assert joined(seen) == "Let me look.Well, no."
+    assert places(seen) == sorted(set(places(seen)))
+
+
+async def test_nothing_of_it_stays_in_the_store_and_nothing_is_there_for_nobody(url: str) -> None:
+    hold, alone = Hold(), Hold()
+    script = [say("Alone. ") + wait(alone) + call("look"), say("Hel") + wait(hold) + say("lo.")]
+    counts = []
+    async with far(url, script, tools=[Act("look")]) as house:
+        await house.send()
+        await alone.reached()
+        counts.append(rows(url))
+        alone.release()
+        await hold.reached()
+        async with house.stream() as coming:
+            await until(coming, "Hel")
+            counts.append(rows(url))
+            hold.release()
+            assert [frame async for frame in coming]
+        counts.append(rows(url))
+    assert counts[0] == counts[2] == 0
+    assert counts[1] > 0
