@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from penstock.core.call import ToolCall
+from penstock.core.canonical import without_surrogates
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
@@ -103,8 +104,12 @@ def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
     """Return the arguments, or none and the text: what is nested too deeply is not read either."""
     if not text.strip():
         return {}, None
+    if not text.isascii():
+        text = without_surrogates(text)
     try:
         value = _decode(text)
+        if "\\ud" in text or "\\uD" in text:
+            value = _decode(without_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return {}, text
     if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):

@@ -110,13 +110,17 @@ async def test_calls_are_put_together_from_their_pieces_by_index() -> None:
     assert all(each.call_id.startswith("tc_") for each in reply.calls)
 
 
+LONE = {"\ufffd": ["a\N{GRINNING FACE}", {"b": "\ufffd"}]}
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "raw"),
     [
         ("", {}, None),
         ("  ", {}, None),
         ('{"a": 1, "a": 2}', {"a": 2}, None),
-        ('{"é": "\\ud800"}', {"é": "\ud800"}, None),
+        ('{"é": "\\ud800"}', {"é": "\ufffd"}, None),
+        ('{"\\uDfff": ["a\\ud83d\\ude00", {"b": "\ud800"}]}', LONE, None),
         ("{", {}, "{"),
         ("[]", {}, "[]"),
         ('"text"', {}, '"text"'),
@@ -128,7 +132,7 @@ async def test_calls_are_put_together_from_their_pieces_by_index() -> None:
         ("[" * 100_000, {}, "[" * 100_000),
         ('{"n":' + "9" * 5_000 + "}", {}, '{"n":' + "9" * 5_000 + "}"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 async def test_arguments_that_are_no_object_stay_text(
     text: str, arguments: object, raw: str | None
