@@ -1,5 +1,7 @@
 """Ends a task that was cancelled or cannot go on: whatever is open gets its outcome."""
 
+from dataclasses import replace
+
 from penstock.agents.guard import spelling
 from penstock.core.call import CallPath
 from penstock.core.canonical import compact
@@ -8,6 +10,7 @@ from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskS
 from penstock.core.ids import CallId
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
+from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.state import TaskState
@@ -31,7 +34,7 @@ class Closing:
             event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
             held.add(event, task.task_id)
         self._settle_calls(held, task, ended)
-        held.add(ended, task.task_id)
+        held.add(replace(ended, usage=usage_of(task)), task.task_id)
 
     def _settle_calls(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
         rounds = task.rounds
@@ -47,18 +50,19 @@ class Closing:
         how = "was cancelled" if ended.status is TaskStatus.CANCELLED else "failed"
         for path, (tool_id, call_id) in names.items():
             if path not in task.settled:
-                error = _error(how, is_cut=path in task.begun)
-                held.add(_settled(tool_id, call_id, error), task.task_id, path)
+                settled = _settled(tool_id, call_id, how, is_cut=path in task.begun)
+                held.add(settled, task.task_id, path)
+
+
+def _settled(tool_id: str, call_id: CallId | None, how: str, *, is_cut: bool) -> CallSettled:
+    error = _error(how, is_cut=is_cut)
+    context = compact({"error": str(error), "code": error.code})
+    return CallSettled(
+        tool_id=tool_id, envelope=error.envelope(), call_id=call_id, context=context, ran=is_cut
+    )
 
 
 def _error(how: str, *, is_cut: bool) -> CallError:
     if is_cut:
         return Interrupted(f"the task {how} while this ran: it may or may not have happened")
     return Cancelled(f"the task {how}; this was not done")
-
-
-def _settled(tool_id: str, call_id: CallId | None, error: CallError) -> CallSettled:
-    context = compact({"error": str(error), "code": error.code})
-    return CallSettled(
-        tool_id=tool_id, envelope=error.envelope(), call_id=call_id, context=context, ran=False
-    )

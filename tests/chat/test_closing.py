@@ -59,8 +59,10 @@ async def test_a_write_that_had_begun_is_interrupted_all_else_is_cancelled(fails
     held.add(started, ONE, call_path(2))
     written = await close(held, log, fails=fails)
     assert codes(written[1:]) == ["CANCELLED", "INTERRUPTED", "CANCELLED"]
+    assert [each.ran for each in written if isinstance(each, CallSettled)] == [False, True, False]
     assert isinstance(written[-1], TaskEnded)
     assert written[-1].status is (TaskStatus.FAILED if fails else TaskStatus.CANCELLED)
+    assert written[-1].usage.tool_calls == 1
 
 
 async def test_every_call_has_its_tool_message_then() -> None:
