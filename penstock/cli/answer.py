@@ -10,6 +10,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import EDIT, NO, YES, ask, text_answer
+from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
@@ -17,7 +18,6 @@ from penstock.cli.render import Screen, clean, envelope_text, print_table
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.task import TaskStatus
 from penstock.store.projections import Page
 
 Which = Annotated[str | None, typer.Argument(metavar="QUESTION", help="Its id; none lists all.")]
@@ -27,8 +27,6 @@ What = Annotated[
 ]
 Input = Annotated[str | None, typer.Option("--input", help="JSON that runs instead, approved.")]
 Note = Annotated[str | None, typer.Option("--note", help="Why.")]
-
-EXIT_CODES = {TaskStatus.SUCCEEDED: 0, TaskStatus.SUSPENDED: 4}
 
 
 def answer(
@@ -130,4 +128,4 @@ def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
         print(clean(reply.content))
     if waiting:
         note(f"It waits for another answer: {', '.join(waiting)}")
-    return EXIT_CODES.get(reply.status, 1)
+    return OF_TASKS.get(reply.status, FAILED)

@@ -11,6 +11,7 @@ from rich.console import Console
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.parts import question_record
 from penstock.cli.asking import ask
+from penstock.cli.exit_codes import FAILED, OF_CALLS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
@@ -28,8 +29,6 @@ Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
 WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the call.")]
-
-EXIT_CODES = {Status.SUCCESS: 0, Status.VALIDATION_ERROR: 3, Status.SUSPENDED: 4}
 
 
 def call(
@@ -63,7 +62,7 @@ def call(
         print_json(envelope.to_wire())
     else:
         print(clean(envelope_text(envelope)))
-    raise typer.Exit(EXIT_CODES.get(envelope.status, 1))
+    raise typer.Exit(OF_CALLS.get(envelope.status, FAILED))
 
 
 def _whole(given: str | None) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from rich.console import Console
 from penstock.app.runtime import Runtime
 from penstock.cli.asking import ask
 from penstock.cli.background import Background
-from penstock.cli.conversation import FINE, Conversation, Frame
+from penstock.cli.conversation import Conversation, Frame
+from penstock.cli.exit_codes import FINE, INTERRUPTED
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
@@ -27,7 +28,6 @@ Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with
 GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
 
 HELP = "/new begins a conversation, /model NAME asks another model, /exit or Ctrl-D leaves"
-INTERRUPTED = 130
 
 
 def chat(

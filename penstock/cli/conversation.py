@@ -7,12 +7,10 @@ from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Sent
 from penstock.cli.background import Background, Feed, on_interrupt
+from penstock.cli.exit_codes import FAILED, FINE, WAITING
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
 from penstock.core.ids import LogId, QuestionId, SessionId
 from penstock.server.wire import ChatFrames, Position, View
-
-FINE, FAILED, SUSPENDED = 0, 1, 4
-"""How a message ended, as an exit code."""
 
 Frame = Mapping[str, Any]
 Show = Callable[[Frame], None]
@@ -74,7 +72,7 @@ class Conversation:
                 questions[frame["id"]] = frame
             case "suspended":
                 question = questions[frame["questions"][0]]
-                return None if self._answer(question) else SUSPENDED
+                return None if self._answer(question) else WAITING
             case "message_complete":
                 return FINE
             case "error":

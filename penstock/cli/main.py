@@ -9,11 +9,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from penstock.cli.exit_codes import FAILED, FINE
 from penstock.core.errors import PenstockError
 from penstock.core.late import late
 
 NAME = "penstock"
-FAILED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,7 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; return the exit code.
-
-    0 is fine, 1 failed, 2 wrong usage, 3 an input that is not valid, 4 waiting for a person.
-    """
+    """Do what the arguments say; return one of `exit_codes`."""
     try:
         root()(args=arguments, prog_name=NAME)
     except SystemExit as ended:
@@ -62,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
-    return 0
+    return FINE
 
 
 def root() -> TyperGroup:

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.cli.background import Background
-from penstock.cli.conversation import FAILED, FINE, SUSPENDED, Conversation, Frame
+from penstock.cli.conversation import Conversation, Frame
+from penstock.cli.exit_codes import FAILED, FINE, WAITING
 from penstock.cli.project import opened
 
 TOOLS = '''
@@ -91,7 +92,7 @@ def test_a_question_is_asked_until_its_answer_counts(
 
 def test_who_answers_later_finds_the_task_waiting(runtime: Runtime, background: Background) -> None:
     person = Person(None)
-    assert talk(runtime, background, person).say("send to=Ann") == SUSPENDED
+    assert talk(runtime, background, person).say("send to=Ann") == WAITING
     assert person.types()[-1] == "suspended"
 
 
