@@ -87,8 +87,9 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
         message = cut(message, MESSAGE_CHARACTERS)
     elif isinstance(error, errors.StoreError):
         log.error("the store failed in request %s", request_id, exc_info=error)
-        code, details = errors.NotReady.code, {"requestId": request_id}
-        message = (type(error).__doc__ or code).strip()  # its own names places of this machine
+        code, details = errors.NotReady.code, {"requestId": request_id, **(error.details or {})}
+        if not error.details:  # then its own message may name places of this machine
+            message = (type(error).__doc__ or code).strip()
     return answer(status, code, message, details=details, headers=_headers(error, status))
 
 

@@ -38,7 +38,8 @@ from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from penstock.store.tables import deltas, events, idempotency, logs, questions, sessions, tasks
 
-ERASED_TITLE = "Erased"
+ERASED_TITLE = ""
+"""Lists show it as untitled."""
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
@@ -154,7 +155,8 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
     except ValueError as error:
         raise StoreCorrupt(
             f"event {row.seq} of log {row.log_id!r} does not read back: {error}."
-            " Delete this conversation as a whole."
+            " Delete this conversation as a whole.",
+            details={"log": row.log_id, "event": row.seq},
         ) from error
 
 

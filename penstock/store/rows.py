@@ -58,7 +58,10 @@ class Rows:
             body = await self._blobs.get(BlobId(blob_id or ""))
             return seq, at, task_id, path, kind, body.decode(), None
         except (NotFound, UnicodeDecodeError) as error:
-            raise StoreCorrupt(f"the body of event {seq} of log {log_id!r}: {error}") from error
+            raise StoreCorrupt(
+                f"the body of event {seq} of log {log_id!r}: {error}",
+                details={"log": log_id, "event": seq},
+            ) from error
 
     def _is_small(self, body: str) -> bool:
         most = self._body_bytes
@@ -80,6 +83,7 @@ def record_of(log_id: LogId, row: Row) -> Record:
     except ValueError as error:
         raise StoreCorrupt(
             f"event {seq} of log {log_id!r} does not read back: {error}."
-            " Restore the database from a copy, or delete this conversation."
+            " Restore the database from a copy, or delete this conversation.",
+            details={"log": log_id, "event": seq},
         ) from error
     return Record(log_id, seq, at, task_id, path, event)

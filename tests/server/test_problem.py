@@ -90,6 +90,13 @@ def test_where_the_store_is_is_told_to_operators_alone(caplog: pytest.LogCapture
     assert "/srv/penstock.db" in caplog.text
 
 
+def test_which_event_does_not_read_back_is_told() -> None:
+    of = {"log": "conv_1", "event": 4}
+    said = body(problem(errors.StoreCorrupt("event 4 is no JSON", details=of), "req_1"))
+    assert said["message"] == "event 4 is no JSON"
+    assert said["details"] == {"requestId": "req_1"} | of
+
+
 @pytest.mark.parametrize(
     ("error", "name", "value"),
     [
