@@ -52,7 +52,7 @@ PenstockError                 docstring = default message; `code` = the class na
     ├── LoopDetected          failed            continuable
     ├── BudgetExceeded        failed
     ├── DepthExceeded         failed            continuable
-    ├── Interrupted           failed            continuable; a crash cut a write
+    ├── Interrupted           failed            continuable; a write was cut
     ├── Rejected              failed            continuable; a person said no
     └── Cancelled             failed
 """
@@ -364,7 +364,7 @@ class DepthExceeded(CallError):
 
 
 class Interrupted(CallError):
-    """The process died while the tool ran: it may or may not have happened."""
+    """The call was cut before its end: it may or may not have happened."""
 
 
 class Rejected(CallError):

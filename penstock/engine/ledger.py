@@ -82,7 +82,8 @@ class Ledger:
         began = self.task.begun.get(path)
         if began is not None and not again and not self._waited(path, began):
             raise Interrupted(
-                f'"{call.tool_id}" was cut by a crash: it may or may not have happened',
+                f'"{call.tool_id}" was cut when the process stopped: '
+                "it may or may not have happened",
                 suggestion="Find out whether it happened before you try it again.",
             )
         key = self.idempotency_key(path)
