@@ -51,8 +51,8 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer 
                 break
         if reply.calls:
             await turns.act(task.rounds[-1])
-        elif reply.text or reply.closing:
-            return Answer(reply.text or EMPTY_NOTICE, reply.finish, reply)
+        elif reply.closing or reply.text.strip():
+            return Answer(_said(reply), reply.finish, reply)
         else:
             closing = "stop"
     return await _close(turns, closing)
@@ -75,4 +75,8 @@ async def _close(turns: Turns, reason: str) -> Answer:
     reply = await turns.think(closing=reason)
     if reply is None:
         return Answer(BUDGET_NOTICE, reason, None)
-    return Answer(reply.text or EMPTY_NOTICE, reason, reply)
+    return Answer(_said(reply), reason, reply)
+
+
+def _said(reply: ReplyReceived) -> str:
+    return reply.text if reply.text.strip() else EMPTY_NOTICE

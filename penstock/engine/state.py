@@ -237,7 +237,7 @@ class SessionState:
         task.reply = reply
         if reply.calls:
             task.rounds.append(Round(reply))
-        if reply.calls or reply.text:
+        if reply.calls or reply.text.strip():
             self._say(AssistantMessage(reply.text, reply.calls), reply.text)
 
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:

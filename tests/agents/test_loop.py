@@ -62,6 +62,8 @@ DONE: list[Event] = [reply(1, "a"), outcome("a")]
         ([], [say("Hi")], "Hi", "stop"),
         ([reply(1, text="Hi")], [], "Hi", "stop"),
         ([reply(1)], [say("Closed.")], "Closed.", "stop"),
+        ([reply(1, text=" \n")], [say("Closed.")], "Closed.", "stop"),
+        ([reply(1)], [say("\n ")], "I could not produce an answer.", "stop"),
         ([reply(1), reply(1, text="Closed.", closing=True, finish="stop")], [], "Closed.", "stop"),
         (DONE, [say("So.")], "So.", "stop"),
         ([*DONE, reply(2, text="So.")], [], "So.", "stop"),
