@@ -231,6 +231,7 @@ class Invocation:
                 origin=Origin.SCRIPT,
                 root=self._nest.root,
                 inside=self.spec.tool_id,
+                inside_kind=self.spec.kind,
                 agent_tools=frozenset(),
                 clip_at=None,
             )

@@ -36,6 +36,8 @@ class Caller:
     """The direct call at the root, for what is called inside it."""
     inside: str = ""
     """The tool whose code is calling."""
+    inside_kind: str = ""
+    """Of that tool: `script`, or what runs in this process."""
     permissions: dict[str, str] = field(default_factory=dict)
     """The agent's `tool_permissions`: tool to allow, ask or deny."""
     question_ttl_seconds: float | None = None
@@ -92,10 +94,11 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
 def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
     if caller.origin is not Origin.SCRIPT:
         return ToolNotFound(f"There is no tool {spec.tool_id!r}.")
+    who = "script of" if caller.inside_kind == "script" else "tool"
     skills = ", ".join(caller.selection.skills) or "none"
     own = f', not in the script_tools of "{caller.root.tool_id}"' if caller.root else ""
     return NotPermitted(
-        f'script of "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
+        f'{who} "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
         f'not in "tools", "script_tools" or "tool_definitions" of the selected skills ({skills}), '
         f"not direct_call{own}",
         details={"missing": [name for name, _ in grants(spec, caller)]},

@@ -104,11 +104,12 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
         assert find_grant(wanted, caller) == cell
 
 
-def test_a_script_is_told_what_it_would_have_taken() -> None:
-    refusal = refused(spec("t_own2"), ORIGINS["H"])
+@pytest.mark.parametrize(("kind", "who"), [("script", "script of"), ("python", "tool")])
+def test_code_is_told_what_it_would_have_taken(kind: str, who: str) -> None:
+    refusal = refused(spec("t_own2"), replace(ORIGINS["H"], inside_kind=kind))
     assert isinstance(refusal, NotPermitted)
     assert str(refusal) == (
-        'script of "t_own" may not call "t_own2": it is not global, not in "tools", "script_tools" '
+        f'{who} "t_own" may not call "t_own2": it is not global, not in "tools", "script_tools" '
         'or "tool_definitions" of the selected skills (none), not direct_call, '
         'not in the script_tools of "t_direct"'
     )
