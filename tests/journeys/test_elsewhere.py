@@ -29,6 +29,7 @@ LIMITS = Limits(
     shutdown_seconds=0.05,
 )
 Frame = tuple[str, dict[str, Any]]
+pytestmark = pytest.mark.slow("two runtimes and a server, on a file that is really written")
 
 
 @dataclass
@@ -123,7 +124,7 @@ async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str)
     assert places(seen)[1:4] == [(base, 0), (base, 4), (base, 7)]
 
 
-@pytest.mark.parametrize("units", range(8))
+@pytest.mark.parametrize("units", [0, 2, 3, 7])
 async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, units: int) -> None:
     hold = Hold()
     async with far(url, [think("Hm.") + say("Hello") + wait(hold) + say(" again.")]) as house:
@@ -132,7 +133,7 @@ async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, unit
         async with house.stream() as coming:
             base = places(await until(coming, "Hello"))[-1][0]
         async with house.stream(f"{base}.{units}") as coming:
-            seen = await until(coming, "Hello"[-8 + units :]) if units < 8 else []
+            seen = await until(coming, "Hello"[units - 8 :])
             hold.release()
             seen += [frame async for frame in coming]
     assert joined(seen) == "Hm.Hello again."[units:]
@@ -154,7 +155,6 @@ async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
     assert [data.get("delta") for _, data in rest] == ["lo.", None]
 
 
-@pytest.mark.slow("a model is asked again after a second")
 async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str) -> None:
     hold = Hold()
     script = [say("Wro") + wait(hold) + fail(503), say("Right.")]
