@@ -37,9 +37,7 @@ check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but 
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/test_shape.py tests/test_public.py
-ifneq ($(wildcard scripts/docs.py),)
 	$(BIN)/python scripts/docs.py --check
-endif
 
 fix: .venv/dev      ## Let ruff repair what it can.
 	-$(BIN)/ruff check --fix .

@@ -232,7 +232,6 @@ RULES = list(dict.fromkeys(rule for rule, _ in BITES))
 
 
 @cache
-@cache
 def files(*roots: Path) -> list[File]:
     paths = sorted(path for root in roots for path in root.rglob("*.py"))
     return [File(path=str(path.relative_to(ROOT)), text=path.read_text()) for path in paths]

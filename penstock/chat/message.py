@@ -51,7 +51,6 @@ class Reply:
     task_id: TaskId
     status: TaskStatus
     """`succeeded`, `failed`, `cancelled` or `suspended`."""
-    user_message_id: MessageId | None = None
     content: str = ""
     message_id: MessageId | None = None
     finish_reason: str | None = None

@@ -73,7 +73,7 @@ class Append:
     """The reply that is on its way is whole with this, or taken back: its pieces are dropped."""
 
     def __call__(self, connection: Connection) -> Advance | None:
-        """Do it."""
+        """Leave the events at the end of the log, with all that follows from them."""
         cursor, drafts = cursor_of(connection), self.drafts
         log_id, holding, count = self.log_id, self.holding, len(drafts)
         key = (log_id, holding.epoch, holding.written)
@@ -110,7 +110,7 @@ class Send:
     drafts: Sequence[Draft]
 
     def __call__(self, connection: Connection) -> list[Record]:
-        """Do it."""
+        """Leave the events in the log, made if there was none, and marked as needing a run."""
         cursor = cursor_of(connection)
         return self.write(cursor, self._first(cursor))
 
@@ -151,7 +151,7 @@ class Begin:
     head: int
 
     def __call__(self, connection: Connection) -> tuple[Holding, list[Record]] | None:
-        """Do it."""
+        """Leave the events in the log, and the log held under a new epoch."""
         send, cursor = self.send, cursor_of(connection)
         count = len(send.entries)
         outside = sum(is_outside(each.event) for each in send.entries)
@@ -186,7 +186,7 @@ class Take:
     """An owner that is known to run no more."""
 
     def __call__(self, connection: Connection) -> tuple[int, int, int, int, int] | str | None:
-        """Do it."""
+        """Leave the log held under a new epoch, or everything as it was."""
         cursor = cursor_of(connection)
         key = (self.owner, self.lease_until, self.log_id, self.now, self.dead)
         cursor.execute(self.sql.take, key)
@@ -212,7 +212,7 @@ class Renew:
     """How long the log is followed from elsewhere, when this is done."""
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Do it."""
+        """Leave a lease that lasts until later; raises LeaseLost when it is another's."""
         cursor = cursor_of(connection)
         cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
         kept = cursor.fetchone()
@@ -236,7 +236,7 @@ class Release:
     wake_at: Moment | None
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
-        """Do it."""
+        """Leave a log that nobody holds, with the time of its next run; or all as it was."""
         cursor = cursor_of(connection)
         needs_run = 0 if self.wake_at is None else 1
         key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
