@@ -91,7 +91,7 @@ def conversation(session: SessionRecord) -> dict[str, Any]:
     """Return a conversation as lists show it."""
     return {
         "id": session.session_id,
-        "title": session.title,
+        "title": session.title or UNTITLED,
         "createdAt": to_iso(session.created_at),
         "updatedAt": to_iso(session.updated_at),
         "messageCount": session.message_count,

@@ -164,6 +164,7 @@ async def test_a_user_message_is_erased_alone() -> None:
         url = f"{CHAT}/messages/{first['userMessage']['id']}"
         assert (await house.client.delete(url)).status_code == 204
         assert await history(house) == ["Hello."]
+        assert await names(house) == ["New conversation"]
         task = first["userMessage"]["metadata"]["taskId"]
         events = (await house.client.get(f"/api/tasks/{task}/events")).text
         assert "secret" not in events

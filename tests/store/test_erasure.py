@@ -49,7 +49,7 @@ async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
         assert task.status.is_final
         session = await house.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
-        assert (session.title, session.message_count) == ("Erased", 0)
+        assert (session.title, session.message_count) == ("", 0)
 
 
 async def test_one_half_can_go_alone() -> None:
