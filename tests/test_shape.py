@@ -23,7 +23,7 @@ PACKAGE: str = SHAPE["package"]
 SOURCE, TESTS = ROOT / PACKAGE, ROOT / "tests"
 PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
 HOMES_OF_ERRORS = ("core/errors.py", "core/signals.py")
-NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "seeds"}
+NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "promises"}
 """Folders of tests that are about several files."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Import = ast.Import | ast.ImportFrom

@@ -32,13 +32,13 @@ RECORD = QuestionRecord(
 
 
 def test_a_call_is_its_id_name_and_arguments() -> None:
-    """The seed's tool call: `id`, `name`, `arguments`."""
+    """The chat loop's promise of a call: `id`, `name`, `arguments`."""
     call = ToolCall(CallId("tc_1"), "add", {"a": 1})
     assert call_part(call) == {"id": "tc_1", "name": "add", "arguments": {"a": 1}}
 
 
 def test_a_result_has_output_and_preview() -> None:
-    """The seed's result: `success`, `result`, `resultPreview`."""
+    """The chat loop's promise of a result: `success`, `result`, `resultPreview`."""
     settled = CallSettled(
         tool_id="search_knowledge",
         envelope=Envelope.success({"results": []}),
@@ -56,7 +56,7 @@ def test_a_result_has_output_and_preview() -> None:
 
 
 def test_a_failure_has_no_result() -> None:
-    """The seed's error: `success: false`, `error`; no `result` key."""
+    """The chat loop's promise of an error: `success: false`, `error`; no `result` key."""
     error = ErrorDetail(code="NO_PAPER", message="no paper", suggestion="Add some.")
     settled = CallSettled(
         tool_id="print", envelope=Envelope(Status.FAILED, None, error), call_id=CallId("tc_1")

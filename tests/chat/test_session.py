@@ -68,7 +68,7 @@ async def test_a_message_may_name_its_model() -> None:
 async def test_the_switch_in_the_request_and_that_of_the_agent(
     settings: dict[str, Any], enable: bool, offered: list[str]
 ) -> None:
-    """The seed: `enableTools` in the request, `tools_enabled` in the settings."""
+    """The chat loop's promise: `enableTools` in the request, `tools_enabled` in the settings."""
     model = ScriptedModel([say("Hi")])
     async with memory_runtime(
         model=model, tools=[Act("look")], agents=[agent(**settings)]

@@ -51,7 +51,7 @@ def record(seq: int, event: Event, task_id: TaskId) -> Record:
     return Record(LOG, seq, Moment(seq), task_id, path, event)
 
 
-def test_messages_are_those_of_the_seed() -> None:
+def test_messages_are_those_that_a_model_reads() -> None:
     state = folded(
         message(),
         TaskStarted(),

@@ -31,7 +31,7 @@ def always_calling(request: ModelRequest) -> Reply:
 
 
 async def test_eight_iterations_then_a_closing_call_without_tools() -> None:
-    """The seed: at most 8 iterations; the calls of the eighth are run, and there is an answer."""
+    """At most 8 iterations; the calls of the eighth are run, and there is an answer."""
     model, look = ScriptedModel(always_calling), Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:
         reply = await runtime.chat("Go on")

@@ -73,7 +73,7 @@ async def test_a_history_comes_page_by_page() -> None:
 
 
 async def test_a_history_as_the_model_saw_it() -> None:
-    """The transcript has exactly the seed's keys for calls and results."""
+    """The transcript has exactly these keys for calls and results."""
     model = ScriptedModel([call("add", a=1) + say("Let me see."), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as house:
         await house.say("Sum?")

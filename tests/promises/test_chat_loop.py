@@ -1,4 +1,4 @@
-"""The seed of the agentic chat: its loop, its formats, its loop detection, sentence by sentence."""
+"""What the chat promises: its loop, its formats, its loop detection, sentence by sentence."""
 
 import asyncio
 import json
