@@ -46,7 +46,7 @@ def invoker_with(*rules: Rule) -> Invoker:
     ],
 )
 def test_what_is_offered(settings: dict[str, Any], rules: list[Rule], names: list[str]) -> None:
-    """The chat loop's promise: `tools_enabled` and `enabled_tools`; what is denied is not offered."""
+    """The chat's promise: `tools_enabled` and `enabled_tools`; what is denied is not offered."""
     tools = offered(agent(**settings), invoker_with(*rules), LOCAL_PROFILE)
     assert [tool.spec.tool_id for tool in tools] == names
 

@@ -9,7 +9,7 @@ FULL = ErrorDetail(code="X", message="m", continuable=False, suggestion="Try.", 
 
 
 def test_the_statuses_are_those_of_the_wire() -> None:
-    """The envelope's promise: "Possible statuses are: success failed timeout validation_error suspended"."""
+    """Promised: "Possible statuses are: success failed timeout validation_error suspended"."""
     assert [status.value for status in Status] == [
         "success",
         "failed",
@@ -56,7 +56,7 @@ WIRES = [
 def test_an_envelope_has_a_status_and_an_output_or_an_error(
     envelope: Envelope, wire: dict[str, object]
 ) -> None:
-    """The envelope's promise: "When error is present, it includes: retryable […] continuable"."""
+    """Promised: "When error is present, it includes: retryable […] continuable"."""
     assert envelope.to_wire() == wire
     assert Envelope.from_wire(wire) == envelope
     assert envelope.ok is ("error" not in wire)

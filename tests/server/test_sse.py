@@ -23,7 +23,7 @@ LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profi
 
 
 def test_a_frame_on_the_wire() -> None:
-    """The chat loop's promise: `event: message`, and data with a type; LF only, one line of JSON."""
+    """The chat's promise: `event: message`, and data with a type; LF only, one line of JSON."""
     told = encode([(Position(3, 5), {"type": "content_delta", "delta": "é\n\u2028\r"})])
     assert told == (
         b"id: 3.5\nevent: message\n"
