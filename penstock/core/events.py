@@ -1,5 +1,6 @@
 """What can happen in a log. It holds these and nothing else."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -293,6 +294,12 @@ REPEATED = frozenset(
     {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, NoteEmitted}
 )
 """What is written again by who comes to the same place again: it brings no task on."""
+
+
+def are_repeated(entries: Sequence[Entry | Record]) -> bool:
+    """Whether nothing of this brings a task on."""
+    is_first = not entries or type(entries[0].event) in REPEATED
+    return is_first and all(type(each.event) in REPEATED for each in entries)
 
 
 def is_outside(event: Event) -> bool:

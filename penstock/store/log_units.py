@@ -10,12 +10,12 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, NotFound
 from penstock.core.events import (
-    REPEATED,
     CallRequested,
     Entry,
     Event,
     Record,
     SessionOpened,
+    are_repeated,
     is_outside,
 )
 from penstock.core.ids import LogId, ProfileId
@@ -77,7 +77,7 @@ class Append:
         cursor, drafts = cursor_of(connection), self.drafts
         log_id, holding, count = self.log_id, self.holding, len(drafts)
         key = (log_id, holding.epoch, holding.written)
-        if all(type(entry.event) in REPEATED for entry in self.entries):
+        if are_repeated(self.entries):
             cursor.execute(self.sql.repeat, (count, self.lease_until, count, *key))
         else:
             cursor.execute(self.sql.advance, (count, self.lease_until, *key))

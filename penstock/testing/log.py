@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NameTaken, NotFound
 from penstock.core.events import (
-    REPEATED,
     CallRequested,
     Entry,
     Record,
     SessionOpened,
+    are_repeated,
     is_outside,
 )
 from penstock.core.ids import LogId
@@ -106,7 +106,7 @@ class MemoryLog(MemoryProjections):
         slipped = log.records[told:] if told < len(log.records) else None
         records = self._write(log, entries)
         self.live_text.drop(lease.log_id, records)
-        if all(type(record.event) in REPEATED for record in records):
+        if are_repeated(records):
             log.held_from += len(records)
         log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
         log.told = len(log.records)
