@@ -34,6 +34,8 @@ class Background:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._fillings: set[Future[None]] = set()
+        """Kept here because a loop alone does not keep its tasks from the garbage collector."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="penstock-loop")
 
     def __enter__(self) -> Self:
@@ -68,7 +70,10 @@ class Background:
     def feed(self, items: AsyncIterator[Value]) -> "Feed[Value]":
         """Return what the iterator yields, to be taken in this thread."""
         queue: SimpleQueue[tuple[Value, ...] | None] = SimpleQueue()
-        return Feed(queue, asyncio.run_coroutine_threadsafe(_fill(queue, items), self._loop))
+        filling = asyncio.run_coroutine_threadsafe(_fill(queue, items), self._loop)
+        self._fillings.add(filling)
+        filling.add_done_callback(self._fillings.discard)
+        return Feed(queue, filling)
 
 
 class Feed(Generic[Value]):

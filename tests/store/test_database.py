@@ -203,7 +203,7 @@ async def test_a_file_that_another_process_holds_for_itself_is_refused(sqlite_ur
 
 
 async def test_who_meets_a_locked_row_waits_and_then_says_so(postgres_url: str) -> None:
-    database = await open_database(postgres_url, limits=QUICK)
+    database = await open_database(postgres_url, limits=Limits(busy_seconds=0.4))
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE installation")
         with pytest.raises(StoreLocked, match="lock timeout"):
