@@ -191,6 +191,8 @@ class Desk:
         asked = await self._projections.open_questions(log_id)
         if not asked:
             return None
+        if sent := await self._repeated(message, asked[0].task_id):
+            return sent
         if message.cancel_open:
             for task_id in {each.task_id for each in asked}:
                 await self.cancel(task_id, profile)
@@ -218,6 +220,18 @@ class Desk:
             message_id=message_id,
             seq=head,
         )
+
+    async def _repeated(self, message: NewMessage, task_id: TaskId) -> Sent | None:
+        """Return where the message stands, if it is the one that began the waiting task."""
+        task = await self._projections.find_task(task_id) if message.idempotency else None
+        if task is None or message.idempotency is None:
+            return None
+        (first,) = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        key, request_hash = message.idempotency
+        if not isinstance(first.event, MessageReceived) or first.event.idempotency_key != key:
+            return None
+        details = {"task_id": task_id, "same": first.event.request_hash == request_hash}
+        return await self._attached(IdempotencyConflict(details=details))
 
     async def _attached(self, error: IdempotencyConflict) -> Sent:
         """Return where the first request of this key stands, if this one is the same."""

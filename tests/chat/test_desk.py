@@ -1,14 +1,17 @@
 """The desk: what is handed in, what is refused, and what one hears of it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from penstock.builtins import TOOLS
 from penstock.chat.message import NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Status
 from penstock.core.errors import (
     ConfigError,
+    IdempotencyConflict,
     InvalidRequest,
     NotFound,
     TaskOver,
@@ -18,7 +21,7 @@ from penstock.core.ids import ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.models.scripted import Hold, ScriptedModel, say, wait
+from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.store.log import Listener
 from penstock.testing.clock import settle
 from penstock.testing.log import MemoryLog
@@ -187,3 +190,22 @@ async def test_a_direct_call_is_a_task_of_its_own() -> None:
             assert refused.status is Status.FAILED
             assert refused.error
             assert refused.error.code == "TOOL_NOT_FOUND"
+
+
+async def test_a_request_that_comes_again_is_not_the_answer_to_what_it_asked() -> None:
+    model = ScriptedModel({"Hi": say("Hello."), "Ask me": call("ask_user", question="Which?")})
+    async with memory_runtime(model=model, tools=TOOLS) as runtime:
+        begun = await runtime.chat("Hi")
+        message = NewMessage(
+            content="Ask me", session_id=begun.session_id, idempotency=("key", "hash")
+        )
+        first = await runtime.send(message)
+        reply = await runtime.wait(first.task_id)
+        again = await runtime.send(message)
+        with pytest.raises(IdempotencyConflict):
+            await runtime.send(replace(message, idempotency=("key", "other")))
+        still = await runtime.wait(first.task_id)
+    assert replace(again, records=()) == replace(first, records=())
+    assert reply
+    assert still
+    assert still.questions == reply.questions
