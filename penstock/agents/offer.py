@@ -14,15 +14,17 @@ def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...
     settings = agent.settings
     if not settings.tools_enabled:
         return ()
-    caller = caller_for(agent, profile, ())
     names = settings.enabled_tools
     tools = [tool for tool in invoker.registry if names is None or tool.spec.tool_id in names]
-    return tuple(
-        tool
-        for tool in tools
-        if not invoker.rules.hides(tool.spec, caller)
-        and all(profile.holds(each) for each in tool.spec.requires_permissions)
-    )
+    if invoker.rules or settings.tool_permissions:
+        caller = caller_for(agent, profile, ())
+        tools = [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
+    return tuple([tool for tool in tools if _may_be_used(tool, profile)])
+
+
+def _may_be_used(tool: Tool, profile: Profile) -> bool:
+    needed = tool.spec.requires_permissions
+    return not needed or all(profile.holds(each) for each in needed)
 
 
 def caller_for(agent: Agent, profile: Profile, offered_ids: tuple[str, ...]) -> Caller:

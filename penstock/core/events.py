@@ -304,12 +304,11 @@ def are_repeated(entries: Sequence[Entry | Record]) -> bool:
 
 def is_outside(event: Event) -> bool:
     """Whether the event came without the lease: from a person or a door, not from the holder."""
-    match event:
-        case SessionOpened() | MessageReceived() | CallRequested() | CancelRequested():
-            return True
-        case MessagesErased():
-            return True
-        case QuestionAnswered():
-            return event.by is not None
-        case _:
-            return False
+    if type(event) is QuestionAnswered:
+        return event.by is not None
+    return type(event) in _OUTSIDE
+
+
+_OUTSIDE = frozenset(
+    {SessionOpened, MessageReceived, CallRequested, CancelRequested, MessagesErased}
+)

@@ -5,7 +5,6 @@ import re
 from itertools import islice
 from typing import Any
 
-_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"\S[^\r\n]*")
 CHARACTERS_PER_TOKEN = 4
@@ -19,7 +18,7 @@ def cut(text: str, limit: int) -> str:
 
 def one_line(text: str) -> str:
     """Return the text with every run of white space as one space."""
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def estimate_tokens(text: str) -> int:

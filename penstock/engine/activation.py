@@ -25,6 +25,7 @@ from penstock.core.signals import Cancel, LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
+from penstock.engine.keeper import Keeper
 from penstock.engine.state import SessionState, TaskState, catch_up, fold
 from penstock.store.log import Lease, Log
 
@@ -56,6 +57,7 @@ class Activations:
         self._owner = owner
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
+        self._keeper = Keeper(self._held, world.limits.renew_seconds)
         self._folded: OrderedDict[LogId, SessionState] = OrderedDict()
         self._begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases that were taken when a task began, and when; `run` comes for them."""
@@ -158,11 +160,10 @@ class Activations:
         state = await self._fold(lease)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
-        keeper = Keeper(held, self._limits.renew_seconds)
+        self._keeper.look_after()
         try:
             return await self._until_done(held)
         finally:
-            keeper.stop()
             del self._held[lease.log_id]
             self._stale.discard(lease.log_id)
 
@@ -274,38 +275,6 @@ class Stop:
             await clock.sleep(0)
         if self._here is not None and self._here.uncancel():
             raise asyncio.CancelledError  # the launcher wants to end as well
-
-
-class Keeper:
-    """Renews a lease for as long as it is held."""
-
-    __slots__ = ("_held", "_loop", "_seconds", "_task", "_timer")
-
-    def __init__(self, held: HeldLog, seconds: float) -> None:
-        self._held = held
-        self._seconds = seconds
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[None] | None = None
-        self._timer = self._loop.call_later(seconds, self._due)
-
-    def stop(self) -> None:
-        """Renew no more."""
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    def _due(self) -> None:
-        self._task = self._loop.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        try:
-            await self._held.refresh()
-        except LeaseLost:
-            log.warning("could not renew the lease of log %s", self._held.lease.log_id)
-            return
-        except StoreError as error:
-            log.warning("lease of log %s not renewed yet: %s", self._held.lease.log_id, error)
-        self._timer = self._loop.call_later(self._seconds, self._due)
 
 
 def wrong(message: str) -> ErrorDetail:

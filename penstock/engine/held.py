@@ -1,5 +1,6 @@
 """A log in hand: its lease, its state, and the one way to write it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call import CallPath
@@ -22,6 +23,7 @@ class HeldLog:
     __slots__ = (
         "_added",
         "_clock",
+        "_is_due",
         "_lease_seconds",
         "_log",
         "_on_cancel",
@@ -43,6 +45,8 @@ class HeldLog:
         """On the monotonic clock: until then nobody else can have the log."""
         self._added: list[Entry] = []
         self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
+        self._is_due = False
+        """A `submit_soon` is still to be done."""
         self._on_cancel: Callable[[TaskId], None] | None = None
         self.lease = lease
         self.state = state
@@ -62,6 +66,12 @@ class HeldLog:
             added, self._added = self._added, []
             now = self._clock.monotonic()
             self._sent.append((self._log.append(self.lease, added), now))
+
+    def submit_soon(self) -> None:
+        """Send what was added on its way, with all that is added before others have their turn."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._submit_due)
 
     async def commit(self) -> int:
         """Wait until all that was added is on disk; returns the `seq` of the newest event.
@@ -103,6 +113,14 @@ class HeldLog:
     def when_cancelled(self, tell: Callable[[TaskId], None]) -> None:
         """Call `tell` with each task that somebody wants to end."""
         self._on_cancel = tell
+
+    def is_silent(self, seconds: float) -> bool:
+        """Whether the lease was neither taken, written to nor renewed for so long."""
+        return self._clock.monotonic() >= self._sure_until - self._lease_seconds + seconds
+
+    def _submit_due(self) -> None:
+        self._is_due = False
+        self.submit()
 
     def _take(self, records: Sequence[Record]) -> None:
         state = self.state

@@ -94,7 +94,7 @@ class Ledger:
     def settle(self, path: CallPath, settled: CallSettled) -> None:
         """Record the outcome of a call. It is on disk before anything that follows it."""
         self.held.add(settled, self.task.task_id, path)
-        self.held.submit()
+        self.held.submit_soon()
 
     def retry(self, path: CallPath, event: CallRetried) -> None:
         """Record that an attempt failed and another follows."""

@@ -1,7 +1,7 @@
 """A log in memory, for tests and for runs that nobody wants to keep."""
 
 from collections.abc import Awaitable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NameTaken, NotFound
@@ -69,12 +69,15 @@ class MemoryLog(MemoryProjections):
         if head != (len(log.records) if log else 0) or (log is not None and log.owner):
             return None
         records = await self.send(log_id, entries)
-        lease = await self.acquire(log_id, owner)
+        lease = self._take(log_id, owner, begun=True)
         assert lease is not None  # noqa: S101  nobody has it
-        return replace(lease, begun=True), records
+        return lease, records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Take the lease if it is free, run out, or its owner is dead on this host."""
+        return self._take(log_id, owner)
+
+    def _take(self, log_id: LogId, owner: str, *, begun: bool = False) -> Lease | None:
         log, now = self._logs.get(log_id), self._clock.now()
         if log is None:
             return None
@@ -95,6 +98,7 @@ class MemoryLog(MemoryProjections):
             head=head,
             crashed=holder is not None,
             recoveries=log.recoveries,
+            begun=begun,
         )
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:

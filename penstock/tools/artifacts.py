@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from penstock.core.canonical import compact
 from penstock.core.envelope import Envelope, ErrorDetail
@@ -20,8 +20,7 @@ Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """An outcome as it goes into the log."""
 
     envelope: Envelope

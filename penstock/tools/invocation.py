@@ -69,7 +69,6 @@ class Invocation:
         "_aside",
         "_caller",
         "_nest",
-        "_owner",
         "_seen",
         "_stopped",
         "attempt",
@@ -80,6 +79,7 @@ class Invocation:
         "has_ended",
         "inside",
         "ledger",
+        "owner",
         "signal",
         "spec",
     )
@@ -95,13 +95,14 @@ class Invocation:
         self.attempt = 1
         self.deadline = 0.0
         """On the runtime's monotonic clock."""
+        self.owner: asyncio.Task[Any] | None = None
+        """The task that runs the tool."""
         self.files: list[StoredFile] = []
         """What the tool kept beside its output."""
         self.signal: Signal | None = None
         """What ended a call inside: it ends this one too, whatever the tool makes of it."""
         self.has_ended = False
         self._nest = Nest(None)
-        self._owner: asyncio.Task[Any] | None = None
         self._aside: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
@@ -110,7 +111,7 @@ class Invocation:
     def enter(self, nest: Nest, attempt: int, deadline: float) -> None:
         """Begin at the tool's first line: the calls inside are counted from the start."""
         self._nest = nest
-        self._owner = asyncio.current_task()
+        self.owner = asyncio.current_task()
         self.attempt = attempt
         self.deadline = deadline
 
@@ -128,7 +129,7 @@ class Invocation:
         door = self.inside.door(
             Call(path, tool_id, input, depth), self._inner(), self.ledger, self._nest
         )
-        if asyncio.current_task() is not self._owner:
+        if asyncio.current_task() is not self.owner:
             task = asyncio.ensure_future(door)
             self._aside.append(task)
             door = asyncio.shield(task)

@@ -23,6 +23,7 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.tools.approvals import Approvals
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.passage import Passage
@@ -77,8 +78,8 @@ class Invoker:
         passage = Passage(call, caller, ledger)
         try:
             try:
-                tool = passage.tool = self._resolve(call, caller)
-                self._permit(tool, caller)
+                tool = self._resolve(passage)
+                self._permit(passage)
                 self._validate(tool, call.input)
                 agreed = await self._approvals.agreed(tool, passage, nest)
                 self._reserve(passage, nest)
@@ -111,22 +112,26 @@ class Invoker:
             return settled.envelope
         return await self._artifacts.whole(settled)
 
-    def _resolve(self, call: Call, caller: Caller) -> Tool:
+    def _resolve(self, passage: Passage) -> Tool:
         """Return the tool, if this caller knows of it at all."""
+        call, caller = passage.call, passage.caller
         tool = self.registry.find(call.tool_id)
-        if tool and not isinstance(refused(tool.spec, caller), ToolNotFound):
-            return tool
-        if tool and caller.origin is Origin.MODEL and self.rules.hides(tool.spec, caller):
-            return tool
+        if tool is not None:
+            passage.refusal = refused(tool.spec, caller)
+            passage.is_hidden = self.rules.hides(tool.spec, caller)
+            was_offered = caller.origin is Origin.MODEL and passage.is_hidden
+            if was_offered or not isinstance(passage.refusal, ToolNotFound):
+                passage.tool = tool
+                return tool
         visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
         hint = did_you_mean(call.tool_id, visible)
         raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
 
-    def _permit(self, tool: Tool, caller: Caller) -> None:
-        if self.rules.hides(tool.spec, caller):
-            raise NotPermitted(f'a rule of this project forbids "{tool.spec.tool_id}"')
-        if refusal := refused(tool.spec, caller):
-            raise refusal
+    def _permit(self, passage: Passage) -> None:
+        if passage.is_hidden:
+            raise NotPermitted(f'a rule of this project forbids "{passage.call.tool_id}"')
+        if passage.refusal is not None:
+            raise passage.refusal
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
@@ -177,16 +182,16 @@ class Invoker:
             passage.call, spec, passage.caller, ledger=passage.ledger, inside=self._inside
         )
         invocation.enter(passage.nest or Nest(None), attempt, self._clock.monotonic() + given)
-        limit = asyncio.timeout(given)
+        limit = Deadline(invocation.owner, given)
         try:
-            async with limit:
+            with limit:
                 return await _enter(tool, input, invocation)
         except CallError:
             raise
         except BaseExceptionGroup as group:
             raise failure(spec, foremost(group), most=self._limits.error_chars) from group
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if limit.expired():
+            if limit.is_over:
                 raise out_of_time(tool, seconds, left) from None
             raise failure(spec, error, most=self._limits.error_chars) from error
         except asyncio.CancelledError:

@@ -2,6 +2,7 @@
 
 from penstock.core.call import Call, Origin
 from penstock.core.clock import Clock
+from penstock.core.errors import CallError
 from penstock.core.events import StoredFile
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation, Nest
@@ -13,13 +14,28 @@ from penstock.tools.tool import Tool
 class Passage:
     """One call on its way through the door."""
 
-    __slots__ = ("began", "call", "caller", "invocation", "ledger", "nest", "tool")
+    __slots__ = (
+        "began",
+        "call",
+        "caller",
+        "invocation",
+        "is_hidden",
+        "ledger",
+        "nest",
+        "refusal",
+        "tool",
+    )
 
     def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
         self.call = call
         self.caller = caller
         self.ledger = ledger
         self.tool: Tool | None = None
+        """The tool, once it is known that the caller may know of it."""
+        self.refusal: CallError | None = None
+        """Why the caller may not call it."""
+        self.is_hidden = False
+        """A rule keeps the tool from this caller, whatever the input."""
         self.nest: Nest | None = None
         """Set once the call is reserved."""
         self.began: float | None = None

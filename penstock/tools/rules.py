@@ -49,6 +49,10 @@ class Rules:
         self._rules = tuple(rules)
         self._whens: dict[str, Schema] = {}
 
+    def __len__(self) -> int:
+        """Return how many rules there are."""
+        return len(self._rules)
+
     def decide(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
         """Return what happens to a call: of all that fits, deny beats ask beats allow.
 

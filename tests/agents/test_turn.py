@@ -11,7 +11,7 @@ from penstock.testing.runtime import Place, memory_runtime
 from tests.acting import Act, agent, assert_whole, settled
 from tests.dying import DyingLog, live, see_through
 
-WRITES = 11
+WRITES = 10
 
 STORY = [
     call("a"),

@@ -18,7 +18,7 @@ from tests.acting import Act, assert_whole, calling, code, together
 from tests.dying import DyingLog, live, see_through
 from tests.questioning import ask_color, mail
 
-WRITES = 29
+WRITES = 28
 """How often the story below is written to, when nobody dies."""
 
 

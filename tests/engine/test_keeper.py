@@ -1,0 +1,87 @@
+"""One timer renews the leases of all logs at work that nothing was written to."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.core.errors import StoreError
+from penstock.core.events import Entry, MessageReceived, Record, SessionOpened
+from penstock.core.ids import LogId, MessageId, TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL
+from penstock.core.signals import LeaseLost
+from penstock.core.world import World
+from penstock.engine.held import HeldLog
+from penstock.engine.keeper import Keeper
+from penstock.engine.state import SessionState
+from penstock.store.log import Lease
+from penstock.testing.log import MemoryLog
+
+LOG, TASK = LogId("conv_1"), TaskId("task_1")
+WORLD = World(SystemClock(), Limits(), new_id)
+
+
+class WatchedLog(MemoryLog):
+    """Says when a lease is renewed, or fails to."""
+
+    def __init__(self, failure: BaseException | None = None) -> None:
+        super().__init__(WORLD.clock)
+        self.renewed: asyncio.Queue[LogId] = asyncio.Queue()
+        self.failure = failure
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        self.renewed.put_nowait(lease.log_id)
+        if self.failure is not None:
+            raise self.failure
+        return await super().renew(lease, after=after)
+
+
+async def hold(log: MemoryLog, *, since: float) -> HeldLog:
+    received = MessageReceived(message_id=MessageId("msg_1"), content="Hello")
+    opened = SessionOpened(profile_id=LOCAL, agent="assistant", title="Hello")
+    await log.send(LOG, [Entry(opened), Entry(received, TASK)])
+    lease = await log.acquire(LOG, "me")
+    assert lease is not None
+    return HeldLog(log, lease, SessionState(LOG), WORLD, since=since)
+
+
+async def test_a_silent_lease_is_renewed_for_as_long_as_it_is_held() -> None:
+    log = WatchedLog()
+    held = {LOG: await hold(log, since=WORLD.clock.monotonic() - 1)}
+    Keeper(held, 0.001).look_after()
+    assert [await log.renewed.get() for _ in range(3)] == [LOG] * 3
+    held.clear()
+
+
+async def test_a_lease_that_was_just_taken_is_left_alone() -> None:
+    log = WatchedLog()
+    fresh = await hold(log, since=WORLD.clock.monotonic() + 1_000)
+    other = LogId("conv_2")
+    held = {LOG: fresh, other: await hold(WatchedLog(), since=0)}
+    Keeper(held, 0.001).look_after()
+    silent = held[other]
+    assert silent.is_silent(1)
+    assert not fresh.is_silent(1)
+    assert log.renewed.empty()
+    held.clear()
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (LeaseLost("gone"), "could not renew the lease of log conv_1"),
+        (StoreError("full"), "lease of log conv_1 not renewed yet: full"),
+    ],
+)
+async def test_a_lease_that_cannot_be_renewed_is_told_to_operators(
+    failure: BaseException, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = WatchedLog(failure)
+    held = {LOG: await hold(log, since=0)}
+    Keeper(held, 0.001).look_after()
+    await log.renewed.get()
+    await log.renewed.get()
+    assert said in caplog.messages
+    held.clear()
