@@ -44,7 +44,7 @@ class Fake:
                     yield TextDelta(word)
                 yield Finished("stop", NOTHING_SPENT)
             case UserMessage(content="hold"):
-                await asyncio.Event().wait()
+                await asyncio.get_running_loop().create_future()
             case _:
                 yield CallDelta(0, "add", '{"a":1,"b":2}')
                 yield Finished("tool_calls", NOTHING_SPENT)

@@ -1,6 +1,5 @@
 """Ends repetition: the same call again and again, cycles, and rounds that bring nothing new."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,9 +46,9 @@ class LoopGuard:
 
     def __init__(self, settings: ChatSettings) -> None:
         self._settings = settings
-        self._window: deque[str] = deque()
+        self._window: list[str] = []
         self._counts: dict[str, int] = {}
-        self._admitted: deque[str] = deque(maxlen=_LONGEST_CYCLE * _REPETITIONS)
+        self._admitted: list[str] = []
         self._known: set[str] = set()
         """Results that the task has seen: tool and text."""
         self._writes: set[str] = set()
@@ -107,13 +106,15 @@ class LoopGuard:
         window.append(key)
         counts[key] = counts.get(key, 0) + 1
         if len(window) > self._settings.loop_window:
-            old = window.popleft()
+            old = window.pop(0)
             left = counts[old] - 1
             if left:
                 counts[old] = left
             else:
                 del counts[old]
         self._admitted.append(key)
+        if len(self._admitted) > _LONGEST_CYCLE * _REPETITIONS:
+            del self._admitted[0]
 
     def _no_progress(self, call: ToolCall) -> Verdict | None:
         if not self._blocked_round:

@@ -1,7 +1,6 @@
 """What happens now, to readers in this process: committed events, and replies on their way."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -59,7 +58,7 @@ class Subscription:
     __slots__ = ("_items", "_limit", "_waiter", "is_closed", "is_cut")
 
     def __init__(self, limit: int) -> None:
-        self._items: deque[Live] = deque()
+        self._items: list[Live] = []
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
         self.is_cut = False
@@ -84,8 +83,7 @@ class Subscription:
 
     def take(self) -> list[Live]:
         """Return all there is now, perhaps nothing."""
-        items = list(self._items)
-        self._items.clear()
+        items, self._items = self._items, []
         return items
 
     async def wait(self, seconds: float) -> bool:

@@ -14,7 +14,6 @@ from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.offline import OfflineModel
-from penstock.models.openai import OpenAIModel
 
 MOST_MODELS = 1000
 """Models in use at once; a name that is no entry makes a model of its own."""
@@ -112,7 +111,8 @@ class Models:
         if config.provider == OFFLINE:
             return OfflineModel(card=config.card)
         if config.provider in COMPATIBLE:
-            return OpenAIModel(_placed(config), self._limits)
+            make: MakeModel = late("penstock.models.openai:OpenAIModel")
+            return make(_placed(config), self._limits)
         return _adapted(config, self._limits)
 
     def _named_by_provider(self, name: str) -> ModelConfig:

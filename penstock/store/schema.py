@@ -50,6 +50,8 @@ def _create(connection: Connection, inspector: Inspector, place: str) -> None:
         raise StoreCorrupt(
             f"{place} has tables of another program ({', '.join(taken)}); give penstock its own"
         )
+    if connection.dialect.name == "postgresql":
+        _mark_partial_indexes()
     metadata.create_all(connection, checkfirst=False)
     connection.execute(
         text(
@@ -61,6 +63,14 @@ def _create(connection: Connection, inspector: Inspector, place: str) -> None:
         text("INSERT INTO alembic_version (version_num) VALUES (:revision)"),
         {"revision": REVISION},
     )
+
+
+def _mark_partial_indexes() -> None:
+    """Let Postgres have them too: to say so in the tables loads its dialect wherever they are."""
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            where = index.dialect_options["sqlite"]["where"]
+            index.dialect_options["postgresql"]["where"] = where
 
 
 def _secret(connection: Connection, secret: bytes) -> bytes:
