@@ -26,7 +26,8 @@ conversation. Each time:
 - each of the seven writes happened exactly once, or the model was told `INTERRUPTED` and it
   happened at most once;
 - one client that came back with `Last-Event-ID` saw every frame once, in order;
-- the process that was frozen changed nothing when it went on.
+- the process that was frozen wrote nothing to the log when it went on; at most it ended the write
+  it was frozen in, which had been reported `INTERRUPTED`.
 
 Which calls are in flight together at a moment depends on the machine, and so does the exact column
 of an outcome; what stands above does not.
@@ -65,11 +66,21 @@ def survive(nursery: Nursery, directory: Path, moment: Moment, by: signal.Signal
             talk.go_on(second)
             assert talk.is_over, f"{moment} was never reached again"
             check_stream(talk, second)
-            before = effects(directory), events(talk, second)
             if by is signal.SIGSTOP and first.is_gone:
-                first.thaw()
-                assert (effects(directory), events(talk, second)) == before
+                check_thaw(talk, first, second, directory)
             return check_writes(talk, second, directory)
+
+
+def check_thaw(talk: Talk, frozen: Server, second: Server, directory: Path) -> None:
+    """A process that goes on may only end the effect it was frozen in, which was reported cut.
+
+    It is frozen anywhere: also after it made sure of its lease, before the next line, the effect.
+    """
+    told, happened = events(talk, second), effects(directory)
+    frozen.thaw()
+    assert events(talk, second) == told
+    late = {name.partition(" ")[0] for name in effects(directory)[len(happened) :]}
+    assert late <= excused(told)
 
 
 def check_stream(talk: Talk, server: Server) -> None:
@@ -94,9 +105,14 @@ def check_writes(talk: Talk, server: Server, directory: Path) -> str:
     cut = [each["body"]["tool_id"] for each in ended if _is_interrupted(each)]
     failed = [each for each in ended if "error" in each["body"].get("envelope", {})]
     assert all(map(_is_interrupted, failed))
-    excused = {*cut, "inner"} if "outer" in cut else set(cut)
-    assert {name.partition(" ")[0] for name in WRITES - set(happened)} <= excused
+    assert {name.partition(" ")[0] for name in WRITES - set(happened)} <= excused(ended)
     return f"`INTERRUPTED`: {', '.join(cut)}" if cut else "each once"
+
+
+def excused(told: list[dict[str, Any]]) -> set[str]:
+    """Return the tools that the model was told of as cut, and what they call."""
+    cut = {each["body"]["tool_id"] for each in told if _is_interrupted(each)}
+    return {*cut, "inner"} if "outer" in cut else cut
 
 
 def events(talk: Talk, server: Server) -> list[dict[str, Any]]:
