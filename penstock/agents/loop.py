@@ -15,7 +15,7 @@ EMPTY_NOTICE = "I could not produce an answer."
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Ending:
     """The words a task ends with, and why it ended there."""
 
     text: str
@@ -24,7 +24,7 @@ class Answer:
     """None when no model had a say: a fixed notice."""
 
 
-async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer | ErrorDetail:
+async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending | ErrorDetail:
     """Go on with a task until it has an answer, or an error that ends it.
 
     Raises Suspend when it waits for a person, Cancel when somebody wants it to end, ModelError when
@@ -52,7 +52,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Answer 
         if reply.calls:
             await turns.act(task.rounds[-1])
         elif reply.closing or reply.text.strip():
-            return Answer(_said(reply), reply.finish, reply)
+            return Ending(_said(reply), reply.finish, reply)
         else:
             closing = "stop"
     return await _close(turns, closing)
@@ -71,11 +71,11 @@ def _ending(task: TaskState, turns: Turns) -> str | ErrorDetail | None:
     return final[0] if final else None
 
 
-async def _close(turns: Turns, reason: str) -> Answer:
+async def _close(turns: Turns, reason: str) -> Ending:
     reply = await turns.think(closing=reason)
     if reply is None:
-        return Answer(BUDGET_NOTICE, reason, None)
-    return Answer(_said(reply), reason, reply)
+        return Ending(BUDGET_NOTICE, reason, None)
+    return Ending(_said(reply), reason, reply)
 
 
 def _said(reply: ReplyReceived) -> str:

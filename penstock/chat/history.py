@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HistoryPart:
     """A part of a history, oldest first."""
 
     messages: Sequence[Message]
@@ -88,7 +88,7 @@ class History:
         self._projections = projections
         self._link_to = link_to
 
-    async def page(self, session_id: SessionId, wanted: Wanted) -> Found:
+    async def page(self, session_id: SessionId, wanted: Wanted) -> HistoryPart:
         """Return the newest messages that are wanted. Raises NotFound for `before`."""
         kept: list[Message] = []
         total, past = 0, wanted.before is None
@@ -105,7 +105,9 @@ class History:
         if not past:
             raise NotFound(f"there is no message {wanted.before!r} in {session_id!r}")
         newest = kept[: wanted.limit]
-        return Found(newest[::-1], total if counts is None else counts, len(kept) > wanted.limit)
+        return HistoryPart(
+            newest[::-1], total if counts is None else counts, len(kept) > wanted.limit
+        )
 
     async def chapter(self, task: TaskRecord) -> Chapter:
         """Return a task as far as it has come."""

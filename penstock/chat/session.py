@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from penstock.agents.agent import Agent
 from penstock.agents.guard import LoopGuard
-from penstock.agents.loop import Answer, loop
+from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import caller_for, definition, offered
 from penstock.agents.prompt import system_prompt
 from penstock.agents.transcript import Transcript, room
@@ -130,7 +130,7 @@ class ChatWork:
         transcript = Transcript(held.state, task, system=system, limit=limit)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
 
-    def _ended(self, task: TaskState, answer: Answer) -> TaskEnded:
+    def _ended(self, task: TaskState, answer: Ending) -> TaskEnded:
         reply = answer.reply
         return TaskEnded(
             status=TaskStatus.SUCCEEDED,

@@ -10,7 +10,7 @@ from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, WAITING
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
 from penstock.core.ids import LogId, QuestionId, SessionId
-from penstock.server.wire import ChatFrames, Position, View
+from penstock.server.wire import ChatFrames, Position, StreamView
 
 Frame = Mapping[str, Any]
 Show = Callable[[Frame], None]
@@ -109,7 +109,7 @@ class Conversation:
 async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Frame]:
     """Yield the frames of a message's task, until it has ended."""
     parts = runtime.parts
-    view = View(
+    view = StreamView(
         session_id=sent.session_id,
         link_to=lambda blob_id: f"blob:{blob_id}",
         max_iterations=parts.agents.get(agent).settings.max_iterations,

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
-from penstock.cli.project import Found, find
+from penstock.cli.project import ReadProject, find
 from penstock.cli.render import clean
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
@@ -111,7 +111,7 @@ def _has(package: str) -> bool:
     return True
 
 
-def _project(found: Found) -> Iterator[Finding]:
+def _project(found: ReadProject) -> Iterator[Finding]:
     project = found.project
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
     said = f"{project.root}: {agents}; {len(project.tools)} tools of its own"
@@ -121,7 +121,7 @@ def _project(found: Found) -> Iterator[Finding]:
         yield Finding(mark, "file", str(each))
 
 
-def _models(found: Found) -> Iterator[Finding]:
+def _models(found: ReadProject) -> Iterator[Finding]:
     settings = found.settings
     models = Models(settings.model_configs(), default=settings.models.default)
     names = {settings.models.default, *settings.models.entries}
@@ -151,7 +151,7 @@ def _unreachable(base_url: str) -> str:
     return ""
 
 
-def _disk(found: Found) -> Iterator[Finding]:
+def _disk(found: ReadProject) -> Iterator[Finding]:
     place = found.settings.data_path
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _space(place: Path) -> Finding:
     return Finding(mark, "disk", f"{place} is writable, {free // 2**20:,} MiB free")
 
 
-async def _database(found: Found, *, rebuilt: bool) -> list[Finding]:
+async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
     place = found.settings.database_shown
     try:
         async with AsyncExitStack() as closing:
@@ -179,7 +179,9 @@ async def _database(found: Found, *, rebuilt: bool) -> list[Finding]:
         return [Finding(Mark.WRONG, "database", f"{place}: {error}")]
 
 
-async def _looked_at(found: Found, closing: AsyncExitStack, *, rebuilt: bool) -> list[Finding]:
+async def _looked_at(
+    found: ReadProject, closing: AsyncExitStack, *, rebuilt: bool
+) -> list[Finding]:
     settings = found.settings
     place = settings.database_shown
     database = await open_database(settings.database, synchronous=settings.synchronous)

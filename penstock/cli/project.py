@@ -17,20 +17,20 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ReadProject:
     """A project and its settings, read but not opened."""
 
     settings: Settings
     project: Project
 
 
-def find(folder: Path | None, **overrides: Any) -> Found:
+def find(folder: Path | None, **overrides: Any) -> ReadProject:
     """Read the project in this folder, or the nearest from here upwards; findings are noted."""
     settings = read_settings(folder, **overrides)
     project = load_project(settings)
     for finding in project.diagnostics:
         note(str(finding))
-    return Found(settings=settings, project=project)
+    return ReadProject(settings=settings, project=project)
 
 
 def read_settings(folder: Path | None, **overrides: Any) -> Settings:

@@ -14,7 +14,7 @@ import uvicorn
 from penstock.app.opening import open_project
 from penstock.app.runtime import Runtime
 from penstock.cli.options import ProjectFolder
-from penstock.cli.project import Found, find
+from penstock.cli.project import ReadProject, find
 from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind
@@ -70,7 +70,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _serve(found: Found) -> None:
+async def _serve(found: ReadProject) -> None:
     settings = found.settings
     async with open_project(settings, found.project) as runtime:
         archive = runtime.parts.archive
@@ -104,7 +104,9 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def banner(found: Found, runtime: Runtime, address: tuple[str, int], *, needs_key: bool) -> str:
+def banner(
+    found: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
+) -> str:
     """Return what to open, and a line that works when it is pasted."""
     host, port = address
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"

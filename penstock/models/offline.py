@@ -44,7 +44,7 @@ _WORDS = re.compile(r"\s*\S+\s?|\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleReply:
     """What the rules came to."""
 
     thought: str
@@ -92,7 +92,7 @@ class OfflineModel:
         """Do nothing: there is no connection."""
 
 
-def decide(request: ModelRequest) -> Answer:
+def decide(request: ModelRequest) -> RuleReply:
     """Return the reply to a request: the first rule that fits decides."""
     place, results = _turn(request.messages)
     finish = next((tool for tool in request.tools if tool.name == FINISH), None)
@@ -131,7 +131,7 @@ def _asked(messages: Sequence[Message], place: int, tools: Sequence[ToolDefiniti
     return asked
 
 
-def _start(asked: str, tools: Sequence[ToolDefinition]) -> Answer:
+def _start(asked: str, tools: Sequence[ToolDefinition]) -> RuleReply:
     named = mentioned(asked, tools)
     if named:
         return _call(named)
@@ -142,19 +142,19 @@ def _start(asked: str, tools: Sequence[ToolDefinition]) -> Answer:
     if asks_for_any(asked):
         return _introduce(tools)
     thought = "No tool is named, and no description fits."
-    return Answer(thought, f"{NOTICE} {CONFIGURE}\n\n{_listed(tools)}{_example(tools)}")
+    return RuleReply(thought, f"{NOTICE} {CONFIGURE}\n\n{_listed(tools)}{_example(tools)}")
 
 
-def _call(mentions: Sequence[Mention]) -> Answer:
+def _call(mentions: Sequence[Mention]) -> RuleReply:
     filled = [(each.tool, fill(each.text, each.tool.parameters, each.before)) for each in mentions]
     open_ones = [(tool, each) for tool, each in filled if each.missing or each.wrong]
     names = ", ".join(tool.name for tool, _ in filled)
     how = "names" if mentions[0].named else "sounds like"
     if open_ones:
         questions = "\n\n".join(_question(tool, each) for tool, each in open_ones)
-        return Answer(f"The message {how} {names}, but not all of its input.", questions)
+        return RuleReply(f"The message {how} {names}, but not all of its input.", questions)
     calls = tuple((tool.name, each.arguments) for tool, each in filled)
-    return Answer(f"The message {how} {names}. I call what it asks for.", "", calls)
+    return RuleReply(f"The message {how} {names}. I call what it asks for.", "", calls)
 
 
 def _question(tool: ToolDefinition, filled: Filled) -> str:
@@ -166,19 +166,19 @@ def _question(tool: ToolDefinition, filled: Filled) -> str:
     return f"{_ASKED}{tool.name}` yet: {'; '.join(problems)}. Write, for example: {example}"
 
 
-def _introduce(tools: Sequence[ToolDefinition]) -> Answer:
+def _introduce(tools: Sequence[ToolDefinition]) -> RuleReply:
     text = f"{NOTICE} {_listed(tools)}"
     tool = harmless_without_input(tools)
     if tool is None:
-        return Answer("I list the tools.", text + _example(tools))
-    return Answer(
+        return RuleReply("I list the tools.", text + _example(tools))
+    return RuleReply(
         f"I list the tools and try {tool.name}, which needs no input.",
         f"{text}\n\nI try `{tool.name}`, which needs no input.\n\n",
         ((tool.name, {}),),
     )
 
 
-def _report(results: Sequence[ToolMessage], request: ModelRequest) -> Answer:
+def _report(results: Sequence[ToolMessage], request: ModelRequest) -> RuleReply:
     told = any(
         NOTICE in message.content
         for message in request.messages
@@ -186,11 +186,11 @@ def _report(results: Sequence[ToolMessage], request: ModelRequest) -> Answer:
     )
     notice = "" if told else f"\n\n({NOTICE})"
     if not results:
-        return Answer("No tool may be called now.", f"I have no results to report.{notice}")
-    return Answer("I report what came back.", f"{report(results)}{notice}")
+        return RuleReply("No tool may be called now.", f"I have no results to report.{notice}")
+    return RuleReply("I report what came back.", f"{report(results)}{notice}")
 
 
-def _finish(finish: ToolDefinition, answer: Answer) -> Answer:
+def _finish(finish: ToolDefinition, answer: RuleReply) -> RuleReply:
     """Hand the text over as the result of this agent's step of a flow."""
     properties = finish.parameters.get("properties") or {}
     arguments: dict[str, Any] = {"status": "complete", "summary": answer.text, "files": []}
@@ -201,7 +201,7 @@ def _finish(finish: ToolDefinition, answer: Answer) -> Answer:
             arguments[name] = options[0]
         elif schema.get("type") == "string":
             arguments[name] = answer.text
-    return Answer(answer.thought, answer.text, ((finish.name, arguments),))
+    return RuleReply(answer.thought, answer.text, ((finish.name, arguments),))
 
 
 def _listed(tools: Sequence[ToolDefinition]) -> str:

@@ -65,7 +65,7 @@ Step = ReasoningDelta | TextDelta | CallDelta | Fail | Slow | Hold
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptedReply:
     """One reply, or a part of one: parts are joined by `+`."""
 
     steps: tuple[Step, ...] = ()
@@ -92,55 +92,63 @@ class Reply:
         return any(isinstance(step, Fail) for step in self.steps)
 
 
-Script = Sequence[Reply] | Mapping[str, Reply | Sequence[Reply]] | Callable[[ModelRequest], Reply]
+Script = (
+    Sequence[ScriptedReply]
+    | Mapping[str, ScriptedReply | Sequence[ScriptedReply]]
+    | Callable[[ModelRequest], ScriptedReply]
+)
 
 
-def say(*deltas: str) -> Reply:
+def say(*deltas: str) -> ScriptedReply:
     """Say a text, in these pieces."""
-    return Reply(tuple(TextDelta(delta) for delta in deltas))
+    return ScriptedReply(tuple(TextDelta(delta) for delta in deltas))
 
 
-def think(*deltas: str) -> Reply:
+def think(*deltas: str) -> ScriptedReply:
     """Show reasoning, in these pieces."""
-    return Reply(tuple(ReasoningDelta(delta) for delta in deltas))
+    return ScriptedReply(tuple(ReasoningDelta(delta) for delta in deltas))
 
 
-def call(name: str, /, **arguments: Any) -> Reply:
+def call(name: str, /, **arguments: Any) -> ScriptedReply:
     """Ask for a tool call."""
     return raw_call(name, json.dumps(arguments))
 
 
-def raw_call(name: str, /, *deltas: str) -> Reply:
+def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
     """Ask for a tool call with arguments as they come, be they JSON or not."""
-    return Reply((CallDelta(0, name), *(CallDelta(0, "", delta) for delta in deltas)), calls=1)
+    return ScriptedReply(
+        (CallDelta(0, name), *(CallDelta(0, "", delta) for delta in deltas)), calls=1
+    )
 
 
-def fail(status: int = 503, message: str = "", *, retry_after: float | None = None) -> Reply:
+def fail(
+    status: int = 503, message: str = "", *, retry_after: float | None = None
+) -> ScriptedReply:
     """Break off as an HTTP status would: 408, 409, 429 and 5xx may be tried again, others not."""
     text = message or f"the scripted model answered {status}"
-    return Reply((Fail(status, text, retry_after),))
+    return ScriptedReply((Fail(status, text, retry_after),))
 
 
-def slow(seconds: float) -> Reply:
+def slow(seconds: float) -> ScriptedReply:
     """Wait on the model's clock."""
-    return Reply((Slow(seconds),))
+    return ScriptedReply((Slow(seconds),))
 
 
-def wait(hold: Hold) -> Reply:
+def wait(hold: Hold) -> ScriptedReply:
     """Wait until the test releases the hold."""
-    return Reply((hold,))
+    return ScriptedReply((hold,))
 
 
-def spend(input_tokens: int, output_tokens: int, cost_usd: float | None = None) -> Reply:
+def spend(input_tokens: int, output_tokens: int, cost_usd: float | None = None) -> ScriptedReply:
     """Say what the reply cost."""
-    return Reply(
+    return ScriptedReply(
         usage=Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
     )
 
 
-def end(reason: str) -> Reply:
+def end(reason: str) -> ScriptedReply:
     """Finish for this reason: `stop`, `tool_calls`, `length` or `content_filter`."""
-    return Reply(reason=reason)
+    return ScriptedReply(reason=reason)
 
 
 class ScriptedModel:
@@ -202,11 +210,11 @@ class ScriptedModel:
 
 
 class _InOrder:
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[ScriptedReply]) -> None:
         self._replies = tuple(replies)
         self._played = 0
 
-    def __call__(self, request: ModelRequest) -> Reply:
+    def __call__(self, request: ModelRequest) -> ScriptedReply:
         if self._played == len(self._replies):
             raise ModelRefused(
                 f"the script has {len(self._replies)} replies and was asked for one more, "
@@ -217,11 +225,11 @@ class _InOrder:
 
 
 class _ByContent:
-    def __init__(self, script: Mapping[str, Reply | Sequence[Reply]]) -> None:
+    def __init__(self, script: Mapping[str, ScriptedReply | Sequence[ScriptedReply]]) -> None:
         self._turns = {key: _turns(replies) for key, replies in script.items()}
         self._failed: Counter[tuple[str, int]] = Counter()
 
-    def __call__(self, request: ModelRequest) -> Reply:
+    def __call__(self, request: ModelRequest) -> ScriptedReply:
         content, turn = _place(request.messages)
         key = max((key for key in self._turns if key in content), key=len, default=None)
         if key is None or turn >= len(self._turns[key]):
@@ -236,16 +244,16 @@ class _ByContent:
         return attempts[attempt]
 
 
-def _chooser(script: Script) -> Callable[[ModelRequest], Reply]:
+def _chooser(script: Script) -> Callable[[ModelRequest], ScriptedReply]:
     if isinstance(script, Mapping):
         return _ByContent(script)
     return script if callable(script) else _InOrder(script)
 
 
-def _turns(replies: Reply | Sequence[Reply]) -> list[list[Reply]]:
+def _turns(replies: ScriptedReply | Sequence[ScriptedReply]) -> list[list[ScriptedReply]]:
     """Put each reply that fails before the one that is given when it is asked for again."""
-    turns: list[list[Reply]] = [[]]
-    for reply in [replies] if isinstance(replies, Reply) else replies:
+    turns: list[list[ScriptedReply]] = [[]]
+    for reply in [replies] if isinstance(replies, ScriptedReply) else replies:
         turns[-1].append(reply)
         if not reply.fails:
             turns.append([])

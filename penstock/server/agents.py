@@ -10,7 +10,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.profile import READ
 from penstock.server.lists import Listed, page_of
-from penstock.server.paper import answers
+from penstock.server.openapi import answers
 from penstock.server.problem import Json
 from penstock.server.site import allowed, site_of
 

@@ -29,7 +29,7 @@ from penstock.server import (
     tasks,
 )
 from penstock.server.auth import Gate
-from penstock.server.paper import document
+from penstock.server.openapi import document
 from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
 from penstock.server.rates import Rates
 from penstock.server.site import Doorstep, Site

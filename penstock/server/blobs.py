@@ -9,7 +9,7 @@ from starlette.responses import Response
 from penstock.core.errors import Forbidden, NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
-from penstock.server.paper import PROBLEM, answers
+from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json
 from penstock.server.site import PROFILE, allowed, site_of
 

@@ -22,10 +22,10 @@ from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.server.bodies import NOT_BLANK, Form, read_json
-from penstock.server.paper import answers, streams, takes
+from penstock.server.chapters import spoken
+from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem
 from penstock.server.site import Site, allowed, site_of
-from penstock.server.spoken import spoken
 from penstock.server.stream import stream_of_sent
 
 router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])

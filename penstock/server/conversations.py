@@ -13,11 +13,11 @@ from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
 from penstock.models.model import ModelCard
 from penstock.server.bodies import Form, read_json
+from penstock.server.chapters import spoken
 from penstock.server.lists import InHistory, InStream, Listed, page_of
-from penstock.server.paper import answers, streams, takes
+from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, site_of
-from penstock.server.spoken import spoken
 from penstock.server.stream import Resume, stream_of_session
 from penstock.tools.tool import Tool
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.core.errors import PenstockError
 from penstock.core.ids import LogId
 from penstock.core.profile import ADMIN
-from penstock.server.paper import answers
+from penstock.server.openapi import answers
 from penstock.server.problem import Json
 from penstock.server.site import PROFILE, Doorstep, Site
 

@@ -14,7 +14,7 @@ from penstock.core.canonical import compact
 from penstock.core.clock import Moment, to_iso
 from penstock.core.profile import READ
 from penstock.core.text import cut
-from penstock.server.paper import answers
+from penstock.server.openapi import answers
 from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, site_of
 

@@ -13,7 +13,7 @@ from penstock.core.profile import ADMIN, READ
 from penstock.core.question import QuestionStatus
 from penstock.server.bodies import Form, read_json
 from penstock.server.lists import ListQuery, page_of
-from penstock.server.paper import answers, takes
+from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json
 from penstock.server.site import allowed, owned, site_of
 

@@ -13,7 +13,7 @@ from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
-from penstock.server.wire import Fold, Frame
+from penstock.server.wire import Frame, Frames
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Streams:
         """Who waits for a piece to be taken, and how often that was seen."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, profile_id: ProfileId, *, is_local: bool) -> "Place":
+    def enter(self, profile_id: ProfileId, *, is_local: bool) -> "Seat":
         """Take a place, to be left again. Raises TooManyStreams."""
         own, most = self._of.get(profile_id, 0), self._limits.streams_per_profile
         if not is_local and own >= most:
@@ -51,7 +51,7 @@ class Streams:
             raise TooManyStreams(f"{self._all} streams are open here; try again in a moment")
         self._all += 1
         self._of[profile_id] = own + 1
-        return Place(self, profile_id)
+        return Seat(self, profile_id)
 
     def leave(self, profile_id: ProfileId) -> None:
         """Give a place back."""
@@ -90,7 +90,7 @@ class Streams:
 
 
 @dataclass(slots=True)
-class Place:
+class Seat:
     """One place among the streams; left once."""
 
     streams: Streams
@@ -110,8 +110,8 @@ class EventStream(Response):
     def __init__(
         self,
         tail: Tail,
-        frames: Fold,
-        place: Place,
+        frames: Frames,
+        place: Seat,
         *,
         headers: Mapping[str, str],
         first: Sequence[Frame] = (),

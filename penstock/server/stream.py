@@ -12,8 +12,8 @@ from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.server.site import Site
-from penstock.server.sse import EventStream, Place
-from penstock.server.wire import ChatFrames, Frame, Position, View
+from penstock.server.sse import EventStream, Seat
+from penstock.server.wire import ChatFrames, Frame, Position, StreamView
 from penstock.store.projections import Page
 
 NO_CONTENT = 204
@@ -47,7 +47,7 @@ class _Beginning:
 
 
 async def stream_of_sent(
-    site: Site, agent: str, sent: Sent, place: Place, *, is_new: bool
+    site: Site, agent: str, sent: Sent, place: Seat, *, is_new: bool
 ) -> EventStream:
     """Return the stream of the task that a message began, or goes on with.
 
@@ -70,7 +70,7 @@ async def stream_of_sent(
     return EventStream(tail, frames, place, headers=headers, first=first)
 
 
-async def stream_of_session(site: Site, resume: Resume, place: Place) -> Response:
+async def stream_of_session(site: Site, resume: Resume, place: Seat) -> Response:
     """Return the stream of a conversation from where a reader left it; 204 if all is said.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
@@ -155,6 +155,6 @@ async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position
     return Position(task.ended_seq)
 
 
-def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None) -> View:
+def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None) -> StreamView:
     most = site.runtime.parts.agents.get(agent).settings.max_iterations
-    return View(session_id, site.links.to, most, task_id)
+    return StreamView(session_id, site.links.to, most, task_id)

@@ -60,7 +60,7 @@ class Position(NamedTuple):
 Frame = tuple[Position, dict[str, Any]]
 
 
-class View(NamedTuple):
+class StreamView(NamedTuple):
     """What a stream shows of a conversation, and what frames say that events do not."""
 
     session_id: SessionId
@@ -70,7 +70,7 @@ class View(NamedTuple):
     """The one task to show; None shows all, one after the other."""
 
 
-class Fold(Protocol):
+class Frames(Protocol):
     """Makes frames of what happens.
 
     Contract: ids of frames rise strictly; `is_over` and `is_at_work` are about what was fed.
@@ -116,7 +116,7 @@ class ChatFrames:
         "_view",
     )
 
-    def __init__(self, view: View, last: Position) -> None:
+    def __init__(self, view: StreamView, last: Position) -> None:
         self._view = view
         self._last = last
         self._frames: list[Frame] = []

@@ -23,7 +23,7 @@ from penstock.tools.tool import Tool
 KEY = bytes(range(32))
 
 
-class Place:
+class MemoryPlace:
     """Where runtimes in memory keep their things: one opened here after another goes on with them.
 
     With a FakeClock, what an abandoned runtime held is free once `lease_seconds` are over.
@@ -49,10 +49,10 @@ async def memory_runtime(
     tools: Iterable[Tool] = (),
     agents: Iterable[Agent] = (),
     rules: Iterable[Rule] = (),
-    place: Place | None = None,
+    place: MemoryPlace | None = None,
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in memory until the block ends; `model` is the one that answers by default."""
-    place = place or Place()
+    place = place or MemoryPlace()
     models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
     if model is not None:
         models.add(model)

@@ -29,7 +29,7 @@ _NO_BREAKS = str.maketrans("", "", "\r\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBytes:
     """Bytes that were taken out of an output."""
 
     content: bytes
@@ -49,7 +49,7 @@ class Placeholders:
         self._limits = limits
         self._images = 0
         self._files = 0
-        self.found: list[Found] = []
+        self.found: list[FoundBytes] = []
 
     def replace(self, value: Any) -> Any:
         """Return the value with placeholders; the same object where there is nothing to replace."""
@@ -95,12 +95,12 @@ class Placeholders:
         fits = len(content) <= self._limits.image_bytes
         if fits and mime in IMAGES and mime == seen and self._images < self._limits.images:
             self._images += 1
-            self.found.append(Found(content, mime, is_image=True))
+            self.found.append(FoundBytes(content, mime, is_image=True))
             return SHOWN
         if fits and self._files < self._limits.images:
             self._files += 1
             verified = UNKNOWN if mime in IMAGES and mime != seen else mime
-            self.found.append(Found(content, verified, is_image=False))
+            self.found.append(FoundBytes(content, verified, is_image=False))
         return f"[base64 data: {len(content)} bytes, {mime}]"
 
 

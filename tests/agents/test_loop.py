@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.guard import LoopGuard
-from penstock.agents.loop import Answer, loop
+from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import caller_for, definition
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import Hands, Turns, Voice
@@ -19,7 +19,7 @@ from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.signals import Cancel
 from penstock.core.world import World
 from penstock.engine.bus import Bus
-from penstock.models.scripted import Reply, ScriptedModel, call, say
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
@@ -31,8 +31,8 @@ from tests.happenings import ONE, held_log, ledger_of, outcome, path_of, reply
 
 
 async def enter(
-    events: Sequence[Event], replies: Sequence[Reply], **settings: Any
-) -> tuple[Answer | ErrorDetail, ScriptedModel]:
+    events: Sequence[Event], replies: Sequence[ScriptedReply], **settings: Any
+) -> tuple[Ending | ErrorDetail, ScriptedModel]:
     """Enter the loop of a task that has had these events."""
     held = await held_log(TaskStarted())
     for event in events:
@@ -71,10 +71,10 @@ DONE: list[Event] = [reply(1, "a"), outcome("a")]
     ],
 )
 async def test_it_goes_on_from_wherever_the_task_is(
-    events: list[Event], replies: list[Reply], text: str, finish: str
+    events: list[Event], replies: list[ScriptedReply], text: str, finish: str
 ) -> None:
     answer, model = await enter(events, replies, max_iterations=2)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Ending)
     assert (answer.text, answer.finish) == (text, finish)
     assert len(model.requests) == len(replies)
 
@@ -100,7 +100,7 @@ def settled_as(*envelopes: Any) -> list[Event]:
 )
 async def test_what_follows_from_results(events: list[Event], finish: str) -> None:
     answer, _ = await enter(events, [say("So.")])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Ending)
     assert answer.finish == finish
 
 
@@ -118,7 +118,7 @@ async def test_a_cancel_is_seen_between_two_turns() -> None:
 
 async def test_calls_that_were_left_open_are_run_before_anything_else() -> None:
     answer, model = await enter([reply(1, "a")], [call("tool", n=1), say("Done.")])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Ending)
     assert answer.text == "Done."
     assert [type(each).__name__ for each in model.requests[0].messages] == [
         "UserMessage",

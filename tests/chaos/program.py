@@ -28,7 +28,7 @@ from penstock.core.codec import kind_of
 from penstock.core.events import Record
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import Reply, ScriptedModel, call, say, think
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, think
 from penstock.server.application import create_application
 from penstock.tools.context import ToolContext
 from penstock.tools.function import tool
@@ -61,7 +61,7 @@ class Moment:
         self._write(EFFECTS, name)
         self._pass("effect", name)
 
-    def script(self, request: ModelRequest) -> Reply:
+    def script(self, request: ModelRequest) -> ScriptedReply:
         """Count what the model is asked."""
         self._count("ask")
         return script(request)
@@ -126,7 +126,7 @@ def tools(moment: Moment) -> tuple[Any, ...]:
     return inner, outer, plain, guarded, asking
 
 
-def script(request: ModelRequest) -> Reply:
+def script(request: ModelRequest) -> ScriptedReply:
     """Ask for two calls at once, then for an approval and a question, then answer."""
     last = max(i for i, each in enumerate(request.messages) if isinstance(each, UserMessage))
     done = [each for each in request.messages[last:] if isinstance(each, AssistantMessage)]

@@ -14,7 +14,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.store.log import Lease, OnWay
 from penstock.testing.log import MemoryLog
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 
 
 class CountedLog(MemoryLog):
@@ -40,7 +40,7 @@ class CountedLog(MemoryLog):
 async def test_each_message_of_a_quiet_conversation_is_one_write() -> None:
     log = CountedLog(SystemClock())
     model = ScriptedModel([say("one"), say("two")])
-    async with memory_runtime(model=model, place=Place(log=log)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(log=log)) as runtime:
         first = await runtime.chat("a")
         second = await runtime.chat("b", session_id=first.session_id)
     assert (first.content, second.content) == ("one", "two")
@@ -60,7 +60,7 @@ async def test_what_began_at_once_is_told_to_who_sent_it() -> None:
 async def test_a_message_behind_another_waits_for_its_turn() -> None:
     log, hold = CountedLog(SystemClock()), Hold()
     model = ScriptedModel([wait(hold) + say("one"), say("two")])
-    async with memory_runtime(model=model, place=Place(log=log)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(log=log)) as runtime:
         first = await runtime.send(NewMessage(content="a"))
         await hold.reached()
         second = await runtime.send(NewMessage(content="b", session_id=first.session_id))
@@ -73,7 +73,7 @@ async def test_a_message_behind_another_waits_for_its_turn() -> None:
 
 async def test_a_conversation_that_is_not_at_hand_is_looked_up_first() -> None:
     log = CountedLog(SystemClock())
-    place, model = Place(log=log), ScriptedModel([say("one"), say("two")])
+    place, model = MemoryPlace(log=log), ScriptedModel([say("one"), say("two")])
     async with memory_runtime(model=model, place=place) as runtime:
         first = await runtime.chat("a")
     async with memory_runtime(model=model, place=place) as runtime:
@@ -98,7 +98,7 @@ async def test_a_conversation_of_somebody_else_is_not_there(profile: Profile, ag
 
 
 async def test_who_closes_gives_back_what_was_begun() -> None:
-    place = Place()
+    place = MemoryPlace()
     async with memory_runtime(model=ScriptedModel([say("one")]), place=place) as runtime:
         sent = await runtime.send(NewMessage(content="a"))
     async with memory_runtime(model=ScriptedModel([say("later")]), place=place) as runtime:

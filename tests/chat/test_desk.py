@@ -25,7 +25,7 @@ from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.store.log import Listener
 from penstock.testing.clock import settle
 from penstock.testing.log import MemoryLog
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, echo, events
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
@@ -58,7 +58,7 @@ async def test_a_title_is_the_first_line_cut() -> None:
 
 @pytest.mark.parametrize("content", ["", "   ", "\n\t", "x" * 101])
 async def test_a_message_of_no_use_is_refused(content: str) -> None:
-    place = Place(limits=Limits(content_chars=100))
+    place = MemoryPlace(limits=Limits(content_chars=100))
     async with memory_runtime(place=place) as runtime:
         with pytest.raises(InvalidRequest, match="/content"):
             await runtime.send(NewMessage(content=content))
@@ -103,7 +103,7 @@ async def test_messages_of_one_conversation_are_answered_one_after_the_other() -
 
 async def test_waiting_ends_when_the_time_is_up() -> None:
     hold = Hold()
-    place = Place(limits=Limits(poll_seconds=0.01, shutdown_seconds=0))
+    place = MemoryPlace(limits=Limits(poll_seconds=0.01, shutdown_seconds=0))
     async with memory_runtime(model=ScriptedModel([wait(hold)]), place=place) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         assert await runtime.wait(sent.task_id, seconds=0.02) is None
@@ -133,7 +133,7 @@ class FarLog(MemoryLog):
 async def test_a_task_that_another_process_ends_is_seen_by_looking() -> None:
     limits, hold = Limits(poll_seconds=0.01), Hold()
     log = FarLog(SystemClock())
-    place = Place(limits=limits, log=log)
+    place = MemoryPlace(limits=limits, log=log)
     model = ScriptedModel([wait(hold) + say("Done elsewhere.")])
     async with memory_runtime(model=model, place=place) as near:
         sent = await near.send(NewMessage(content="Hi"))

@@ -9,7 +9,7 @@ from penstock.core.ids import TaskId, new_id
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, together
 from tests.questioning import mail
 
@@ -50,7 +50,7 @@ async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> No
 
 async def test_what_another_process_ends_is_found_by_looking() -> None:
     """The bus of this process is silent about it; the log is not."""
-    place = Place()
+    place = MemoryPlace()
     model = ScriptedModel([say("Hi")])
     async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
         sent = await other.send(NewMessage(content="Hello"))

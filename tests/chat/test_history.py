@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.history import Found, History, View, Wanted
+from penstock.chat.history import History, HistoryPart, View, Wanted
 from penstock.chat.message import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
@@ -29,12 +29,12 @@ def history_of(house: House) -> History:
     return history
 
 
-async def page(house: House, session_id: SessionId, **wanted: Any) -> Found:
+async def page(house: House, session_id: SessionId, **wanted: Any) -> HistoryPart:
     """Return a page."""
     return await history_of(house).page(session_id, Wanted(**wanted))
 
 
-def said(found: Found) -> list[str | None]:
+def said(found: HistoryPart) -> list[str | None]:
     """Return what the messages say."""
     return [message["content"] for message in found.messages]
 

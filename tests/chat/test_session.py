@@ -15,8 +15,8 @@ from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelCard
-from penstock.models.scripted import Reply, ScriptedModel, call, fail, say
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, agent, assert_whole, code, events, kinds, raising, settled
 from tests.happenings import folded_with, message
 from tests.questioning import go_on, mail
@@ -98,7 +98,7 @@ async def test_what_a_model_is_asked_with() -> None:
     ],
 )
 async def test_a_task_that_failed_leaves_a_history_that_can_be_gone_on_with(
-    broken: list[Reply],
+    broken: list[ScriptedReply],
 ) -> None:
     """Every call has exactly one tool message, whatever happened."""
     model = ScriptedModel([*broken, say("Better now.")])
@@ -130,7 +130,7 @@ async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> No
 
 
 async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> None:
-    place = Place()
+    place = MemoryPlace()
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]
     async with memory_runtime(model=model, tools=[mail()], agents=some, place=place) as first:

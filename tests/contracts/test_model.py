@@ -34,7 +34,7 @@ from penstock.models.model import (
 )
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
-from penstock.models.scripted import Reply, ScriptedModel, call, fail, say, think
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
 from tests.model_servers import Canned, called, delta, events, fake_server
 
 PARAMETERS = {
@@ -223,7 +223,7 @@ async def heard(model: Model, situation: str) -> list[ModelEvent]:
 
 @asynccontextmanager
 async def _scripted(situation: str) -> AsyncIterator[Model]:
-    replies: dict[str, Reply] = {
+    replies: dict[str, ScriptedReply] = {
         "text": think("hm") + say("Hel", "lo"),
         "calls": call("add", a=1, b=True) + call("multiply", a=2, b=False),
         "after": say("3"),

@@ -5,8 +5,8 @@ import pytest
 from penstock.agents.loop import BUDGET_NOTICE
 from penstock.core.call import Effect
 from penstock.models.scripted import (
-    Reply,
     ScriptedModel,
+    ScriptedReply,
     call,
     say,
     spend,
@@ -17,7 +17,7 @@ from tests.acting import Act, Gate, agent, code, settled
 
 async def test_three_calls_are_left_and_five_asked_for_the_first_three_run() -> None:
     look = Act("look")
-    asked = Reply()
+    asked = ScriptedReply()
     for number in range(5):
         asked = asked + call("look", n=number)
     model = ScriptedModel([asked, say("Half of it.")])

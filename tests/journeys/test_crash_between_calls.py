@@ -10,7 +10,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, calling
 from tests.dying import DyingLog, live, see_through
 
@@ -47,7 +47,7 @@ async def test_each_row_of_the_table(
     order = Act("order", calling("reserve_stock", "charge_card"), is_frame=True)
     model, clock = ScriptedModel({"Go": [call("order"), say("Ordered.")]}), FakeClock()
     log = DyingLog(clock, writes=write, before=before)
-    place = Place(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools, reply = [reserve_stock, charge_card, order], None
     while reply is None:
         async with memory_runtime(model=model, tools=tools, place=place) as runtime:

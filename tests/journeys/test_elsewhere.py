@@ -13,7 +13,16 @@ import pytest
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, Sent
 from penstock.core.limits import Limits
-from penstock.models.scripted import Hold, Reply, ScriptedModel, call, fail, say, think, wait
+from penstock.models.scripted import (
+    Hold,
+    ScriptedModel,
+    ScriptedReply,
+    call,
+    fail,
+    say,
+    think,
+    wait,
+)
 from penstock.server.application import create_application
 from tests.acting import Act, Gate
 from tests.journeys.test_sse import blocks
@@ -57,7 +66,7 @@ class Far:
 
 
 @asynccontextmanager
-async def far(url: str, script: list[Reply], **house: Any) -> AsyncIterator[Far]:
+async def far(url: str, script: list[ScriptedReply], **house: Any) -> AsyncIterator[Far]:
     """Open a runtime that works, and another that serves."""
     model, silent = ScriptedModel(script), ScriptedModel([])
     async with (

@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 from penstock.core.question import Question, QuestionKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, assert_whole, calling, code, together
 from tests.dying import DyingLog, live, see_through
 from tests.questioning import ask_color, mail
@@ -45,7 +45,7 @@ def answers(question: Question) -> dict[str, Any]:
 
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
     """Tell the story in as many lives as it takes."""
-    place = Place(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:
         async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
             reply = await live(runtime, log, see_through(runtime, "Go", answers))

@@ -12,8 +12,8 @@ from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import (
-    Reply,
     ScriptedModel,
+    ScriptedReply,
     call,
     end,
     raw_call,
@@ -25,7 +25,7 @@ from penstock.tools.rules import Action, Rule
 from tests.acting import Act, Gate, agent, code, echo, kinds, raising, settled
 
 
-def always_calling(request: ModelRequest) -> Reply:
+def always_calling(request: ModelRequest) -> ScriptedReply:
     """Ask for a new call whenever that is possible."""
     return say("That is all.") if request.closing else call("look", n=len(request.messages))
 
@@ -67,7 +67,7 @@ async def test_a_closing_reply_that_asks_for_tools_gets_none() -> None:
     ],
 )
 async def test_how_a_reply_becomes_an_answer(
-    replies: list[Reply], content: str, finish: str, iterations: int
+    replies: list[ScriptedReply], content: str, finish: str, iterations: int
 ) -> None:
     """An empty reply is followed by a closing call; an empty closing reply by a fixed notice."""
     async with memory_runtime(model=ScriptedModel(replies), tools=[Act("look")]) as runtime:
@@ -151,7 +151,7 @@ STRICT = {
     ],
 )
 async def test_a_failed_tool_reports_its_error_and_the_loop_goes_on(
-    asked: Reply, expected: str
+    asked: ScriptedReply, expected: str
 ) -> None:
     tools = [
         Act("strict", input_schema=STRICT),

@@ -7,14 +7,14 @@ from penstock.chat.message import NewMessage
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import (
-    Reply,
     ScriptedModel,
+    ScriptedReply,
     call,
     fail,
     say,
 )
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import Act, agent, events, kinds
 
 
@@ -22,7 +22,7 @@ from tests.acting import Act, agent, events, kinds
 async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(status), fail(status), say("Here.")])
-    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
         assert len(model.requests) == 2
@@ -36,7 +36,7 @@ async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) ->
 async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("Hel") + fail(503), say("Hello.")])
-    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
         reply = await runtime.wait(sent.task_id)
@@ -50,7 +50,7 @@ async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() ->
 async def test_retry_after_is_honoured_up_to_its_bound() -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(429, retry_after=20), fail(429, retry_after=900), say("Now.")])
-    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(19)
         assert len(model.requests) == 1
@@ -70,11 +70,11 @@ async def test_retry_after_is_honoured_up_to_its_bound() -> None:
     ],
 )
 async def test_any_other_failure_of_the_model_fails_the_task(
-    replies: list[Reply], expected: str, asked: int
+    replies: list[ScriptedReply], expected: str, asked: int
 ) -> None:
     clock = FakeClock()
     model = ScriptedModel(replies)
-    async with memory_runtime(model=model, place=Place(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(10)
         reply = await runtime.wait(sent.task_id)

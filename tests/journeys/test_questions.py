@@ -15,7 +15,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import Place, memory_runtime
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.acting import (
     Act,
     Gate,
@@ -78,7 +78,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Nobody said yes.")])
     agents = [agent(question_ttl_seconds=60)]
     async with memory_runtime(
-        model=model, tools=[tool], agents=agents, place=Place(clock=clock)
+        model=model, tools=[tool], agents=agents, place=MemoryPlace(clock=clock)
     ) as runtime:
         parked = await runtime.chat("Mail Ann")
         await clock.elapse(59)
@@ -203,7 +203,7 @@ async def test_two_questions_at_once_inside_one_write_tool() -> None:
 async def test_a_deny_that_was_set_meanwhile_holds() -> None:
     tool, settings = mail(), agent()
     model = ScriptedModel([call("mail", to="ann"), say("Not allowed.")])
-    place = Place()
+    place = MemoryPlace()
     async with memory_runtime(model=model, tools=[tool], agents=[settings], place=place) as first:
         parked = await first.chat("Mail Ann")
     denying = agent(tool_permissions={"mail": "deny"})
@@ -214,7 +214,7 @@ async def test_a_deny_that_was_set_meanwhile_holds() -> None:
 
 
 async def test_a_rejection_holds_when_the_rule_that_asked_is_gone() -> None:
-    tool, place = mail(), Place()
+    tool, place = mail(), MemoryPlace()
     model = ScriptedModel([call("mail", to="ann"), say("I did not.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:
         parked = await first.chat("Mail Ann")

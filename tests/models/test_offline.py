@@ -17,7 +17,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
-from penstock.models.offline import NOTICE, Answer, OfflineModel, decide
+from penstock.models.offline import NOTICE, OfflineModel, RuleReply, decide
 
 
 def tool(name: str, description: str, *required: str, **properties: Any) -> ToolDefinition:
@@ -44,7 +44,7 @@ FINISH = tool(
 
 def answer(
     *messages: Message | str, tools: tuple[ToolDefinition, ...] = (ADD, TIMES, MOON), **more: Any
-) -> Answer:
+) -> RuleReply:
     said = [UserMessage(each) if isinstance(each, str) else each for each in messages]
     return decide(ModelRequest(system="", messages=said, tools=tools, **more))
 

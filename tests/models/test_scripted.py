@@ -20,8 +20,8 @@ from penstock.models.model import (
 )
 from penstock.models.scripted import (
     Hold,
-    Reply,
     ScriptedModel,
+    ScriptedReply,
     call,
     end,
     fail,
@@ -101,10 +101,10 @@ def finished(reason: str, tokens: int) -> Finished:
                 Finished("stop", Usage(input_tokens=7, output_tokens=8, cost_usd=0.5)),
             ],
         ),
-        (Reply(), [finished("stop", 0)]),
+        (ScriptedReply(), [finished("stop", 0)]),
     ],
 )
-async def test_a_reply_streams_as_written(reply: Reply, events: list[ModelEvent]) -> None:
+async def test_a_reply_streams_as_written(reply: ScriptedReply, events: list[ModelEvent]) -> None:
     assert await heard(ScriptedModel([reply])) == events
 
 
@@ -147,7 +147,9 @@ async def test_a_function_sees_the_request() -> None:
         (fail(400, "no such model"), ModelRefused, "no such model"),
     ],
 )
-async def test_a_failure_breaks_off(reply: Reply, error: type[Exception], message: str) -> None:
+async def test_a_failure_breaks_off(
+    reply: ScriptedReply, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         await heard(ScriptedModel([reply]))
 

@@ -14,12 +14,12 @@ from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import ReplyBegun
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import Reply, ScriptedModel, call, raw_call, say
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, raw_call, say
 from penstock.testing.runtime import memory_runtime
 from tests.acting import Act, Gate, agent, code, echo, events, raising, settled
 
 
-def always_new(request: ModelRequest) -> Reply:
+def always_new(request: ModelRequest) -> ScriptedReply:
     return say("Done.") if request.closing else call("look", n=len(request.messages))
 
 
@@ -177,7 +177,7 @@ async def test_a_result_of_one_character_more_is_clipped_to_ten_thousand() -> No
     ],
 )
 async def test_failed_tools_report_errors_and_the_loop_continues(
-    asked: Reply, expected: str
+    asked: ScriptedReply, expected: str
 ) -> None:
     """21: also for a tool that raises, times out, is unknown, gets bad input."""
     tools = [

@@ -31,7 +31,7 @@ from penstock.core.ids import (
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import DeltaKind, ReplyBegun
-from penstock.server.wire import ChatFrames, Position, View
+from penstock.server.wire import ChatFrames, Position, StreamView
 from tests.server.stories import (
     START,
     Story,
@@ -223,7 +223,7 @@ def two_tasks() -> Story:
 def chat_frames(only: str | None = None) -> ChatFrames:
     """Return a fold of one task, or of all."""
     task_id = None if only is None else TaskId(only)
-    return ChatFrames(View(SessionId("conv_01"), str, 8, task_id), START)
+    return ChatFrames(StreamView(SessionId("conv_01"), str, 8, task_id), START)
 
 
 def test_a_stream_goes_on_while_a_task_is_queued() -> None:

@@ -5,7 +5,7 @@ import pytest
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.server.spoken import spoken
+from penstock.server.chapters import spoken
 from tests.serving import served
 
 

@@ -2,7 +2,7 @@
 
 from penstock.server.application import create_application
 from penstock.server.bodies import Form
-from penstock.server.paper import PROBLEM, answers, document, streams, takes
+from penstock.server.openapi import PROBLEM, answers, document, streams, takes
 from penstock.testing.runtime import memory_runtime
 
 
