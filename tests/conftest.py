@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.databases"]
+pytest_plugins = ["tests.kit.databases"]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 

@@ -22,7 +22,7 @@ SHAPE, LAYERS = TOOL["shape"], TOOL["importlinter"]["contracts"][0]["layers"]
 PACKAGE: str = SHAPE["package"]
 SOURCE, TESTS = ROOT / PACKAGE, ROOT / "tests"
 PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
-HOMES_OF_ERRORS = ("core/errors.py", "core/signals.py")
+HOMES_OF_ERRORS = ("core/call_errors.py", "core/errors.py", "core/signals.py")
 NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "promises"}
 """Folders of tests that are about several files."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -344,3 +344,17 @@ def test_the_base_install_stays_small() -> None:
 
 def test_the_guide_for_contributors_is_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text().split()) <= 1000
+
+
+def test_what_tests_share_stands_in_the_kit() -> None:
+    """Beside the tests of one folder stands what they alone use; no test imports another."""
+    wrong = [
+        f"{file.path} imports {name}"
+        for file in files(TESTS)
+        for name in file.imports
+        if name.startswith("tests.") and name.count(".") >= 2
+        if name.split(".")[1] not in {"kit", Path(file.path).parts[1]} or ".test_" in name
+    ]
+    assert wrong == [], "\n".join(wrong)
+    loose = {path.name for path in TESTS.glob("*.py") if not path.name.startswith("test_")}
+    assert loose == {"conftest.py"}

@@ -10,8 +10,8 @@ from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import caller_for, definition
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import Hands, Turns, Voice
+from penstock.core.call_errors import BudgetExceeded, Interrupted, ToolFailed
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BudgetExceeded, Interrupted, ToolFailed
 from penstock.core.events import CancelRequested, Event, TaskStarted
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
@@ -26,8 +26,9 @@ from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
-from tests.acting import Act, agent
-from tests.happenings import ONE, held_log, ledger_of, outcome, path_of, reply
+from tests.kit.assistant import agent
+from tests.kit.events import ONE, held_log, ledger_of, outcome, path_of, reply
+from tests.kit.tools import Act
 
 
 async def enter(

@@ -18,7 +18,8 @@ from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Action, Rule, Rules
 from penstock.tools.spec import ANY_INPUT
-from tests.acting import Act, agent
+from tests.kit.assistant import agent
+from tests.kit.tools import Act
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat"}))
 

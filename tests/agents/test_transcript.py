@@ -11,7 +11,7 @@ from penstock.core.ids import ArtifactId, TaskId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
 from penstock.engine.state import SessionState
-from tests.happenings import LOG, ended, message, outcome, path_of, reply
+from tests.kit.events import LOG, ended, message, outcome, path_of, reply
 
 LONG = "x" * 400
 """104 tokens by estimate."""

@@ -8,8 +8,10 @@ from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, raw_call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, agent, assert_whole, settled
-from tests.dying import DyingLog, live, see_through
+from tests.kit.assistant import agent, assert_whole
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.logs import settled
+from tests.kit.tools import Act
 
 WRITES = 10
 

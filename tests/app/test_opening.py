@@ -11,7 +11,7 @@ from penstock.core.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from tests.acting import Act
+from tests.kit.tools import Act
 
 NORMAL = {"synchronous": "NORMAL"}
 

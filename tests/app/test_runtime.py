@@ -14,7 +14,7 @@ from penstock.core.events import Record
 from penstock.core.ids import LogId, QuestionId
 from penstock.models.scripted import ScriptedModel, say
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act, echo
+from tests.kit.tools import Act, echo
 
 
 async def test_a_direct_call_gives_the_envelope_of_its_tool() -> None:

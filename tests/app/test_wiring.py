@@ -9,7 +9,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act
+from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(

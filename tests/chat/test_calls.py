@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
-from penstock.core.errors import ToolFailed
 from penstock.core.events import TaskEnded
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
@@ -15,7 +15,8 @@ from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, Gate, calling, echo, events, kinds, raising
+from tests.kit.logs import events, kinds
+from tests.kit.tools import Act, Gate, calling, echo, raising
 
 CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
 STRICT = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}

@@ -25,7 +25,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.happenings import KEY, LOG, ONE, held_log, outcome, question, reply
+from tests.kit.events import KEY, LOG, ONE, held_log, outcome, question, reply
 
 FAILED = ErrorDetail(code="MODEL_UNAVAILABLE", message="no model", continuable=False)
 

@@ -26,7 +26,8 @@ from penstock.store.log import Listener
 from penstock.testing.clock import settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, echo, events
+from tests.kit.logs import events
+from tests.kit.tools import Act, echo
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
 BOB = Profile(profile_id=ProfileId("bob"), permissions=frozenset({CHAT}))

@@ -9,17 +9,17 @@ from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call
 from penstock.store.projections import Page
-from tests.acting import Act
-from tests.serving import House, served
+from tests.kit.server import InMemoryServer, served
+from tests.kit.tools import Act
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat"}))
 BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
 AGENT = "assistant"
 
 
-def directory_of(house: House) -> Directory:
+def directory_of(server: InMemoryServer) -> Directory:
     """Return the directory of a server."""
-    parts = house.runtime.parts
+    parts = server.runtime.parts
     return Directory(parts.log, parts.projections, parts.launcher)
 
 
@@ -30,8 +30,8 @@ async def begin(directory: Directory, title: str | None) -> SessionId:
 
 
 async def test_a_conversation_begins_with_a_title() -> None:
-    async with served() as house:
-        directory = directory_of(house)
+    async with served() as server:
+        directory = directory_of(server)
         await begin(directory, "  a\n long " + "x" * 80)
         newest = await directory.newest(AGENT, ANN)
         assert newest is not None
@@ -43,8 +43,8 @@ async def test_a_conversation_begins_with_a_title() -> None:
 
 
 async def test_conversations_belong_to_a_profile_and_an_agent() -> None:
-    async with served() as house:
-        directory = directory_of(house)
+    async with served() as server:
+        directory = directory_of(server)
         session_id = await begin(directory, "Mine")
         assert (await directory.get(session_id, AGENT, BOSS)).title == "Mine"
         stranger = Profile(profile_id=ProfileId("bob"))
@@ -57,11 +57,11 @@ async def test_conversations_belong_to_a_profile_and_an_agent() -> None:
 
 async def test_a_deleted_conversation_leaves_nothing() -> None:
     model = ScriptedModel([call("mail")])
-    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
-        directory, parts = directory_of(house), house.runtime.parts
-        reply = await house.runtime.chat("Mail")
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        directory, parts = directory_of(server), server.runtime.parts
+        reply = await server.runtime.chat("Mail")
         session = await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
-        await directory.delete(session, house.archive.erasure)
+        await directory.delete(session, server.archive.erasure)
         with pytest.raises(NotFound):
             await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
         assert await parts.log.head(LogId(session.session_id)) == 0
@@ -69,11 +69,11 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
 
 
 async def test_all_of_a_profile_are_deleted_and_no_others() -> None:
-    async with served() as house:
-        directory = directory_of(house)
+    async with served() as server:
+        directory = directory_of(server)
         for _ in range(3):
             await begin(directory, None)
-        await house.runtime.chat("Hi")
-        await directory.delete_all(AGENT, ANN, house.archive.erasure)
+        await server.runtime.chat("Hi")
+        await directory.delete_all(AGENT, ANN, server.archive.erasure)
         assert (await directory.list(AGENT, ANN, page=Page()))[1] == 0
         assert (await directory.list(AGENT, LOCAL_PROFILE, page=Page()))[1] == 1

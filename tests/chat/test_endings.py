@@ -10,8 +10,8 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, together
-from tests.questioning import mail
+from tests.kit.questions import mail
+from tests.kit.tools import Act, together
 
 
 async def test_one_who_comes_late_is_told_too() -> None:

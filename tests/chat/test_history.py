@@ -9,29 +9,29 @@ from penstock.chat.message import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
-from tests.acting import Act
-from tests.serving import House, served
+from tests.kit.server import InMemoryServer, served
+from tests.kit.tools import Act
 
 
-async def talk(house: House, *texts: str) -> SessionId:
+async def talk(server: InMemoryServer, *texts: str) -> SessionId:
     """Say these things in one conversation."""
     session_id = None
     for text in texts:
-        reply = await house.runtime.chat(text, session_id=session_id)
+        reply = await server.runtime.chat(text, session_id=session_id)
         session_id = reply.session_id
     assert session_id is not None
     return session_id
 
 
-def history_of(house: House) -> History:
+def history_of(server: InMemoryServer) -> History:
     """Return the history that the server shows."""
-    history: History = house.app.state.doorstep.site.history
+    history: History = server.app.state.doorstep.site.history
     return history
 
 
-async def page(house: House, session_id: SessionId, **wanted: Any) -> HistoryPart:
+async def page(server: InMemoryServer, session_id: SessionId, **wanted: Any) -> HistoryPart:
     """Return a page."""
-    return await history_of(house).page(session_id, Wanted(**wanted))
+    return await history_of(server).page(session_id, Wanted(**wanted))
 
 
 def said(found: HistoryPart) -> list[str | None]:
@@ -40,15 +40,15 @@ def said(found: HistoryPart) -> list[str | None]:
 
 
 async def test_pages_together_are_the_whole() -> None:
-    async with served() as house:
-        session_id = await talk(house, *"abcd")
-        whole = await page(house, session_id)
+    async with served() as server:
+        session_id = await talk(server, *"abcd")
+        whole = await page(server, session_id)
         assert said(whole) == ["a", "Hello.", "b", "Hello.", "c", "Hello.", "d", "Hello."]
-        part = await page(house, session_id, limit=3)
+        part = await page(server, session_id, limit=3)
         collected = [*part.messages]
         while part.has_more:
             before = MessageId(part.messages[0]["id"])
-            part = await page(house, session_id, limit=3, before=before)
+            part = await page(server, session_id, limit=3, before=before)
             assert part.total == 8
             collected = [*part.messages, *collected]
         assert collected == list(whole.messages)
@@ -56,53 +56,53 @@ async def test_pages_together_are_the_whole() -> None:
 
 async def test_what_was_superseded_leaves_the_history() -> None:
     """The old answer and all later messages leave the history, for good."""
-    async with served() as house:
-        session_id = await talk(house, "a", "b", "c")
-        chapters = (await page(house, session_id)).messages
+    async with served() as server:
+        session_id = await talk(server, "a", "b", "c")
+        chapters = (await page(server, session_id)).messages
         first = chapters[2]["metadata"]["taskId"]
         again = NewMessage(content="b", session_id=session_id, supersedes=first)
-        sent = await house.runtime.send(again)
-        await house.runtime.wait(sent.task_id)
-        assert said(await page(house, session_id)) == ["a", "Hello.", "b", "Hello."]
+        sent = await server.runtime.send(again)
+        await server.runtime.wait(sent.task_id)
+        assert said(await page(server, session_id)) == ["a", "Hello.", "b", "Hello."]
         third = NewMessage(content="b", session_id=session_id, supersedes=sent.task_id)
-        sent = await house.runtime.send(third)
-        await house.runtime.wait(sent.task_id)
-        found = await page(house, session_id)
+        sent = await server.runtime.send(third)
+        await server.runtime.wait(sent.task_id)
+        found = await page(server, session_id)
         assert said(found) == ["a", "Hello.", "b", "Hello."]
         assert found.total == 4
-        assert said(await page(house, session_id, view=View.FULL)) == said(found)
+        assert said(await page(server, session_id, view=View.FULL)) == said(found)
 
 
 async def test_a_task_that_failed_shows_why_on_its_message() -> None:
-    async with served(model=ScriptedModel([fail(400, "bad words")])) as house:
-        session_id = await talk(house, "Hi")
-        (message,) = (await page(house, session_id)).messages
+    async with served(model=ScriptedModel([fail(400, "bad words")])) as server:
+        session_id = await talk(server, "Hi")
+        (message,) = (await page(server, session_id)).messages
     assert message["metadata"]["error"] == {"code": "MODEL_REFUSED", "message": "bad words"}
 
 
 async def test_a_task_at_work_shows_its_message_alone() -> None:
     hold = Hold()
-    async with served(model=ScriptedModel([wait(hold) + say("x")])) as house:
-        sent = await house.runtime.send(NewMessage(content="Hi"))
+    async with served(model=ScriptedModel([wait(hold) + say("x")])) as server:
+        sent = await server.runtime.send(NewMessage(content="Hi"))
         await hold.reached()
-        found = await page(house, sent.session_id)
+        found = await page(server, sent.session_id)
         assert (said(found), found.total) == (["Hi"], 1)
         hold.release()
 
 
 async def test_search_is_for_text_in_whichever_case() -> None:
-    async with served() as house:
-        session_id = await talk(house, "Größe", "other")
-        assert said(await page(house, session_id, search="GRÖSSE")) == ["Größe"]
-        found = await page(house, session_id, search="hello", limit=1)
+    async with served() as server:
+        session_id = await talk(server, "Größe", "other")
+        assert said(await page(server, session_id, search="GRÖSSE")) == ["Größe"]
+        found = await page(server, session_id, search="hello", limit=1)
         assert (said(found), found.total, found.has_more) == (["Hello."], 2, True)
 
 
 async def test_every_call_has_its_tool_message_in_order() -> None:
     model = ScriptedModel([call("a") + call("b"), say("Done.")])
-    async with served(model=model, tools=[Act("a"), Act("b")]) as house:
-        session_id = await talk(house, "Go")
-        messages = (await page(house, session_id, view=View.FULL)).messages
+    async with served(model=model, tools=[Act("a"), Act("b")]) as server:
+        session_id = await talk(server, "Go")
+        messages = (await page(server, session_id, view=View.FULL)).messages
     assert [each["role"] for each in messages] == ["user", "assistant", "tool", "tool", "assistant"]
     assert messages[1]["content"] is None
     assert [each["id"] for each in messages[1]["toolCalls"]] == [
@@ -111,8 +111,8 @@ async def test_every_call_has_its_tool_message_in_order() -> None:
 
 
 async def test_a_message_that_is_not_there() -> None:
-    async with served() as house:
-        session_id = await talk(house, "Hi")
+    async with served() as server:
+        session_id = await talk(server, "Hi")
         with pytest.raises(NotFound, match="there is no message 'msg_x'"):
-            await page(house, session_id, before=MessageId("msg_x"))
-        assert (await page(house, SessionId("conv_none"))).messages == []
+            await page(server, session_id, before=MessageId("msg_x"))
+        assert (await page(server, SessionId("conv_none"))).messages == []

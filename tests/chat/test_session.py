@@ -8,7 +8,8 @@ from penstock.agents.agent import Agent
 from penstock.chat.message import NewMessage
 from penstock.chat.session import detail, profile_of
 from penstock.core.call import Effect
-from penstock.core.errors import ContextTooLarge, ModelUnavailable, ToolFailed
+from penstock.core.call_errors import ToolFailed
+from penstock.core.errors import ContextTooLarge, ModelUnavailable
 from penstock.core.events import TaskStarted
 from penstock.core.ids import ProfileId
 from penstock.core.messages import AssistantMessage, UserMessage
@@ -17,9 +18,11 @@ from penstock.core.task import TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, agent, assert_whole, code, events, kinds, raising, settled
-from tests.happenings import folded_with, message
-from tests.questioning import go_on, mail
+from tests.kit.assistant import agent, assert_whole
+from tests.kit.events import folded_with, message
+from tests.kit.logs import code, events, kinds, settled
+from tests.kit.questions import go_on, mail
+from tests.kit.tools import Act, raising
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
 

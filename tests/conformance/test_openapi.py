@@ -15,9 +15,9 @@ from penstock.app.runtime import Runtime
 from penstock.core.schema import Schema
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.schemas import COMPONENTS, FRAMES, MAPPING
-from tests.acting import Act
-from tests.listening import in_a_thread
-from tests.server.stories import (
+from tests.kit.listener import in_a_thread
+from tests.kit.server import CHAT, in_memory, served
+from tests.kit.stories import (
     Story,
     a_failing_tool,
     approval,
@@ -26,7 +26,7 @@ from tests.server.stories import (
     no_tools,
     two_parallel_tools,
 )
-from tests.serving import CHAT, in_memory, served
+from tests.kit.tools import Act
 
 ROUTES = {
     "GET /api/agents",
@@ -59,8 +59,8 @@ ROUTES = {
 
 async def document() -> dict[str, Any]:
     """Return the document as it is served."""
-    async with served() as house:
-        served_as: dict[str, Any] = (await house.client.get("/openapi.json")).json()
+    async with served() as server:
+        served_as: dict[str, Any] = (await server.client.get("/openapi.json")).json()
         return served_as
 
 

@@ -18,7 +18,7 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.databases import empty_database
+from tests.kit.databases import empty_database
 
 LIMITS = Limits(body_bytes=200, queued_tasks=3, lease_seconds=3)
 

@@ -14,7 +14,7 @@ from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Log, Pending
 from penstock.store.owner import this_process
 from penstock.testing.clock import FakeClock
-from tests.contracts.events import (
+from tests.kit.entries import (
     ANN,
     BOB,
     CHAT,

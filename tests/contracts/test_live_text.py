@@ -14,7 +14,7 @@ from penstock.store.log import Lease, Log
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import LIMITS, Place
-from tests.contracts.events import CHAT, ONE, ended, held, note, started, taken
+from tests.kit.entries import CHAT, ONE, ended, held, note, started, taken
 
 ODD = "nul \x00, half \ud83d, whole \U0001f600, 'quote'"
 

@@ -21,7 +21,7 @@ from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.log import Log
 from penstock.testing.clock import FakeClock
-from tests.contracts.events import (
+from tests.kit.entries import (
     ANN,
     BOB,
     CHAT,

@@ -35,7 +35,7 @@ from penstock.models.model import (
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
-from tests.model_servers import Canned, called, delta, events, fake_server
+from tests.kit.model_server import Canned, called, delta, events, fake_server
 
 PARAMETERS = {
     "type": "object",

@@ -8,9 +8,9 @@ from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionKind, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections
+from penstock.store.projections import Page, Projections, SessionSort
 from penstock.testing.clock import START, FakeClock
-from tests.contracts.events import (
+from tests.kit.entries import (
     ANN,
     BOB,
     CHAT,
@@ -115,6 +115,8 @@ async def test_tasks_are_listed_newest_first_a_page_at_a_time(
     assert await page(9, 0) == ([THREE, TWO, ONE], 3)
     assert await page(1, 1) == ([TWO], 3)
     assert await page(9, 3) == ([], 3)
+    oldest, _ = await lists.tasks(page=Page(is_descending=False))
+    assert [task.task_id for task in oldest] == [ONE, TWO, THREE]
     of_chat, _ = await lists.tasks(log_id=CHAT, page=ALL)
     of_bob, count = await lists.tasks(profile_id=BOB, page=ALL)
     assert [task.task_id for task in of_chat] == [THREE, ONE]
@@ -222,6 +224,41 @@ async def test_sessions_are_listed_as_they_were_used_last(
     assert await titles(agent=None) == (["Tea", "Tea", "Green tea", "Coffee"], 4)
 
 
+SORTED = [
+    (SessionSort.UPDATED, None, ["conv_3", "conv_1", "conv_4", "conv_2"]),
+    (SessionSort.UPDATED, False, ["conv_2", "conv_4", "conv_1", "conv_3"]),
+    (SessionSort.CREATED, None, ["conv_4", "conv_3", "conv_2", "conv_1"]),
+    (SessionSort.CREATED, False, ["conv_1", "conv_2", "conv_3", "conv_4"]),
+    (SessionSort.TITLE, None, ["conv_2", "conv_3", "conv_4", "conv_1"]),
+    (SessionSort.TITLE, True, ["conv_1", "conv_4", "conv_3", "conv_2"]),
+]
+
+
+@pytest.mark.parametrize(("sort", "is_descending", "wanted"), SORTED)
+async def test_sessions_are_sorted_and_pages_fit_together(
+    log: Log,
+    lists: Projections,
+    clock: FakeClock,
+    sort: SessionSort,
+    is_descending: bool | None,
+    wanted: list[str],
+) -> None:
+    """Titles are equal whatever their case, and what is equal stands in the order of its id."""
+    for number, title in enumerate(["École", "_a", "Tea", "tea"], 1):
+        await log.send(LogId(f"conv_{number}"), [opened(title)])
+        clock.advance(number < 3)
+    for number, name in enumerate(["conv_2", "conv_4", "conv_1", "conv_3"]):
+        clock.advance(number > 1)
+        await log.send(LogId(name), [message(TaskId(f"task_{number}"))])
+    found: list[str] = []
+    for offset in range(5):
+        page = Page(limit=1, offset=offset, is_descending=is_descending)
+        part, count = await lists.sessions(profile_id=ANN, sort=sort, page=page)
+        found += [each.session_id for each in part]
+        assert count == 4
+    assert found == wanted
+
+
 # ---- questions -----------------------------------------------------------------------------------
 
 
@@ -298,6 +335,8 @@ async def test_questions_are_listed_oldest_first(
     assert ([each.question.question_id for each in found], count) == (["q_3", "q_2", "q_1"], 3)
     found, count = await lists.questions(page=Page(limit=1, offset=2))
     assert ([each.question.question_id for each in found], count) == (["q_1"], 3)
+    found, _ = await lists.questions(page=Page(is_descending=True))
+    assert [each.question.question_id for each in found] == ["q_1", "q_2", "q_3"]
     found, _ = await lists.questions(log_id=CHAT, status=QuestionStatus.OPEN, page=ALL)
     assert [each.question.question_id for each in found] == ["q_2"]
     found, _ = await lists.questions(profile_id=BOB, page=ALL)

@@ -32,30 +32,30 @@ from penstock.engine.state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.happenings import LOG, ONE, TWO, ended, message, question
-from tests.house import House, finish
+from tests.kit.activations import ActiveLog, finish
+from tests.kit.events import LOG, ONE, TWO, ended, message, question
 
 
 async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
-    house = House(finish)
-    await house.say()
-    await house.say(TWO, is_new=False)
-    assert await house.run() is None
-    assert house.worked == [ONE, TWO]
-    assert await house.log.pending(limit=9) == []
-    assert await house.is_free()
+    active = ActiveLog(finish)
+    await active.say()
+    await active.say(TWO, is_new=False)
+    assert await active.run() is None
+    assert active.worked == [ONE, TWO]
+    assert await active.log.pending(limit=9) == []
+    assert await active.is_free()
 
 
 async def test_a_log_that_another_holds_is_left_alone() -> None:
-    house = House(finish)
-    await house.say()
-    await house.log.acquire(LOG, "other")
-    assert await house.run() is None
-    assert house.worked == []
+    active = ActiveLog(finish)
+    await active.say()
+    await active.log.acquire(LOG, "other")
+    assert await active.run() is None
+    assert active.worked == []
 
 
 async def test_an_unknown_log_is_nothing() -> None:
-    assert await House(finish).run() is None
+    assert await ActiveLog(finish).run() is None
 
 
 async def test_what_comes_at_the_last_moment_is_done_before_the_log_is_given_back() -> None:
@@ -63,12 +63,12 @@ async def test_what_comes_at_the_last_moment_is_done_before_the_log_is_given_bac
         await finish(held, task)
         if task.task_id == ONE:
             await held.commit()
-            await house.say(TWO, is_new=False)
+            await active.say(TWO, is_new=False)
 
-    house = House(late)
-    await house.say()
-    await house.run()
-    assert house.worked == [ONE, TWO]
+    active = ActiveLog(late)
+    await active.say()
+    await active.run()
+    assert active.worked == [ONE, TWO]
 
 
 async def wait_for_ann(held: HeldLog, task: TaskState) -> None:
@@ -82,28 +82,28 @@ async def wait_for_ann(held: HeldLog, task: TaskState) -> None:
 
 
 async def test_a_parked_task_is_a_row_and_no_work() -> None:
-    house = House(wait_for_ann)
-    await house.say()
-    assert await house.run() is None
-    assert await house.run() is None
-    assert house.worked == [ONE]
-    assert await house.is_free()
+    active = ActiveLog(wait_for_ann)
+    await active.say()
+    assert await active.run() is None
+    assert await active.run() is None
+    assert active.worked == [ONE]
+    assert await active.is_free()
 
 
 async def test_a_question_whose_time_is_over_is_answered_by_nobody() -> None:
     async def wait_a_minute(held: HeldLog, task: TaskState) -> None:
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
-            asked = question("a", expires_at=Moment(house.clock.now() + 60_000))
+            asked = question("a", expires_at=Moment(active.clock.now() + 60_000))
             held.add(QuestionAsked(question=asked), task.task_id)
         await wait_for_ann(held, task)
 
-    house = House(wait_a_minute)
-    await house.say()
-    assert await house.run() == house.clock.now() + 60_000
-    house.clock.advance(60)
-    assert await house.run() is None
-    kinds = [type(event) for event in await house.events()]
+    active = ActiveLog(wait_a_minute)
+    await active.say()
+    assert await active.run() == active.clock.now() + 60_000
+    active.clock.advance(60)
+    assert await active.run() is None
+    kinds = [type(event) for event in await active.events()]
     assert kinds[-3:] == [QuestionAnswered, TaskResumed, TaskEnded]
 
 
@@ -113,11 +113,11 @@ async def test_a_fault_of_ours_fails_the_task_and_no_other() -> None:
             raise ZeroDivisionError
         await finish(held, task)
 
-    house = House(broken)
-    await house.say()
-    await house.say(TWO, is_new=False)
-    await house.run()
-    ends = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    active = ActiveLog(broken)
+    await active.say()
+    await active.say(TWO, is_new=False)
+    await active.run()
+    ends = [each for each in await active.events() if isinstance(each, TaskEnded)]
     assert [each.status for each in ends] == [TaskStatus.FAILED, TaskStatus.SUCCEEDED]
     assert ends[0].error
     assert ends[0].error.code == "INTERNAL_ERROR"
@@ -138,25 +138,25 @@ class FullLog(MemoryLog):
 async def test_a_full_disk_is_no_fault_of_the_task() -> None:
     clock = FakeClock()
     log = FullLog(clock)
-    house = House(finish, log=log)
-    await house.say()
+    active = ActiveLog(finish, log=log)
+    await active.say()
     for _ in range(7):
         with pytest.raises(StoreFull):
-            await house.run()
+            await active.run()
     log.is_full = False
-    await house.run()
-    assert await house.events() == [TaskStarted(), ended()]
+    await active.run()
+    assert await active.events() == [TaskStarted(), ended()]
 
 
 async def test_a_crash_is_noticed_and_said() -> None:
-    house = House(finish)
-    await house.say()
-    lease = await house.log.acquire(LOG, "dead")
+    active = ActiveLog(finish)
+    await active.say()
+    lease = await active.log.acquire(LOG, "dead")
     assert lease
-    await house.log.append(lease, [Entry(TaskStarted(), ONE)])
-    house.clock.advance(4)
-    await house.run()
-    assert await house.events() == [TaskStarted(), TaskResumed(crashed=True), ended()]
+    await active.log.append(lease, [Entry(TaskStarted(), ONE)])
+    active.clock.advance(4)
+    await active.run()
+    assert await active.events() == [TaskStarted(), TaskResumed(crashed=True), ended()]
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["at once", "after a write"])
@@ -168,35 +168,35 @@ async def test_a_task_at_which_the_process_dies_again_and_again_fails(writes: bo
             await held.commit()
         await asyncio.Event().wait()
 
-    house = House(die, recoveries=3)
-    await house.say()
+    active = ActiveLog(die, recoveries=3)
+    await active.say()
     for _ in range(6):
-        task = asyncio.ensure_future(house.run())
+        task = asyncio.ensure_future(active.run())
         await settle()
-        house.clock.advance(4)
-        await house.log.acquire(LOG, "nobody")  # so that giving it back comes too late
-        house.clock.advance(4)
+        active.clock.advance(4)
+        await active.log.acquire(LOG, "nobody")  # so that giving it back comes too late
+        active.clock.advance(4)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    ends = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    ends = [each for each in await active.events() if isinstance(each, TaskEnded)]
     assert len(ends) == 1
     assert ends[0].error
     assert "in a row at the same place" in ends[0].error.message
 
 
 async def test_a_task_that_gets_on_may_crash_for_ever() -> None:
-    house = House(finish, recoveries=2)
-    await house.say()
+    active = ActiveLog(finish, recoveries=2)
+    await active.say()
     for number in range(5):
-        lease = await house.log.acquire(LOG, "dead")
+        lease = await active.log.acquire(LOG, "dead")
         assert lease
         first = TaskResumed(crashed=True) if number else TaskStarted()
         progress = ReplyReceived(iteration=1, base=0, text="", message_id=message().message_id)
-        await house.log.append(lease, [Entry(first, ONE), Entry(progress, ONE)])
-        house.clock.advance(4)
-    await house.run()
-    assert (await house.events())[-1] == ended()
+        await active.log.append(lease, [Entry(first, ONE), Entry(progress, ONE)])
+        active.clock.advance(4)
+    await active.run()
+    assert (await active.events())[-1] == ended()
 
 
 # ---- cancel ------------------------------------------------------------------------------------
@@ -218,30 +218,30 @@ async def test_a_cancel_ends_the_work_and_hits_nothing_that_follows(swallows: bo
             if not swallows:
                 raise
 
-    house = House(work)
-    await house.say()
-    await house.say(TWO, is_new=False)
-    running = asyncio.ensure_future(house.run())
+    active = ActiveLog(work)
+    await active.say()
+    await active.say(TWO, is_new=False)
+    running = asyncio.ensure_future(active.run())
     await here.wait()
-    await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
-    await house.activations.look(LOG)
-    await house.activations.look(LOG)
+    await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await active.activations.look(LOG)
+    await active.activations.look(LOG)
     await running
-    ends = [each.status for each in await house.events() if isinstance(each, TaskEnded)]
+    ends = [each.status for each in await active.events() if isinstance(each, TaskEnded)]
     assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
 
 
 async def test_a_cancel_that_the_work_finds_itself() -> None:
     async def work(held: HeldLog, task: TaskState) -> None:
         held.add(TaskStarted(), task.task_id)
-        await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
+        await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
         await held.refresh()
         raise Cancel
 
-    house = House(work)
-    await house.say()
-    await house.run()
-    assert [type(each) for each in await house.events()] == [
+    active = ActiveLog(work)
+    await active.say()
+    await active.run()
+    assert [type(each) for each in await active.events()] == [
         CancelRequested,
         TaskStarted,
         TaskEnded,
@@ -250,14 +250,14 @@ async def test_a_cancel_that_the_work_finds_itself() -> None:
 
 async def test_a_task_that_ended_before_its_cancel_was_seen_has_succeeded() -> None:
     async def work(held: HeldLog, task: TaskState) -> None:
-        await house.log.send(LOG, [Entry(CancelRequested(), ONE)])
+        await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
         await finish(held, task)
         await held.commit()
 
-    house = House(work)
-    await house.say()
-    await house.run()
-    (only,) = [each for each in await house.events() if isinstance(each, TaskEnded)]
+    active = ActiveLog(work)
+    await active.say()
+    await active.run()
+    (only,) = [each for each in await active.events() if isinstance(each, TaskEnded)]
     assert only.status is TaskStatus.SUCCEEDED
 
 
@@ -269,38 +269,38 @@ async def test_a_stop_of_the_process_gives_the_log_back_with_work_left() -> None
         here.set()
         await asyncio.Event().wait()
 
-    house = House(work)
-    await house.say()
-    running = asyncio.ensure_future(house.run())
+    active = ActiveLog(work)
+    await active.say()
+    running = asyncio.ensure_future(active.run())
     await here.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert [each.log_id for each in await house.log.pending(limit=9)] == [LOG]
-    assert await house.is_free()
+    assert [each.log_id for each in await active.log.pending(limit=9)] == [LOG]
+    assert await active.is_free()
 
 
 # ---- what is kept ------------------------------------------------------------------------------
 
 
 async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
-    house = House(finish)
-    await house.say()
-    await house.run()
+    active = ActiveLog(finish)
+    await active.say()
+    await active.run()
     reads: list[int] = []
-    read = house.log.read
+    read = active.log.read
 
     async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
         reads.append(after)
         return await read(log_id, after=after, limit=limit)
 
-    house.log.read = counted  # type: ignore[method-assign]
-    await house.say(TWO, is_new=False)
-    await house.run()
+    active.log.read = counted  # type: ignore[method-assign]
+    await active.say(TWO, is_new=False)
+    await active.run()
     assert reads == [4]
-    house.activations.forget(LOG)
-    await house.say(TaskId("task_3"), is_new=False)
-    await house.run()
+    active.activations.forget(LOG)
+    await active.say(TaskId("task_3"), is_new=False)
+    await active.run()
     assert reads == [4, 0]
 
 
@@ -314,13 +314,13 @@ async def test_what_another_process_erased_is_not_remembered() -> None:
         held.add(ended(), task.task_id)
 
     log = BlankedLog(FakeClock())
-    house = House(look, log=log)
-    await house.say()
-    await house.run()
+    active = ActiveLog(look, log=log)
+    await active.say()
+    await active.run()
     log.is_blank = True
-    await house.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
-    await house.say(TWO, is_new=False)
-    await house.run()
+    await active.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
+    await active.say(TWO, is_new=False)
+    await active.run()
     assert seen == [["Hi"], ["Hi"]]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.question import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER, check_answer, find_option
-from tests.happenings import question
+from tests.kit.events import question
 
 COLORS = (
     Option(label="Red", value="red", aliases=("r", "crimson")),

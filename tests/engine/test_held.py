@@ -26,7 +26,7 @@ from penstock.engine.state import SessionState, fold
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.happenings import (
+from tests.kit.events import (
     LOG,
     ONE,
     TWO,

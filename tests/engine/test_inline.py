@@ -10,7 +10,7 @@ from penstock.core.limits import Limits
 from penstock.store.log import Lease, Pending
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.contracts.test_launcher import opened
+from tests.kit.launcher import opened
 
 
 class MoodyLog(MemoryLog):
@@ -38,40 +38,40 @@ class MoodyLog(MemoryLog):
 async def test_a_log_that_could_not_be_taken_is_tried_again() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=2, pending=0)
-    async with opened(log, clock) as yard:
-        await yard.say("a")
+    async with opened(log, clock) as running:
+        await running.say("a")
         await settle()
-        assert yard.worked == []
+        assert running.worked == []
         await clock.elapse(5)
-        assert len(yard.worked) == 1
+        assert len(running.worked) == 1
 
 
 async def test_the_sweep_goes_on_when_the_store_failed_once() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=0, pending=2)
-    async with opened(log, clock) as yard:
-        await yard.say("a", wake=False)
+    async with opened(log, clock) as running:
+        await running.say("a", wake=False)
         await clock.elapse(5)
-        assert len(yard.worked) == 1
+        assert len(running.worked) == 1
 
 
 async def test_a_failure_gives_its_place_to_who_waits() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=1, pending=0)
-    async with opened(log, clock, limits=Limits(activations=1)) as yard:
-        await yard.say("a")
-        await yard.say("b")
+    async with opened(log, clock, limits=Limits(activations=1)) as running:
+        await running.say("a")
+        await running.say("b")
         await settle()
-        assert len(yard.worked) == 1
+        assert len(running.worked) == 1
 
 
 async def test_a_closed_store_is_the_end_and_no_error() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreClosed(), acquire=1, pending=0)
-    async with opened(log, clock) as yard:
-        await yard.say("a")
+    async with opened(log, clock) as running:
+        await running.say("a")
         await settle()
-        assert yard.worked == []
+        assert running.worked == []
 
 
 async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes_to_it(
@@ -79,13 +79,13 @@ async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes
 ) -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreCorrupt("event 4 of log 'a'"), acquire=1, pending=0)
-    async with opened(log, clock) as yard:
-        await yard.say("a")
+    async with opened(log, clock) as running:
+        await running.say("a")
         await clock.elapse(60)
-        assert yard.worked == []
+        assert running.worked == []
         assert [each.message for each in caplog.records] == [
             "log a is left alone: event 4 of log 'a'"
         ]
-        yard.launcher.wake(LogId("a"))
+        running.launcher.wake(LogId("a"))
         await settle()
-        assert len(yard.worked) == 1
+        assert len(running.worked) == 1

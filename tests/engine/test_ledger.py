@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Call, CallPath
+from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import canonical
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.errors import Interrupted
 from penstock.core.events import (
     CallSettled,
     CallStarted,
@@ -19,7 +19,7 @@ from penstock.core.events import (
 )
 from penstock.core.question import QuestionStatus
 from penstock.engine.ledger import Ledger, Occurrences
-from tests.happenings import KEY, ONE, answered, held_log, ledger_of, path_of, question
+from tests.kit.events import KEY, ONE, answered, held_log, ledger_of, path_of, question
 
 
 async def a_ledger() -> Ledger:

@@ -25,7 +25,7 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.engine.state import SessionState, fold
-from tests.happenings import (
+from tests.kit.events import (
     ANN,
     LOG,
     ONE,

@@ -9,7 +9,7 @@ from penstock.core.events import QuestionAsked, TaskStarted
 from penstock.core.ids import QuestionId
 from penstock.core.signals import Suspend
 from penstock.engine.suspend import ask, park
-from tests.happenings import ONE, answered, held_log, ledger_of, question
+from tests.kit.events import ONE, answered, held_log, ledger_of, question
 
 
 async def test_a_question_is_asked_once_however_often_its_call_is_entered() -> None:

@@ -21,14 +21,10 @@ from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.runtime import memory_runtime
-from tests.acting import (
-    Act,
-    assert_whole,
-    code,
-    kinds,
-    settled,
-)
-from tests.questioning import ask_color, go_on, mail, question_of
+from tests.kit.assistant import assert_whole
+from tests.kit.logs import code, kinds, settled
+from tests.kit.questions import ask_color, go_on, mail, question_of
+from tests.kit.tools import Act
 
 
 async def test_the_first_answer_wins() -> None:

@@ -12,7 +12,9 @@ from penstock.models.scripted import (
     spend,
 )
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act, Gate, agent, code, settled
+from tests.kit.assistant import agent
+from tests.kit.logs import code, settled
+from tests.kit.tools import Act, Gate
 
 
 async def test_three_calls_are_left_and_five_asked_for_the_first_three_run() -> None:

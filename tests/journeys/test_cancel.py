@@ -16,7 +16,9 @@ from penstock.models.scripted import (
     wait,
 )
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act, Gate, assert_whole, code, settled
+from tests.kit.assistant import assert_whole
+from tests.kit.logs import code, settled
+from tests.kit.tools import Act, Gate
 
 
 async def test_cancel_while_the_model_writes() -> None:

@@ -11,8 +11,8 @@ from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, calling
-from tests.dying import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.tools import Act, calling
 
 # The writes to the log: 1 the message, 2 the task's start, 3 the reply and reserve_stock's start,
 # 4 its outcome, 5 charge_card's start, 6 its outcome, 7 the frame's outcome, 8 the answer.

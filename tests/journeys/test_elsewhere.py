@@ -24,10 +24,9 @@ from penstock.models.scripted import (
     wait,
 )
 from penstock.server.application import create_application
-from tests.acting import Act, Gate
-from tests.journeys.test_sse import blocks
-from tests.listening import listening
-from tests.serving import CHAT, frames, in_memory
+from tests.kit.listener import listening
+from tests.kit.server import CHAT, blocks, frames, in_memory
+from tests.kit.tools import Act, Gate
 
 LIMITS = Limits(
     renew_seconds=0.03,
@@ -66,11 +65,11 @@ class Far:
 
 
 @asynccontextmanager
-async def far(url: str, script: list[ScriptedReply], **house: Any) -> AsyncIterator[Far]:
+async def far(url: str, script: list[ScriptedReply], **server: Any) -> AsyncIterator[Far]:
     """Open a runtime that works, and another that serves."""
     model, silent = ScriptedModel(script), ScriptedModel([])
     async with (
-        in_memory(model=model, url=url, limits=LIMITS, **house) as here,
+        in_memory(model=model, url=url, limits=LIMITS, **server) as here,
         in_memory(model=silent, url=url, limits=LIMITS) as there,
         listening(create_application(there)) as address,
         httpx2.AsyncClient(base_url=address) as client,
@@ -112,10 +111,10 @@ async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str)
     """A reconnect streams the reply in flight, also when another process writes it."""
     holds = Hold(), Hold()
     reply = think("Hm. ") + say("Hel") + wait(holds[0]) + say("lo, ") + wait(holds[1]) + say("Ann.")
-    async with far(url, [reply]) as house:
-        await house.send()
+    async with far(url, [reply]) as server:
+        await server.send()
         await holds[0].reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             seen = await until(coming, "Hm. Hel")
             holds[0].release()
             seen += await until(coming, "lo, ")
@@ -136,12 +135,12 @@ async def test_a_reply_is_streamed_by_another_process_while_it_is_said(url: str)
 @pytest.mark.parametrize("units", [0, 2, 3, 7])
 async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, units: int) -> None:
     hold = Hold()
-    async with far(url, [think("Hm.") + say("Hello") + wait(hold) + say(" again.")]) as house:
-        await house.send()
+    async with far(url, [think("Hm.") + say("Hello") + wait(hold) + say(" again.")]) as server:
+        await server.send()
         await hold.reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             base = places(await until(coming, "Hello"))[-1][0]
-        async with house.stream(f"{base}.{units}") as coming:
+        async with server.stream(f"{base}.{units}") as coming:
             seen = await until(coming, "Hello"[units - 8 :])
             hold.release()
             seen += [frame async for frame in coming]
@@ -151,15 +150,15 @@ async def test_one_comes_back_in_the_middle_without_gap_or_double(url: str, unit
 
 async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
     hold = Hold()
-    async with far(url, [say("Hel") + wait(hold) + say("lo.")]) as house:
-        await house.send()
+    async with far(url, [say("Hel") + wait(hold) + say("lo.")]) as server:
+        await server.send()
         await hold.reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             seen = await until(coming, "Hel")
         hold.release()
-        assert house.sent
-        await house.here.wait(house.sent.task_id)
-        async with house.stream(seen[-1][0]) as coming:
+        assert server.sent
+        await server.here.wait(server.sent.task_id)
+        async with server.stream(seen[-1][0]) as coming:
             rest = [frame async for frame in coming]
     assert [data.get("delta") for _, data in rest] == ["lo.", None]
 
@@ -167,10 +166,10 @@ async def test_one_comes_back_after_the_reply_was_whole(url: str) -> None:
 async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str) -> None:
     hold = Hold()
     script = [say("Wro") + wait(hold) + fail(503), say("Right.")]
-    async with far(url, script) as house:
-        await house.send()
+    async with far(url, script) as server:
+        await server.send()
         await hold.reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             seen = await until(coming, "Wro")
             hold.release()
             seen += [frame async for frame in coming]
@@ -184,10 +183,10 @@ async def test_a_reply_that_was_taken_back_is_taken_back_elsewhere_too(url: str)
 async def test_reply_after_reply_is_followed_over_a_call_that_takes_its_time(url: str) -> None:
     gate, hold = Gate(), Hold()
     script = [say("Let me look.") + call("look"), say("Well, ") + wait(hold) + say("no.")]
-    async with far(url, script, tools=[Act("look", gate)]) as house:
-        await house.send()
+    async with far(url, script, tools=[Act("look", gate)]) as server:
+        await server.send()
         await gate.reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             seen = await until(coming, "Let me look.")
             seen.append(await anext(coming))
             gate.open()
@@ -204,13 +203,13 @@ async def test_nothing_of_it_stays_in_the_store_and_nothing_is_there_for_nobody(
     hold, alone = Hold(), Hold()
     script = [say("Alone. ") + wait(alone) + call("look"), say("Hel") + wait(hold) + say("lo.")]
     counts = []
-    async with far(url, script, tools=[Act("look")]) as house:
-        await house.send()
+    async with far(url, script, tools=[Act("look")]) as server:
+        await server.send()
         await alone.reached()
         counts.append(rows(url))
         alone.release()
         await hold.reached()
-        async with house.stream() as coming:
+        async with server.stream() as coming:
             await until(coming, "Hel")
             counts.append(rows(url))
             hold.release()

@@ -14,9 +14,11 @@ from penstock.core.question import Question, QuestionKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, assert_whole, calling, code, together
-from tests.dying import DyingLog, live, see_through
-from tests.questioning import ask_color, mail
+from tests.kit.assistant import assert_whole
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.logs import code
+from tests.kit.questions import ask_color, mail
+from tests.kit.tools import Act, calling, together
 
 WRITES = 28
 """How often the story below is written to, when nobody dies."""

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.loop import EMPTY_NOTICE
 from penstock.agents.turn import CLOSING_NOTE
-from penstock.core.errors import ToolFailed
+from penstock.core.call_errors import ToolFailed
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
@@ -22,7 +22,9 @@ from penstock.models.scripted import (
 )
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.rules import Action, Rule
-from tests.acting import Act, Gate, agent, code, echo, kinds, raising, settled
+from tests.kit.assistant import agent
+from tests.kit.logs import code, kinds, settled
+from tests.kit.tools import Act, Gate, echo, raising
 
 
 def always_calling(request: ModelRequest) -> ScriptedReply:

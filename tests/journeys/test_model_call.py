@@ -15,7 +15,9 @@ from penstock.models.scripted import (
 )
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, agent, events, kinds
+from tests.kit.assistant import agent
+from tests.kit.logs import events, kinds
+from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503])

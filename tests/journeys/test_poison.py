@@ -14,8 +14,8 @@ from penstock.models.model import ModelEvent, ModelRequest, TextDelta
 from penstock.models.scripted import SCRIPTED, ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act
-from tests.dying import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.tools import Act
 
 TOOLS: dict[str, dict[str, Any]] = {
     "a read": {"effect": Effect.READ},

@@ -6,28 +6,17 @@ import pytest
 
 from penstock.chat.message import NewMessage
 from penstock.core.call import Effect
-from penstock.core.errors import (
-    InvalidAnswer,
-    QuestionClosed,
-)
+from penstock.core.errors import InvalidAnswer, QuestionClosed
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import (
-    Act,
-    Gate,
-    agent,
-    assert_whole,
-    calling,
-    code,
-    kinds,
-    settled,
-    together,
-)
-from tests.questioning import SCHEMA, go_on, mail, question_of
+from tests.kit.assistant import agent, assert_whole
+from tests.kit.logs import code, kinds, settled
+from tests.kit.questions import SCHEMA, go_on, mail, question_of
+from tests.kit.tools import Act, Gate, calling, together
 
 
 async def test_an_approved_call_runs_once_with_exactly_what_was_shown() -> None:

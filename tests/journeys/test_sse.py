@@ -15,22 +15,11 @@ from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, say, slow, wait
 from penstock.server.application import create_application
 from penstock.store.projections import Page
-from tests.listening import listening
-from tests.serving import CHAT, frames, in_memory, types
+from tests.kit.listener import listening
+from tests.kit.server import CHAT, blocks, frames, in_memory, types
 
 ASK = {"content": "Hi", "stream": True}
 LIMITS = Limits(shutdown_seconds=0.05, poll_seconds=0.02)
-
-
-async def blocks(response: httpx2.Response) -> AsyncIterator[str]:
-    """Yield the frames of a stream as they come."""
-    text = ""
-    async for chunk in response.aiter_text():
-        text += chunk
-        while "\n\n" in text:
-            block, text = text.split("\n\n", 1)
-            if "data: " in block:
-                yield block + "\n\n"
 
 
 @asynccontextmanager

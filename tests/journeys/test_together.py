@@ -13,7 +13,9 @@ from penstock.models.scripted import (
     say,
 )
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act, Gate, agent, code, settled
+from tests.kit.assistant import agent
+from tests.kit.logs import code, settled
+from tests.kit.tools import Act, Gate
 
 
 async def test_two_tools_that_wait_for_each_other_both_finish() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.canonical import compact
-from tests.server.stories import (
+from tests.kit.stories import (
     Story,
     a_failing_tool,
     approval,

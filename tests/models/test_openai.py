@@ -15,7 +15,7 @@ from penstock.core.messages import Usage, UserMessage
 from penstock.models.config import ModelConfig
 from penstock.models.model import Finished, ModelEvent, ModelRequest, TextDelta
 from penstock.models.openai import OpenAIModel
-from tests.model_servers import Canned, FakeServer, delta, events, fake_server
+from tests.kit.model_server import Canned, FakeServer, delta, events, fake_server
 
 KEY = "sk-very-secret"
 REQUEST = ModelRequest(system="", messages=[UserMessage("hi")])

@@ -24,7 +24,7 @@ from penstock.models.model import (
     ToolDefinition,
 )
 from penstock.models.resolve import LateModel, Models
-from tests.model_servers import (
+from tests.kit.model_server import (
     Canned,
     FakeServer,
     anthropic_reply,

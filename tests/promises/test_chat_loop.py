@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.chat.message import NewMessage
-from penstock.core.errors import ToolFailed
+from penstock.core.call_errors import ToolFailed
 from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
@@ -16,7 +16,9 @@ from penstock.engine.bus import ReplyBegun
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, raw_call, say
 from penstock.testing.runtime import memory_runtime
-from tests.acting import Act, Gate, agent, code, echo, events, raising, settled
+from tests.kit.assistant import agent
+from tests.kit.logs import code, events, settled
+from tests.kit.tools import Act, Gate, echo, raising
 
 
 def always_new(request: ModelRequest) -> ScriptedReply:

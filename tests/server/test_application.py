@@ -10,30 +10,30 @@ from starlette.requests import Request
 from penstock.app.settings import ServerSection
 from penstock.server.application import create_application
 from penstock.server.site import Doorstep
-from tests.serving import HERE, in_memory, served
+from tests.kit.server import HERE, in_memory, served
 
 
 async def test_what_is_not_there_is_said_in_the_one_form() -> None:
-    async with served() as house:
-        response = await house.client.get("/api/nope")
+    async with served() as server:
+        response = await server.client.get("/api/nope")
         assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
-        wrong = await house.client.patch("/api/agents")
+        wrong = await server.client.patch("/api/agents")
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "METHOD_NOT_ALLOWED")
         assert wrong.headers["allow"] == "GET"
-        both = await house.client.patch("/api/agents/assistant/chat")
+        both = await server.client.patch("/api/agents/assistant/chat")
         assert both.headers["allow"] == "DELETE, GET, POST"
 
 
 async def test_an_unexpected_error_shows_nothing_but_an_id(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with served() as house:
+    async with served() as server:
 
         async def broken(request: Request) -> None:
             raise RuntimeError("a secret")
 
-        house.app.add_api_route("/api/broken", broken)
-        response = await house.client.get("/api/broken")
+        server.app.add_api_route("/api/broken", broken)
+        response = await server.client.get("/api/broken")
     assert response.status_code == 500
     assert "secret" not in response.text
     assert response.json()["error"]["details"]["requestId"] == response.headers["x-request-id"]
@@ -41,19 +41,19 @@ async def test_an_unexpected_error_shows_nothing_but_an_id(
 
 
 async def test_pages_of_listed_origins_may_use_the_api() -> None:
-    server = ServerSection(cors_origins=("https://app.example",))
-    async with served(server=server) as house:
+    section = ServerSection(cors_origins=("https://app.example",))
+    async with served(server=section) as server:
         headers = {"origin": "https://app.example", "access-control-request-method": "POST"}
-        asked = await house.client.options("/api/agents", headers=headers)
+        asked = await server.client.options("/api/agents", headers=headers)
         assert asked.headers["access-control-allow-origin"] == "https://app.example"
-        got = await house.client.get("/api/agents", headers=headers)
+        got = await server.client.get("/api/agents", headers=headers)
         assert "X-Task-Id" in got.headers["access-control-expose-headers"]
 
 
 async def test_no_page_of_others_may_unless_it_is_listed() -> None:
-    async with served() as house:
+    async with served() as server:
         headers = {"origin": "http://localhost:9", "access-control-request-method": "POST"}
-        response = await house.client.options("/api/agents", headers=headers)
+        response = await server.client.options("/api/agents", headers=headers)
         assert "access-control-allow-origin" not in response.headers
 
 

@@ -11,22 +11,22 @@ from penstock.core.ids import ProfileId
 from penstock.core.profile import ADMIN
 from penstock.server.auth import check_bind, is_loopback
 from penstock.testing.clock import FakeClock
-from tests.serving import CHAT, House, in_memory, served
+from tests.kit.server import CHAT, InMemoryServer, in_memory, served
 
 AGENTS = "/api/agents"
 OPEN_BIND = ServerSection(host="0.0.0.0")  # noqa: S104
 
 
-async def get(house: House, path: str = AGENTS, **headers: str) -> Any:
+async def get(server: InMemoryServer, path: str = AGENTS, **headers: str) -> Any:
     """Ask with these headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await house.client.get(path, headers=named)
+    return await server.client.get(path, headers=named)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000"])
 async def test_this_machine_needs_no_key(host: str) -> None:
-    async with served() as house:
-        assert (await get(house, host=host)).status_code == 200
+    async with served() as server:
+        assert (await get(server, host=host)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ async def test_this_machine_needs_no_key(host: str) -> None:
 )  # fmt: skip
 async def test_a_foreign_host_is_refused(host: str) -> None:
     """In local mode `Host` must be localhost, 127.0.0.1 or [::1] with any port."""
-    async with served() as house:
-        response = await get(house, host=host)
+    async with served() as server:
+        response = await get(server, host=host)
     assert response.status_code == 403
     assert response.json()["error"]["code"] == "HOST_NOT_ALLOWED"
 
@@ -55,47 +55,47 @@ ORIGINS = [
 
 @pytest.mark.parametrize(("origin", "status"), ORIGINS)
 async def test_pages_of_this_machine_alone_may_ask(origin: str, status: int) -> None:
-    server = ServerSection(cors_origins=("https://allowed.example",))
-    async with served(server=server) as house:
-        response = await get(house, origin=origin)
+    section = ServerSection(cors_origins=("https://allowed.example",))
+    async with served(server=section) as server:
+        response = await get(server, origin=origin)
     assert response.status_code == status
     if status == 403:
         assert response.json()["error"]["code"] == "ORIGIN_NOT_ALLOWED"
 
 
 async def test_once_there_is_a_key_nobody_comes_in_without_one() -> None:
-    async with served(clock=FakeClock()) as house:
-        key = await house.archive.keys.create("ann")
-        refused = await get(house)
+    async with served(clock=FakeClock()) as server:
+        key = await server.archive.keys.create("ann")
+        refused = await get(server)
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"] == "Bearer"
         assert refused.json()["error"]["code"] == "UNAUTHENTICATED"
-        taken = await get(house, authorization=f"Bearer {key}", host="other.example")
+        taken = await get(server, authorization=f"Bearer {key}", host="other.example")
         assert taken.status_code == 200
-        assert (await get(house, "/api/health")).status_code == 200
+        assert (await get(server, "/api/health")).status_code == 200
 
 
 async def test_every_bad_key_is_refused_alike() -> None:
     """Missing, unknown, expired, revoked: the same 401."""
     clock = FakeClock()
-    async with served(clock=clock) as house:
-        keys = house.archive.keys
+    async with served(clock=clock) as server:
+        keys = server.archive.keys
         old = await keys.create("old", expires_at=Moment(clock.now() + 1000))
         gone = await keys.create("gone")
         await keys.revoke("gone")
         clock.advance(1)
         tried = [f"Bearer {old}", f"Bearer {gone}", "Bearer pk_x", "Basic eDp5", "Bearer"]
-        answers = {(await get(house, authorization=each)).text for each in tried}
-        answers.add((await get(house)).text)
+        answers = {(await get(server, authorization=each)).text for each in tried}
+        answers.add((await get(server)).text)
     assert len(answers) == 1
 
 
 async def test_a_permission_that_is_missing_is_named() -> None:
-    async with served(clock=FakeClock()) as house:
-        key = await house.archive.keys.create("reader", permissions=["read"])
+    async with served(clock=FakeClock()) as server:
+        key = await server.archive.keys.create("reader", permissions=["read"])
         headers = {"authorization": f"Bearer {key}"}
-        assert (await house.client.get(AGENTS, headers=headers)).status_code == 200
-        response = await house.client.post(CHAT, json={"content": "Hi"}, headers=headers)
+        assert (await server.client.get(AGENTS, headers=headers)).status_code == 200
+        response = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
     assert response.status_code == 403
     assert response.json()["error"]["code"] == "FORBIDDEN"
     assert "'chat'" in response.json()["error"]["message"]
@@ -103,13 +103,13 @@ async def test_a_permission_that_is_missing_is_named() -> None:
 
 async def test_what_is_not_ones_own_is_not_there() -> None:
     """Conversations, tasks, questions belong to a profile: to others they are 404."""
-    async with served(clock=FakeClock()) as house:
-        keys = house.archive.keys
+    async with served(clock=FakeClock()) as server:
+        keys = server.archive.keys
         ann, bob = [
             {"authorization": f"Bearer {await keys.create(name)}"} for name in ("ann", "bob")
         ]
         boss = await keys.create("boss", permissions=["read", "chat", ADMIN])
-        said = await house.client.post(CHAT, json={"content": "Hi"}, headers=ann)
+        said = await server.client.post(CHAT, json={"content": "Hi"}, headers=ann)
         name = said.headers["x-conversation-id"]
         paths = [
             f"{CHAT}?conversationId={name}",
@@ -118,67 +118,67 @@ async def test_what_is_not_ones_own_is_not_there() -> None:
             f"/api/tasks/{said.headers['x-task-id']}/events",
         ]
         for path in paths:
-            assert (await house.client.get(path, headers=bob)).status_code == 404, path
-            admin = await get(house, path, authorization=f"Bearer {boss}")
+            assert (await server.client.get(path, headers=bob)).status_code == 404, path
+            admin = await get(server, path, authorization=f"Bearer {boss}")
             assert admin.status_code == 200, path
         body = {"content": "Hi", "conversationId": name}
-        assert (await house.client.post(CHAT, json=body, headers=bob)).status_code == 404
-        deleted = await house.client.delete(f"{CHAT}/conversations/{name}", headers=bob)
+        assert (await server.client.post(CHAT, json=body, headers=bob)).status_code == 404
+        deleted = await server.client.delete(f"{CHAT}/conversations/{name}", headers=bob)
         assert deleted.status_code == 404
-        assert (await house.client.get(CHAT, headers=bob)).json()["messages"] == []
+        assert (await server.client.get(CHAT, headers=bob)).json()["messages"] == []
 
 
 async def test_requests_are_counted_by_class() -> None:
     clock = FakeClock()
-    async with served(clock=clock, rates=RateSection(chat=2, general=3)) as house:
-        key = await house.archive.keys.create("ann")
+    async with served(clock=clock, rates=RateSection(chat=2, general=3)) as server:
+        key = await server.archive.keys.create("ann")
         headers = {"authorization": f"Bearer {key}"}
         for _ in range(2):
-            said = await house.client.post(CHAT, json={"content": "Hi"}, headers=headers)
+            said = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
             assert said.status_code == 200
-        refused = await house.client.post(CHAT, json={"content": "Hi"}, headers=headers)
+        refused = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "RATE_LIMITED"
         assert 0 < int(refused.headers["retry-after"]) <= 60
-        general = await house.client.get(AGENTS, headers=headers)
+        general = await server.client.get(AGENTS, headers=headers)
         assert general.headers["x-ratelimit-limit"] == "3"
         assert general.headers["x-ratelimit-remaining"] == "2"
         assert int(general.headers["x-ratelimit-reset"]) * 1000 > clock.now()
         clock.advance(60)
-        later = await house.client.post(CHAT, json={"content": "Hi"}, headers=headers)
+        later = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
         assert later.status_code == 200
 
 
 async def test_this_machine_is_not_counted() -> None:
-    async with served(rates=RateSection(general=1)) as house:
+    async with served(rates=RateSection(general=1)) as server:
         for _ in range(3):
-            response = await get(house)
+            response = await get(server)
             assert response.status_code == 200
             assert "x-ratelimit-limit" not in response.headers
 
 
 async def test_who_guesses_keys_is_counted_by_address() -> None:
     proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
-    async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as house:
-        first = await get(house, x_forwarded_for="9.9.9.9, 10.0.0.1")
+    async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
+        first = await get(server, x_forwarded_for="9.9.9.9, 10.0.0.1")
         assert first.status_code == 401
-        assert (await get(house, x_forwarded_for="8.8.8.8, 10.0.0.1")).status_code == 429
-        assert (await get(house, x_forwarded_for="8.8.8.8, 10.0.0.2")).status_code == 401
+        assert (await get(server, x_forwarded_for="8.8.8.8, 10.0.0.1")).status_code == 429
+        assert (await get(server, x_forwarded_for="8.8.8.8, 10.0.0.2")).status_code == 401
 
 
 async def test_wrong_keys_are_counted_by_address() -> None:
-    async with served(rates=RateSection(general=2), clock=FakeClock()) as house:
-        key = await house.archive.keys.create("ann")
-        tried = [await get(house, authorization=f"Bearer pk_{guess}") for guess in range(4)]
+    async with served(rates=RateSection(general=2), clock=FakeClock()) as server:
+        key = await server.archive.keys.create("ann")
+        tried = [await get(server, authorization=f"Bearer pk_{guess}") for guess in range(4)]
         assert [each.status_code for each in tried] == [401, 401, 429, 429]
         left = [each.headers["x-ratelimit-remaining"] for each in tried]
         assert left == ["1", "0", "0", "0"]
-        assert (await get(house, authorization=f"Bearer {key}")).status_code == 200
+        assert (await get(server, authorization=f"Bearer {key}")).status_code == 200
 
 
 async def test_every_answer_has_an_id() -> None:
-    async with served() as house:
-        answers = [await get(house), await get(house, "/nope"), await get(house, host="x")]
+    async with served() as server:
+        answers = [await get(server), await get(server, "/nope"), await get(server, host="x")]
     ids = {answer.headers["x-request-id"] for answer in answers}
     assert len(ids) == 3
 
@@ -206,5 +206,5 @@ async def test_an_address_for_others_needs_a_key() -> None:
 
 
 async def test_without_keys_an_open_address_lets_nobody_in() -> None:
-    async with served(server=OPEN_BIND) as house:
-        assert (await get(house)).status_code == 401
+    async with served(server=OPEN_BIND) as server:
+        assert (await get(server)).status_code == 401

@@ -9,17 +9,17 @@ from penstock.agents.settings import ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.blobs import type_of
 from penstock.testing.clock import FakeClock
-from tests.acting import Act
-from tests.serving import served
+from tests.kit.server import served
+from tests.kit.tools import Act
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 
 async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
-    async with served() as house:
-        blob_id = await house.runtime.parts.blobs.put(PNG)
-        response = await house.client.get(house.app.state.doorstep.site.links.to(blob_id))
+    async with served() as server:
+        blob_id = await server.runtime.parts.blobs.put(PNG)
+        response = await server.client.get(server.app.state.doorstep.site.links.to(blob_id))
     assert response.content == PNG
     assert response.headers["content-type"] == "image/png"
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -28,42 +28,42 @@ async def test_a_signed_link_gives_the_bytes_and_nothing_that_runs() -> None:
 
 
 async def test_what_is_no_image_is_an_attachment() -> None:
-    async with served() as house:
-        blob_id = await house.runtime.parts.blobs.put(b"<svg onload=alert(1)>")
-        response = await house.client.get(house.app.state.doorstep.site.links.to(blob_id))
+    async with served() as server:
+        blob_id = await server.runtime.parts.blobs.put(b"<svg onload=alert(1)>")
+        response = await server.client.get(server.app.state.doorstep.site.links.to(blob_id))
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == "attachment"
 
 
 @pytest.mark.parametrize("change", [("sig=", "sig=0"), ("exp=", "exp=9"), ("exp=", "exp=x")])
 async def test_a_link_that_was_changed_is_refused(change: tuple[str, str]) -> None:
-    async with served() as house:
-        blob_id = await house.runtime.parts.blobs.put(PNG)
-        link = house.app.state.doorstep.site.links.to(blob_id).replace(*change)
-        response = await house.client.get(link)
+    async with served() as server:
+        blob_id = await server.runtime.parts.blobs.put(PNG)
+        link = server.app.state.doorstep.site.links.to(blob_id).replace(*change)
+        response = await server.client.get(link)
     assert (response.status_code, response.json()["error"]["code"]) == (403, "LINK_EXPIRED")
 
 
 async def test_a_link_works_for_a_while() -> None:
     clock = FakeClock()
-    async with served(clock=clock) as house:
-        blob_id = await house.runtime.parts.blobs.put(PNG)
-        key = await house.archive.keys.create("ann")
-        link = house.app.state.doorstep.site.links.to(blob_id)
-        assert (await house.client.get(link)).status_code == 200
+    async with served(clock=clock) as server:
+        blob_id = await server.runtime.parts.blobs.put(PNG)
+        key = await server.archive.keys.create("ann")
+        link = server.app.state.doorstep.site.links.to(blob_id)
+        assert (await server.client.get(link)).status_code == 200
         clock.advance(3600)
-        assert (await house.client.get(link)).json()["error"]["code"] == "LINK_EXPIRED"
+        assert (await server.client.get(link)).json()["error"]["code"] == "LINK_EXPIRED"
         bare = f"/api/blobs/{blob_id}"
-        assert (await house.client.get(bare)).status_code == 401
+        assert (await server.client.get(bare)).status_code == 401
         headers = {"authorization": f"Bearer {key}"}
-        assert (await house.client.get(bare, headers=headers)).status_code == 403
+        assert (await server.client.get(bare, headers=headers)).status_code == 403
 
 
 async def test_the_person_at_this_machine_needs_no_link() -> None:
-    async with served() as house:
-        blob_id = await house.runtime.parts.blobs.put(PNG)
-        assert (await house.client.get(f"/api/blobs/{blob_id}")).status_code == 200
-        assert (await house.client.get(f"/api/blobs/{'0' * 64}")).status_code == 404
+    async with served() as server:
+        blob_id = await server.runtime.parts.blobs.put(PNG)
+        assert (await server.client.get(f"/api/blobs/{blob_id}")).status_code == 200
+        assert (await server.client.get(f"/api/blobs/{'0' * 64}")).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ async def test_a_clipped_result_is_kept_whole() -> None:
         return {"text": "é" * 2000}
 
     model = ScriptedModel([call("read"), say("Long.")])
-    async with served(model=model, tools=[Act("read", much)], agents=[SMALL]) as house:
-        answer = (await house.say("Read")).json()["assistantMessage"]
+    async with served(model=model, tools=[Act("read", much)], agents=[SMALL]) as server:
+        answer = (await server.say("Read")).json()["assistantMessage"]
         result = answer["toolResults"][0]
         assert result["truncated"] is True
         url = f"/api/artifacts/{result['artifactId']}"
-        whole = (await house.client.get(url)).json()
+        whole = (await server.client.get(url)).json()
         assert whole["totalCharacters"] == result["totalCharacters"] == len(whole["text"])
         assert (whole["toolName"], whole["hasMore"]) == ("read", False)
-        part = (await house.client.get(url, params={"offset": 5, "limit": 10})).json()
+        part = (await server.client.get(url, params={"offset": 5, "limit": 10})).json()
         assert (part["text"], part["hasMore"]) == (whole["text"][5:15], True)
-        assert (await house.client.get("/api/artifacts/art_none")).status_code == 404
-        assert (await house.client.get(url, params={"limit": 0})).status_code == 400
+        assert (await server.client.get("/api/artifacts/art_none")).status_code == 404
+        assert (await server.client.get(url, params={"limit": 0})).status_code == 400

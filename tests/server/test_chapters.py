@@ -6,13 +6,13 @@ from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.server.chapters import spoken
-from tests.serving import served
+from tests.kit.server import served
 
 
 async def test_a_message_leads_to_its_task() -> None:
-    async with served() as house:
-        both = (await house.say("Hi")).json()
-        site = house.app.state.doorstep.site
+    async with served() as server:
+        both = (await server.say("Hi")).json()
+        site = server.app.state.doorstep.site
         for message in (both["userMessage"], both["assistantMessage"]):
             chapter = await spoken(site, LOCAL_PROFILE, "assistant", MessageId(message["id"]))
             assert chapter.task.task_id == message["metadata"]["taskId"]

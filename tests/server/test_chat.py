@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ToolFailed
+from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
-from tests.acting import Act
-from tests.serving import CHAT, frames, served, types
+from tests.kit.server import CHAT, frames, served, types
+from tests.kit.tools import Act
 
 
 async def refuse(input: Any, invocation: Any) -> Any:
@@ -18,8 +18,8 @@ async def refuse(input: Any, invocation: Any) -> Any:
 
 
 async def test_an_answer_comes_when_it_is_there() -> None:
-    async with served() as house:
-        response = await house.say("Hi")
+    async with served() as server:
+        response = await server.say("Hi")
     body = response.json()
     assert response.status_code == 200
     assert body["userMessage"]["content"] == "Hi"
@@ -30,8 +30,8 @@ async def test_an_answer_comes_when_it_is_there() -> None:
 
 
 async def test_an_answer_comes_as_a_stream() -> None:
-    async with served() as house:
-        response = await house.stream("Hi")
+    async with served() as server:
+        response = await server.stream("Hi")
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["x-accel-buffering"] == "no"
@@ -46,54 +46,54 @@ async def test_an_answer_comes_as_a_stream() -> None:
 
 
 async def test_the_answer_of_a_conversation_goes_on() -> None:
-    async with served() as house:
-        first = await house.stream("Hi")
+    async with served() as server:
+        first = await server.stream("Hi")
         conversation = first.headers["x-conversation-id"]
-        second = await house.stream("Again", conversationId=conversation)
+        second = await server.stream("Again", conversationId=conversation)
         assert second.headers["x-conversation-id"] == conversation
         assert set(types(second.text)) == set(types(first.text))
         assert frames(second.text)[0][1]["taskId"] == second.headers["x-task-id"]
 
 
 async def test_aliases_are_understood() -> None:
-    async with served() as house:
-        first = await house.client.post(CHAT, json={"message": "Hi"})
+    async with served() as server:
+        first = await server.client.post(CHAT, json={"message": "Hi"})
         conversation = first.headers["x-conversation-id"]
         again = {"message": "Hi", "conversation_id": conversation}
-        second = await house.client.post(CHAT, json=again)
+        second = await server.client.post(CHAT, json=again)
         assert second.headers["x-conversation-id"] == conversation
 
 
 async def test_a_question_parks_the_task() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
     tool = Act("mail", requires_approval=True)
-    async with served(model=model, tools=[tool]) as house:
-        response = await house.say("Mail Ann")
+    async with served(model=model, tools=[tool]) as server:
+        response = await server.say("Mail Ann")
         assert response.status_code == 202
         body = response.json()
         assert body["assistantMessage"] is None
         (question,) = body["suspended"]["questions"]
         assert question["kind"] == "approval"
         answer = {"decision": "approve"}
-        answered = await house.client.post(f"/api/questions/{question['id']}/answer", json=answer)
+        answered = await server.client.post(f"/api/questions/{question['id']}/answer", json=answer)
         assert answered.json()["question"]["status"] == "answered"
-        rest = await house.follow(body["conversationId"])
+        rest = await server.follow(body["conversationId"])
         assert types(rest.text)[-1] == "message_complete"
-        busy = await house.say("And?", conversationId=body["conversationId"])
+        busy = await server.say("And?", conversationId=body["conversationId"])
         assert busy.status_code in {200, 502}
 
 
 async def test_a_message_while_an_approval_is_open() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Well."), say("Well.")])
-    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
-        parked = await house.say("Mail Ann")
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        parked = await server.say("Mail Ann")
         conversation = parked.json()["conversationId"]
-        refused = await house.say("Now?", conversationId=conversation)
+        refused = await server.say("Now?", conversationId=conversation)
         assert refused.status_code == 409
         assert refused.json()["error"]["code"] == "QUESTION_OPEN"
         ids = refused.json()["error"]["details"]["questions"]
         assert ids == [parked.json()["suspended"]["questions"][0]["id"]]
-        taken = await house.say("Now!", conversationId=conversation, cancelOpen=True)
+        taken = await server.say("Now!", conversationId=conversation, cancelOpen=True)
         assert taken.status_code == 200
 
 
@@ -111,34 +111,34 @@ async def test_a_task_that_does_not_succeed(
     """The stream's twin is the `error` frame with the same code: one table serves both."""
     limits = Limits(model_tries=1)
     tool = Act("print", refuse)
-    async with served(model=ScriptedModel(script), tools=[tool], limits=limits) as house:
-        response = await house.say("Go")
+    async with served(model=ScriptedModel(script), tools=[tool], limits=limits) as server:
+        response = await server.say("Go")
         error = response.json()["error"]
         assert (response.status_code, error["code"]) == (status, code)
         assert details.items() <= error["details"].items()
         assert error["details"]["taskId"] == response.headers["x-task-id"]
-        history = (await house.client.get(CHAT)).json()["messages"]
+        history = (await server.client.get(CHAT)).json()["messages"]
         assert history[0]["metadata"]["error"]["code"] == code
-        shown = await house.follow(response.headers["x-conversation-id"])
+        shown = await server.follow(response.headers["x-conversation-id"])
         assert frames(shown.text)[-1][1]["code"] == code
 
 
 async def test_a_cancelled_task() -> None:
     hold = Hold()
-    async with served(model=ScriptedModel([wait(hold)])) as house:
-        begun = await house.client.post(f"{CHAT}/conversations", json={"title": "T"})
+    async with served(model=ScriptedModel([wait(hold)])) as server:
+        begun = await server.client.post(f"{CHAT}/conversations", json={"title": "T"})
         conversation = begun.json()["id"]
-        waiting = asyncio.create_task(house.say("Go", conversationId=conversation))
+        waiting = asyncio.create_task(server.say("Go", conversationId=conversation))
         await hold.reached()
-        tasks, _ = await house.runtime.parts.projections.tasks(log_id=conversation, page=Page())
-        cancelled = await house.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
+        tasks, _ = await server.runtime.parts.projections.tasks(log_id=conversation, page=Page())
+        cancelled = await server.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
         assert cancelled.status_code == 202
         response = await waiting
         assert (response.status_code, response.json()["error"]["code"]) == (409, "TASK_ENDED")
         assert response.json()["error"]["details"]["status"] == "cancelled"
-        shown = await house.follow(conversation)
+        shown = await server.follow(conversation)
         assert frames(shown.text)[-1][1]["code"] == "CANCELLED"
-        again = await house.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
+        again = await server.client.post(f"/api/tasks/{tasks[0].task_id}/cancel")
         assert (again.status_code, again.json()["error"]["code"]) == (409, "TASK_ENDED")
 
 
@@ -165,18 +165,18 @@ BAD = [
 
 @pytest.mark.parametrize(("body", "status", "code"), BAD)
 async def test_what_cannot_be_read_is_refused(body: bytes, status: int, code: str) -> None:
-    async with served() as house:
+    async with served() as server:
         headers = {"content-type": "application/json"}
-        response = await house.client.post(CHAT, content=body, headers=headers)
+        response = await server.client.post(CHAT, content=body, headers=headers)
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
-        listed = await house.client.get(f"{CHAT}/conversations")
+        listed = await server.client.get(f"{CHAT}/conversations")
         assert listed.json()["conversations"] == []
 
 
 async def test_every_problem_is_named_with_the_nearest() -> None:
     """A mistyped `enableTool` must not leave tools on."""
-    async with served() as house:
-        response = await house.say("", enableTool=False, stream=1)
+    async with served() as server:
+        response = await server.say("", enableTool=False, stream=1)
     assert response.json()["error"]["details"] == [
         {"field": "/enableTool", "issue": "is not known. Did you mean 'enableTools'?"},
         {"field": "/content", "issue": "must not be blank"},
@@ -185,53 +185,55 @@ async def test_every_problem_is_named_with_the_nearest() -> None:
 
 
 async def test_a_body_that_is_too_large_or_no_json() -> None:
-    async with served(limits=Limits(request_bytes=50)) as house:
-        large = await house.say("x" * 60)
+    async with served(limits=Limits(request_bytes=50)) as server:
+        large = await server.say("x" * 60)
         assert (large.status_code, large.json()["error"]["code"]) == (413, "TOO_LARGE")
-        plain = await house.client.post(CHAT, content="Hi", headers={"content-type": "text/plain"})
+        plain = await server.client.post(CHAT, content="Hi", headers={"content-type": "text/plain"})
         assert (plain.status_code, plain.json()["error"]["code"]) == (415, "UNSUPPORTED_TYPE")
 
 
 async def test_half_a_surrogate_is_replaced() -> None:
-    async with served() as house:
+    async with served() as server:
         headers = {"content-type": "application/json"}
-        response = await house.client.post(CHAT, content=b'{"content":"a\\ud800"}', headers=headers)
+        response = await server.client.post(
+            CHAT, content=b'{"content":"a\\ud800"}', headers=headers
+        )
         assert response.json()["userMessage"]["content"] == "a\ufffd"
 
 
 async def test_the_same_key_attaches_to_the_same_task() -> None:
-    async with served() as house:
+    async with served() as server:
         headers = {"idempotency-key": "k1"}
         body = {"content": "Hi", "stream": True}
-        first = await house.client.post(CHAT, json=body, headers=headers)
-        second = await house.client.post(CHAT, json=body, headers=headers)
+        first = await server.client.post(CHAT, json=body, headers=headers)
+        second = await server.client.post(CHAT, json=body, headers=headers)
         assert second.headers["x-task-id"] == first.headers["x-task-id"]
         assert types(second.text)[0] == "message_start"
-        other = await house.client.post(CHAT, json={"content": "Ho"}, headers=headers)
+        other = await server.client.post(CHAT, json={"content": "Ho"}, headers=headers)
         assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
 async def test_tools_can_be_switched_off() -> None:
     """The chat request's `enableTools` is true unless it is said otherwise."""
     model = ScriptedModel({"": say("Yes.")})
-    async with served(model=model, tools=[Act("add")]) as house:
-        await house.say("Hi")
-        await house.say("Hi", enableTools=False)
+    async with served(model=model, tools=[Act("add")]) as server:
+        await server.say("Hi")
+        await server.say("Hi", enableTools=False)
     assert [len(request.tools) for request in model.requests] == [1, 0]
 
 
 async def test_an_answer_is_given_anew() -> None:
     model = ScriptedModel([say("One."), say("Two."), say("Three.")])
-    async with served(model=model) as house:
-        first = (await house.say("Hi")).json()
+    async with served(model=model) as server:
+        first = (await server.say("Hi")).json()
         conversation = first["userMessage"]["conversationId"]
-        await house.say("And?", conversationId=conversation)
-        again = await house.client.post(
+        await server.say("And?", conversationId=conversation)
+        again = await server.client.post(
             f"{CHAT}/messages/{first['assistantMessage']['id']}/regenerate"
         )
         assert again.json()["assistantMessage"]["content"] == "Three."
         assert again.json()["userMessage"]["id"] == first["userMessage"]["id"]
-        messages = (await house.client.get(CHAT)).json()
+        messages = (await server.client.get(CHAT)).json()
         assert [each["content"] for each in messages["messages"]] == ["Hi", "Three."]
         assert messages["meta"]["total"] == 2
         assert [each.content for each in model.requests[-1].messages] == ["Hi"]
@@ -239,19 +241,19 @@ async def test_an_answer_is_given_anew() -> None:
 
 async def test_what_has_left_the_history_is_not_there() -> None:
     model = ScriptedModel([say("One."), say("Two."), say("Three."), say("Four.")])
-    async with served(model=model) as house:
-        first = (await house.say("Hi")).json()
+    async with served(model=model) as server:
+        first = (await server.say("Hi")).json()
         name = first["userMessage"]["conversationId"]
-        second = (await house.say("And?", conversationId=name)).json()
+        second = (await server.say("And?", conversationId=name)).json()
         url = f"{CHAT}/messages"
-        again = await house.client.post(f"{url}/{first['userMessage']['id']}/regenerate")
+        again = await server.client.post(f"{url}/{first['userMessage']['id']}/regenerate")
         gone = [first["assistantMessage"], second["userMessage"], second["assistantMessage"]]
         for message in gone:
             path = f"{url}/{message['id']}"
-            assert (await house.client.post(f"{path}/regenerate")).status_code == 404
-            assert (await house.client.delete(path)).status_code == 404
+            assert (await server.client.post(f"{path}/regenerate")).status_code == 404
+            assert (await server.client.delete(path)).status_code == 404
         anew = again.json()["assistantMessage"]["id"]
-        last = await house.client.post(f"{url}/{anew}/regenerate")
+        last = await server.client.post(f"{url}/{anew}/regenerate")
         assert last.json()["userMessage"]["id"] == first["userMessage"]["id"]
         assert last.json()["assistantMessage"]["content"] == "Four."
 
@@ -259,17 +261,17 @@ async def test_what_has_left_the_history_is_not_there() -> None:
 async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
     hold = Hold()
     model = ScriptedModel([say("One."), wait(hold) + say("Two.")])
-    async with served(model=model) as house:
-        first = (await house.say("Hi")).json()["userMessage"]
-        second = asyncio.create_task(house.say("Ho", conversationId=first["conversationId"]))
+    async with served(model=model) as server:
+        first = (await server.say("Hi")).json()["userMessage"]
+        second = asyncio.create_task(server.say("Ho", conversationId=first["conversationId"]))
         await hold.reached()
-        again = await house.client.post(f"{CHAT}/messages/{first['id']}/regenerate")
+        again = await server.client.post(f"{CHAT}/messages/{first['id']}/regenerate")
         assert (again.status_code, again.json()["error"]["code"]) == (409, "CONVERSATION_BUSY")
         hold.release()
         assert (await second).status_code == 200
 
 
 async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
-    async with served() as house:
-        response = await house.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
+    async with served() as server:
+        response = await server.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")

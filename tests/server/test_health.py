@@ -8,52 +8,52 @@ import httpx2
 
 from penstock.core.limits import Limits
 from penstock.server.application import create_application
-from tests.serving import CHAT, HERE, in_memory, served
+from tests.kit.server import CHAT, HERE, in_memory, served
 
 
 async def test_a_server_that_lives_says_its_version() -> None:
-    async with served() as house:
-        body = (await house.client.get("/api/health")).json()
-        head = await house.client.head("/api/health")
+    async with served() as server:
+        body = (await server.client.get("/api/health")).json()
+        head = await server.client.head("/api/health")
     assert body["status"] == "ok"
     assert body["version"]
     assert head.status_code == 200
 
 
 async def test_a_server_that_can_serve() -> None:
-    async with served() as house:
-        response = await house.client.get("/api/ready")
+    async with served() as server:
+        response = await server.client.get("/api/ready")
         assert response.json() == {"status": "ok", "checks": {"database": "ok", "launcher": "ok"}}
 
 
 async def test_what_is_wrong_is_for_those_who_may_know() -> None:
-    async with served() as house:
-        await house.archive.keys.create("ann")
-        response = await house.client.get("/api/ready")
+    async with served() as server:
+        await server.archive.keys.create("ann")
+        response = await server.client.get("/api/ready")
         assert response.status_code == 401
-        key = await house.archive.keys.create("bob")
+        key = await server.archive.keys.create("bob")
         headers = {"authorization": f"Bearer {key}"}
-        assert (await house.client.get("/api/ready", headers=headers)).json() == {"status": "ok"}
+        assert (await server.client.get("/api/ready", headers=headers)).json() == {"status": "ok"}
 
 
 async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None:
     """It can be read all the while."""
     path = tmp_path / "one.db"
     limits = Limits(busy_seconds=0.01)
-    async with served(url=f"sqlite:///{path}", limits=limits) as house:
+    async with served(url=f"sqlite:///{path}", limits=limits) as server:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            response = await house.client.get("/api/ready")
+            response = await server.client.get("/api/ready")
             assert response.status_code == 503
             assert response.json()["checks"] == {"database": "failed", "launcher": "ok"}
-            assert (await house.client.get(f"{CHAT}/conversations")).status_code == 200
-        assert (await house.client.get("/api/ready")).status_code == 200
+            assert (await server.client.get(f"{CHAT}/conversations")).status_code == 200
+        assert (await server.client.get("/api/ready")).status_code == 200
 
 
 async def test_a_server_that_is_about_to_stop() -> None:
-    async with served() as house:
-        house.app.state.doorstep.drain()
-        response = await house.client.get("/api/ready")
+    async with served() as server:
+        server.app.state.doorstep.drain()
+        response = await server.client.get("/api/ready")
     assert response.status_code == 503
     assert response.json()["checks"] == {"database": "ok", "launcher": "failed"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.server import page
 from penstock.server.page import HEADERS
-from tests.serving import served
+from tests.kit.server import served
 
 FOLDER = Path(page.__file__).with_suffix("")
 NAMES = ["index.html", "page.css", "page.js"]
@@ -32,9 +32,9 @@ POLICY = {
 async def test_each_file_comes_as_it_is_and_with_strict_headers(
     path: str, media_type: str, name: str
 ) -> None:
-    async with served() as house:
-        response = await house.client.get(path)
-        head = await house.client.head(path)
+    async with served() as server:
+        response = await server.client.get(path)
+        head = await server.client.head(path)
     assert (response.status_code, response.headers["content-type"]) == (200, media_type)
     assert response.content == (FOLDER / name).read_bytes()
     assert HEADERS.items() <= dict(response.headers).items()
@@ -51,35 +51,35 @@ def test_the_policy_lets_nothing_in_but_our_own() -> None:
 @pytest.mark.parametrize("path", ["/", "/page.css", "/page.js"])
 async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
     """The page asks for the key itself, so it comes without one."""
-    async with served() as house:
-        await house.archive.keys.create("ann")
-        assert (await house.client.get(path)).status_code == 200
-        assert (await house.client.get("/api/agents")).status_code == 401
+    async with served() as server:
+        await server.archive.keys.create("ann")
+        assert (await server.client.get(path)).status_code == 200
+        assert (await server.client.get("/api/agents")).status_code == 401
 
 
 async def test_the_page_of_this_machine_is_not_for_another_name() -> None:
-    async with served() as house:
-        response = await house.client.get("/", headers={"host": "evil.example"})
+    async with served() as server:
+        response = await server.client.get("/", headers={"host": "evil.example"})
     assert (response.status_code, response.json()["error"]["code"]) == (403, "HOST_NOT_ALLOWED")
 
 
 @pytest.mark.parametrize("path", ["/page", "/page/index.html", "/../page.py", "/x.js"])
 async def test_what_is_not_there_is_still_said_in_json(path: str) -> None:
-    async with served() as house:
-        response = await house.client.get(path)
+    async with served() as server:
+        response = await server.client.get(path)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 async def test_a_wrong_method_is_told_the_right_ones() -> None:
-    async with served() as house:
-        response = await house.client.post("/")
+    async with served() as server:
+        response = await server.client.post("/")
     assert response.status_code == 405
     assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
 
 async def test_the_page_is_no_part_of_the_api() -> None:
-    async with served() as house:
-        paths = (await house.client.get("/openapi.json")).json()["paths"]
+    async with served() as server:
+        paths = (await server.client.get("/openapi.json")).json()["paths"]
     assert not [path for path in paths if not path.startswith("/api/")]
 
 

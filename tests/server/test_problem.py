@@ -8,6 +8,7 @@ import pytest
 
 from penstock.chat.message import Reply
 from penstock.core import errors
+from penstock.core.call_errors import NotAvailable
 from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
@@ -20,7 +21,7 @@ from penstock.server.problem import (
     request_id_of,
     unexpected,
 )
-from tests.serving import CHAT, served
+from tests.kit.server import CHAT, served
 
 PROBLEMS = [{"field": "/a", "issue": "is missing"}]
 TABLE: list[tuple[errors.PenstockError, int, str]] = [
@@ -45,7 +46,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.UnsupportedType(), 415, "UNSUPPORTED_TYPE"),
     (errors.InvalidRequest(PROBLEMS), 422, "VALIDATION_ERROR"),
     (errors.InvalidAnswer(PROBLEMS), 422, "VALIDATION_ERROR"),
-    (errors.NotAvailable(), 422, "NOT_AVAILABLE"),
+    (NotAvailable(), 422, "NOT_AVAILABLE"),
     (errors.RateLimited(), 429, "RATE_LIMITED"),
     (errors.TooManyStreams(), 429, "TOO_MANY_STREAMS"),
     (errors.ModelUnavailable(), 502, "MODEL_UNAVAILABLE"),
@@ -146,8 +147,7 @@ def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
         for _, each in inspect.getmembers(errors, inspect.isclass)
         if issubclass(each, errors.PenstockError) and not each.__subclasses__()
     }
-    elsewhere = (errors.CallError, errors.StoreError)
-    assert {each for each in leaves - shown if not issubclass(each, elsewhere)} <= {
+    assert {each for each in leaves - shown if not issubclass(each, errors.StoreError)} <= {
         errors.ConfigError,
         errors.DeclarationError,
     }
@@ -155,9 +155,9 @@ def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
 
 async def test_a_path_is_not_said_again_at_length() -> None:
     long = "x" * 30_000
-    async with served() as house:
+    async with served() as server:
         for path in (f"/{long}", f"/api/agents/{long}", f"/api/tasks/{long}", f"{CHAT}/{long}"):
-            response = await house.client.get(path)
+            response = await server.client.get(path)
             assert (response.status_code, len(response.text) < 500) == (404, True), path[:20]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.models.scripted import ScriptedModel, call, say
-from tests.acting import Act
-from tests.serving import House, served
+from tests.kit.server import InMemoryServer, served
+from tests.kit.tools import Act
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
 
@@ -18,45 +18,45 @@ def asking() -> dict[str, Any]:
     return {"model": model, "tools": [mail]}
 
 
-async def asked(house: House) -> str:
+async def asked(server: InMemoryServer) -> str:
     """Let a task wait for an approval, and return the question's id."""
-    parked = (await house.say("Mail")).json()
+    parked = (await server.say("Mail")).json()
     return str(parked["suspended"]["questions"][0]["id"])
 
 
-async def answer(house: House, question: str, body: Any) -> tuple[int, Any]:
+async def answer(server: InMemoryServer, question: str, body: Any) -> tuple[int, Any]:
     """Answer a question; returns the status and the body."""
-    response = await house.client.post(f"/api/questions/{question}/answer", json=body)
+    response = await server.client.post(f"/api/questions/{question}/answer", json=body)
     return response.status_code, response.json()
 
 
 async def test_open_questions_are_listed() -> None:
-    async with served(**asking()) as house:
-        question = await asked(house)
-        listed = (await house.client.get("/api/questions", params={"status": "open"})).json()
+    async with served(**asking()) as server:
+        question = await asked(server)
+        listed = (await server.client.get("/api/questions", params={"status": "open"})).json()
         assert listed["meta"]["total"] == 1
         (found,) = listed["questions"]
-        assert found == (await house.client.get(f"/api/questions/{question}")).json()
+        assert found == (await server.client.get(f"/api/questions/{question}")).json()
         assert found["toolName"] == "mail"
         assert found["arguments"] == {"to": "ann"}
         assert (found["status"], found["agentId"]) == ("open", "assistant")
         for query in ({"agentId": "x"}, {"conversationId": "x"}, {"status": "answered"}):
-            other = (await house.client.get("/api/questions", params=query)).json()
+            other = (await server.client.get("/api/questions", params=query)).json()
             assert other["questions"] == []
-        bad = await house.client.get("/api/questions", params={"status": "odd"})
+        bad = await server.client.get("/api/questions", params={"status": "odd"})
         assert bad.status_code == 400
 
 
 async def test_the_first_answer_wins() -> None:
     """The same answer again: 200. Another: 409 with the recorded one."""
-    async with served(**asking()) as house:
-        question = await asked(house)
-        status, body = await answer(house, question, {"decision": "approve"})
+    async with served(**asking()) as server:
+        question = await asked(server)
+        status, body = await answer(server, question, {"decision": "approve"})
         assert (status, body["question"]["status"]) == (200, "answered")
         assert body["question"]["answer"] == {"decision": "approve"}
         assert body["question"]["answeredBy"] == "local"
-        assert (await answer(house, question, {"decision": "approve"}))[0] == 200
-        status, body = await answer(house, question, {"decision": "reject"})
+        assert (await answer(server, question, {"decision": "approve"}))[0] == 200
+        status, body = await answer(server, question, {"decision": "reject"})
         assert (status, body["error"]["code"]) == (409, "ALREADY_ANSWERED")
         assert body["error"]["details"]["answer"] == {"decision": "approve"}
 
@@ -73,40 +73,40 @@ async def test_the_first_answer_wins() -> None:
     ],
 )
 async def test_an_answer_that_does_not_fit_leaves_the_question_open(body: Any, field: str) -> None:
-    async with served(**asking()) as house:
-        question = await asked(house)
-        status, said = await answer(house, question, body)
+    async with served(**asking()) as server:
+        question = await asked(server)
+        status, said = await answer(server, question, body)
         assert (status, said["error"]["code"]) == (422, "VALIDATION_ERROR")
         assert said["error"]["details"][0]["field"] == field
-        found = (await house.client.get(f"/api/questions/{question}")).json()
+        found = (await server.client.get(f"/api/questions/{question}")).json()
         assert found["status"] == "open"
 
 
 async def test_nobody_waits_for_an_answer_after_a_cancel() -> None:
-    async with served(**asking()) as house:
-        question = await asked(house)
-        found = (await house.client.get(f"/api/questions/{question}")).json()
-        await house.client.post(f"/api/tasks/{found['taskId']}/cancel")
-        await house.runtime.wait(found["taskId"])
-        status, said = await answer(house, question, {"decision": "approve"})
+    async with served(**asking()) as server:
+        question = await asked(server)
+        found = (await server.client.get(f"/api/questions/{question}")).json()
+        await server.client.post(f"/api/tasks/{found['taskId']}/cancel")
+        await server.runtime.wait(found["taskId"])
+        status, said = await answer(server, question, {"decision": "approve"})
         assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
 
 
 async def test_a_question_that_is_not_there() -> None:
-    async with served() as house:
-        assert (await house.client.get("/api/questions/q_none")).status_code == 404
-        assert (await answer(house, "q_none", {"decision": "approve"}))[0] == 404
+    async with served() as server:
+        assert (await server.client.get("/api/questions/q_none")).status_code == 404
+        assert (await answer(server, "q_none", {"decision": "approve"}))[0] == 404
 
 
 async def test_approving_takes_a_permission_of_its_own() -> None:
-    async with served(**asking()) as house:
-        keys = house.archive.keys
+    async with served(**asking()) as server:
+        keys = server.archive.keys
         key = await keys.create("ann", permissions=["read", "chat"])
         headers = {"authorization": f"Bearer {key}"}
         body = {"content": "Mail"}
         url = "/api/agents/assistant/chat"
-        parked = (await house.client.post(url, json=body, headers=headers)).json()
+        parked = (await server.client.post(url, json=body, headers=headers)).json()
         question = parked["suspended"]["questions"][0]["id"]
         url = f"/api/questions/{question}/answer"
-        refused = await house.client.post(url, json={"decision": "approve"}, headers=headers)
+        refused = await server.client.post(url, json={"decision": "approve"}, headers=headers)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")

@@ -16,7 +16,7 @@ from penstock.engine.bus import Bus
 from penstock.server.sse import BEGIN, PING, EventStream, Streams, encode
 from penstock.server.wire import ChatFrames, Position, StreamView
 from penstock.testing.log import MemoryLog
-from tests.server.stories import no_tools
+from tests.kit.stories import no_tools
 
 ANN, BOB = ProfileId("ann"), ProfileId("bob")
 LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profile=2)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.models.scripted import Hold, ScriptedModel, call, say, think, wait
-from tests.acting import Act
-from tests.server.stories import joined
-from tests.serving import CHAT, House, frames, served, types
+from tests.kit.server import CHAT, InMemoryServer, frames, served, types
+from tests.kit.stories import joined
+from tests.kit.tools import Act
 
 
 def two_steps() -> ScriptedModel:
@@ -16,54 +16,54 @@ def two_steps() -> ScriptedModel:
     return ScriptedModel({"": [think("Let me") + call("add", a=1), say("It ", "is ", "three.")]})
 
 
-async def conversation(house: House) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+async def conversation(server: InMemoryServer) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     """Have a conversation of one message, and return its frames."""
-    response = await house.stream("Hi")
+    response = await server.stream("Hi")
     return response.headers["x-conversation-id"], frames(response.text)
 
 
-async def settle(house: House) -> None:
+async def settle(server: InMemoryServer) -> None:
     """Let streams that were asked for begin: the database answers in order."""
     for _ in range(5):
-        await house.client.get(CHAT)
+        await server.client.get(CHAT)
 
 
 async def test_coming_back_after_any_frame_gives_the_rest() -> None:
     """Frames up to id X, then the stream opened with X, are together the uninterrupted stream."""
-    async with served(model=two_steps(), tools=[Act("add")]) as house:
-        name, whole = await conversation(house)
+    async with served(model=two_steps(), tools=[Act("add")]) as server:
+        name, whole = await conversation(server)
         wanted = joined(frame for _, frame in whole)
         for number, (last, _) in enumerate(whole[:-1], 1):
             headers = {"last-event-id": last}
             query = {"conversationId": name}
-            rest = await house.client.get(f"{CHAT}/stream", params=query, headers=headers)
+            rest = await server.client.get(f"{CHAT}/stream", params=query, headers=headers)
             got = [frame for _, frame in whole[:number] + frames(rest.text)]
             assert joined(got) == wanted, last
 
 
 async def test_a_stream_says_whose_it_is_when_its_task_has_ended() -> None:
-    async with served() as house:
-        name, whole = await conversation(house)
+    async with served() as server:
+        name, whole = await conversation(server)
         task = whole[0][1]["taskId"]
         for query in ({}, {"lastEventId": whole[1][0]}, {"taskId": task}):
-            shown = await house.follow(name, **query)
+            shown = await server.follow(name, **query)
             assert (shown.status_code, shown.headers["x-task-id"]) == (200, task)
 
 
 async def test_nothing_more_is_said_with_204() -> None:
-    async with served() as house:
-        name, whole = await conversation(house)
-        assert (await house.follow(name, lastEventId=whole[-1][0])).status_code == 204
-        assert (await house.follow(name, **{"from": "now"})).status_code == 204
-        begun = await house.client.post(f"{CHAT}/conversations")
-        assert (await house.follow(begun.json()["id"])).status_code == 204
+    async with served() as server:
+        name, whole = await conversation(server)
+        assert (await server.follow(name, lastEventId=whole[-1][0])).status_code == 204
+        assert (await server.follow(name, **{"from": "now"})).status_code == 204
+        begun = await server.client.post(f"{CHAT}/conversations")
+        assert (await server.follow(begun.json()["id"])).status_code == 204
 
 
 @pytest.mark.parametrize("last", ["x", "1.", "99", "7.0.1"])
 async def test_an_id_that_is_none_is_refused(last: str) -> None:
-    async with served() as house:
-        name, _ = await conversation(house)
-        response = await house.follow(name, lastEventId=last)
+    async with served() as server:
+        name, _ = await conversation(server)
+        response = await server.follow(name, lastEventId=last)
         assert response.status_code == 400
         assert response.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
@@ -72,41 +72,41 @@ async def test_an_id_that_is_none_is_refused(last: str) -> None:
 async def test_a_place_behind_the_end_of_a_reply_is_refused(beyond: int) -> None:
     """What follows the reply would be taken for seen: its calls, or the end."""
     model = ScriptedModel([call("add", a=1) + call("add", a=2), say("Three.")])
-    async with served(model=model, tools=[Act("add")]) as house:
-        name, whole = await conversation(house)
+    async with served(model=model, tools=[Act("add")]) as server:
+        name, whole = await conversation(server)
         inside = [last.split(".") for last, _ in whole if "." in last]
         for seq in {seq for seq, _ in inside}:
             most = max(int(units) for each, units in inside if each == seq)
-            taken = await house.follow(name, lastEventId=f"{seq}.{most}")
-            refused = await house.follow(name, lastEventId=f"{seq}.{most + beyond}")
+            taken = await server.follow(name, lastEventId=f"{seq}.{most}")
+            refused = await server.follow(name, lastEventId=f"{seq}.{most + beyond}")
             assert (taken.status_code, refused.status_code) == (200, 400)
             assert refused.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
 
 async def test_without_an_id_it_begins_with_the_newest_task() -> None:
-    async with served() as house:
-        name, _ = await conversation(house)
-        second = await house.stream("Again", conversationId=name)
-        shown = await house.follow(name)
+    async with served() as server:
+        name, _ = await conversation(server)
+        second = await server.stream("Again", conversationId=name)
+        shown = await server.follow(name)
         assert frames(shown.text)[0] == frames(second.text)[0]
         assert shown.headers["x-conversation-id"] == name
 
 
 async def test_one_task_of_many_can_be_shown() -> None:
-    async with served() as house:
-        name, first = await conversation(house)
-        await house.stream("Again", conversationId=name)
-        shown = await house.follow(name, taskId=first[0][1]["taskId"])
+    async with served() as server:
+        name, first = await conversation(server)
+        await server.stream("Again", conversationId=name)
+        shown = await server.follow(name, taskId=first[0][1]["taskId"])
         assert frames(shown.text)[0] == first[0]
         assert types(shown.text)[-1] == "message_complete"
-        assert (await house.follow(name, taskId="task_none")).status_code == 404
+        assert (await server.follow(name, taskId="task_none")).status_code == 404
 
 
 async def test_an_older_place_shows_all_that_came_since() -> None:
-    async with served() as house:
-        name, first = await conversation(house)
-        await house.stream("Again", conversationId=name)
-        shown = await house.follow(name, lastEventId=first[-2][0])
+    async with served() as server:
+        name, first = await conversation(server)
+        await server.stream("Again", conversationId=name)
+        shown = await server.follow(name, lastEventId=first[-2][0])
         assert [kind for kind in types(shown.text) if kind.startswith("message")] == [
             "message_complete",
             "message_start",
@@ -117,14 +117,14 @@ async def test_an_older_place_shows_all_that_came_since() -> None:
 async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
     hold = Hold()
     model = ScriptedModel([say("Good ", "day") + wait(hold) + say(", Ann.")])
-    async with served(model=model) as house:
-        begun = await house.client.post(f"{CHAT}/conversations")
+    async with served(model=model) as server:
+        begun = await server.client.post(f"{CHAT}/conversations")
         name = begun.json()["id"]
-        first = asyncio.create_task(house.stream("Hi", conversationId=name))
+        first = asyncio.create_task(server.stream("Hi", conversationId=name))
         await hold.reached()
-        again = asyncio.create_task(house.follow(name, lastEventId="3.3"))
-        now = asyncio.create_task(house.follow(name, **{"from": "now"}))
-        await settle(house)
+        again = asyncio.create_task(server.follow(name, lastEventId="3.3"))
+        now = asyncio.create_task(server.follow(name, **{"from": "now"}))
+        await settle(server)
         hold.release()
         _, shown, newest = await first, await again, await now
         deltas = [frame["delta"] for _, frame in frames(shown.text) if "delta" in frame]
@@ -135,13 +135,13 @@ async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
 async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:
     hold = Hold()
     model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
-    async with served(model=model) as house:
-        begun = await house.client.post(f"{CHAT}/conversations")
+    async with served(model=model) as server:
+        begun = await server.client.post(f"{CHAT}/conversations")
         name = begun.json()["id"]
-        first = asyncio.create_task(house.stream("Hi", conversationId=name))
+        first = asyncio.create_task(server.stream("Hi", conversationId=name))
         await hold.reached()
-        second = asyncio.create_task(house.stream("Ho", conversationId=name))
-        await settle(house)
+        second = asyncio.create_task(server.stream("Ho", conversationId=name))
+        await settle(server)
         hold.release()
         assert frames((await first).text)[-1][1]["content"] == "One."
         assert types((await second).text)[0] == "message_start"
@@ -151,22 +151,24 @@ async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:
 async def test_a_message_that_answers_a_question_goes_on_with_its_task() -> None:
     """While `ask_user` is open the message is its answer."""
     model = ScriptedModel([call("mail"), say("Sent.")])
-    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
-        parked = await house.stream("Mail")
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        parked = await server.stream("Mail")
         assert types(parked.text)[-1] == "suspended"
         name = parked.headers["x-conversation-id"]
-        assert (await house.follow(name, lastEventId=frames(parked.text)[-1][0])).status_code == 204
+        assert (
+            await server.follow(name, lastEventId=frames(parked.text)[-1][0])
+        ).status_code == 204
         question = frames(parked.text)[-1][1]["questions"][0]
-        await house.client.post(f"/api/questions/{question}/answer", json={"decision": "reject"})
-        rest = await house.follow(name, lastEventId=frames(parked.text)[-1][0])
+        await server.client.post(f"/api/questions/{question}/answer", json={"decision": "reject"})
+        rest = await server.follow(name, lastEventId=frames(parked.text)[-1][0])
         assert types(rest.text)[:2] == ["question_answered", "tool_result"]
         assert types(rest.text)[-1] == "message_complete"
 
 
 async def test_a_conversation_of_another_agent_is_not_there() -> None:
-    async with served() as house:
-        name, _ = await conversation(house)
+    async with served() as server:
+        name, _ = await conversation(server)
         url = "/api/agents/nobody/chat/stream"
-        assert (await house.client.get(url, params={"conversationId": name})).status_code == 404
-        assert (await house.follow("conv_none")).status_code == 404
-        assert (await house.client.get(f"{CHAT}/stream")).status_code == 400
+        assert (await server.client.get(url, params={"conversationId": name})).status_code == 404
+        assert (await server.follow("conv_none")).status_code == 404
+        assert (await server.client.get(f"{CHAT}/stream")).status_code == 400

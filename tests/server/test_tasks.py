@@ -4,17 +4,17 @@ import pytest
 
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
-from tests.acting import Act, calling
-from tests.serving import frames, served
+from tests.kit.server import frames, served
+from tests.kit.tools import Act, calling
 
 STREAM = {"accept": "text/event-stream"}
 
 
 async def test_a_task_that_succeeded() -> None:
     model = ScriptedModel([call("add"), say("Three.")])
-    async with served(model=model, tools=[Act("add")]) as house:
-        said = await house.say("Sum?")
-        task = (await house.client.get(f"/api/tasks/{said.headers['x-task-id']}")).json()
+    async with served(model=model, tools=[Act("add")]) as server:
+        said = await server.say("Sum?")
+        task = (await server.client.get(f"/api/tasks/{said.headers['x-task-id']}")).json()
     assert task["conversationId"] == said.headers["x-conversation-id"]
     assert (task["kind"], task["status"], task["agentId"]) == ("message", "succeeded", "assistant")
     assert (task["iterations"], task["usage"]["toolCalls"], task["questions"]) == (2, 1, [])
@@ -24,24 +24,24 @@ async def test_a_task_that_succeeded() -> None:
 
 async def test_a_task_that_waits() -> None:
     model = ScriptedModel([call("mail")])
-    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
-        parked = (await house.say("Mail")).json()
-        task = (await house.client.get(f"/api/tasks/{parked['taskId']}")).json()
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        parked = (await server.say("Mail")).json()
+        task = (await server.client.get(f"/api/tasks/{parked['taskId']}")).json()
         assert (task["status"], task["endedAt"], task["iterations"]) == ("suspended", None, 1)
         assert task["questions"] == [parked["suspended"]["questions"][0]["id"]]
-        cancelled = await house.client.post(f"/api/tasks/{parked['taskId']}/cancel")
+        cancelled = await server.client.post(f"/api/tasks/{parked['taskId']}/cancel")
         assert cancelled.status_code == 202
         assert cancelled.json()["id"] == parked["taskId"]
-        await house.runtime.wait(parked["taskId"])
-        task = (await house.client.get(f"/api/tasks/{parked['taskId']}")).json()
+        await server.runtime.wait(parked["taskId"])
+        task = (await server.client.get(f"/api/tasks/{parked['taskId']}")).json()
         assert (task["status"], task["error"]["code"]) == ("cancelled", "CANCELLED")
 
 
 async def test_a_direct_call_has_its_envelope() -> None:
-    async with served(tools=[Act("add", direct_call=True)]) as house:
-        await house.runtime.call("add", {})
-        tasks, _ = await house.runtime.parts.projections.tasks(page=Page())
-        task = (await house.client.get(f"/api/tasks/{tasks[0].task_id}")).json()
+    async with served(tools=[Act("add", direct_call=True)]) as server:
+        await server.runtime.call("add", {})
+        tasks, _ = await server.runtime.parts.projections.tasks(page=Page())
+        task = (await server.client.get(f"/api/tasks/{tasks[0].task_id}")).json()
     assert task["result"] == {"status": "success", "output": {"done": "add"}}
     assert (task["kind"], task["conversationId"]) == ("call", None)
 
@@ -49,10 +49,10 @@ async def test_a_direct_call_has_its_envelope() -> None:
 async def test_events_come_page_by_page_nested_calls_included() -> None:
     model = ScriptedModel([call("outer"), say("Done.")])
     tools = [Act("outer", calling("inner")), Act("inner", direct_call=True)]
-    async with served(model=model, tools=tools) as house:
-        said = await house.say("Go")
+    async with served(model=model, tools=tools) as server:
+        said = await server.say("Go")
         url = f"/api/tasks/{said.headers['x-task-id']}/events"
-        body = (await house.client.get(url)).json()
+        body = (await server.client.get(url)).json()
         kinds = [each["kind"] for each in body["events"]]
         assert kinds[:3] == ["message_received", "task_started", "reply_received"]
         assert kinds.count("call_settled") == 2
@@ -60,28 +60,28 @@ async def test_events_come_page_by_page_nested_calls_included() -> None:
         assert body["meta"] == {"limit": 50, "hasMore": False}
         nested = next(each for each in body["events"] if each["kind"] == "call_settled")
         assert nested["path"].count("#") == 2
-        page = (await house.client.get(url, params={"limit": 2})).json()
+        page = (await server.client.get(url, params={"limit": 2})).json()
         assert page["meta"]["hasMore"] is True
         after = page["events"][-1]["seq"]
-        rest = (await house.client.get(url, params={"after": after})).json()
+        rest = (await server.client.get(url, params={"after": after})).json()
         assert page["events"] + rest["events"] == body["events"]
 
 
 async def test_events_come_as_a_stream() -> None:
-    async with served() as house:
-        said = await house.say("Hi")
+    async with served() as server:
+        said = await server.say("Hi")
         url = f"/api/tasks/{said.headers['x-task-id']}/events"
-        whole = frames((await house.client.get(url, headers=STREAM)).text)
+        whole = frames((await server.client.get(url, headers=STREAM)).text)
         assert [at for at, _ in whole] == ["2", "3", "4", "5"]
         assert whole[-1][1]["kind"] == "task_ended"
-        again = await house.client.get(url, headers=STREAM | {"last-event-id": "4"})
+        again = await server.client.get(url, headers=STREAM | {"last-event-id": "4"})
         assert frames(again.text) == whole[3:]
-        bad = await house.client.get(url, headers=STREAM | {"last-event-id": "99"})
+        bad = await server.client.get(url, headers=STREAM | {"last-event-id": "99"})
         assert bad.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", "/cancel"), ("GET", "/events")])
 async def test_a_task_that_is_not_there(method: str, path: str) -> None:
-    async with served() as house:
-        response = await house.client.request(method, f"/api/tasks/task_none{path}")
+    async with served() as server:
+        response = await server.client.request(method, f"/api/tasks/task_none{path}")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")

@@ -32,16 +32,7 @@ from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import DeltaKind, ReplyBegun
 from penstock.server.wire import ChatFrames, Position, StreamView
-from tests.server.stories import (
-    START,
-    Story,
-    approval,
-    frames_of,
-    kinds,
-    no_tools,
-    spent,
-    tool_call,
-)
+from tests.kit.stories import START, Story, approval, frames_of, kinds, no_tools, spent, tool_call
 
 
 def test_coming_back_in_the_middle_of_a_word() -> None:

@@ -26,7 +26,7 @@ from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences, plain
 from penstock.store.database import Database
 from penstock.store.sql_log import SqlLog
 from penstock.store.statements import Statements, cursor_of
-from tests.contracts.events import CHAT, ONE, message, opened
+from tests.kit.entries import CHAT, ONE, message, opened
 
 WITHOUT: list[Event] = [
     CallStarted(tool_id="t", idempotency_key="k"),

@@ -11,22 +11,22 @@ from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.models.scripted import ScriptedModel, call, say
-from tests.acting import Act, echo
-from tests.serving import House, served
+from tests.kit.server import InMemoryServer, served
+from tests.kit.tools import Act, echo
 
 SECRET = "sesame"  # noqa: S105  what is to be erased
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 
-async def texts(house: House, log_id: LogId) -> list[str]:
+async def texts(server: InMemoryServer, log_id: LogId) -> list[str]:
     """Return every body of a log as text."""
-    records = await house.runtime.parts.log.read(log_id)
+    records = await server.runtime.parts.log.read(log_id)
     return [f"{to_wire(each.event)}" for each in records]
 
 
-async def tell(house: House) -> tuple[LogId, TaskId]:
+async def tell(server: InMemoryServer) -> tuple[LogId, TaskId]:
     """Let a secret be said by everybody."""
-    reply = await house.runtime.chat(f"It is {SECRET}")
+    reply = await server.runtime.chat(f"It is {SECRET}")
     return LogId(reply.session_id), reply.task_id
 
 
@@ -36,32 +36,32 @@ def telling() -> ScriptedModel:
 
 
 async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
-    async with served(model=telling(), tools=[Act("echo", echo)]) as house:
-        log_id, task_id = await tell(house)
-        await house.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
-        assert SECRET not in "".join(await texts(house, log_id))
-        records = await house.runtime.parts.log.read(log_id)
+    async with served(model=telling(), tools=[Act("echo", echo)]) as server:
+        log_id, task_id = await tell(server)
+        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        assert SECRET not in "".join(await texts(server, log_id))
+        records = await server.runtime.parts.log.read(log_id)
         assert records[-1].event == MessagesErased(of_task=task_id, user=True, answer=True)
         kept = [each.event for each in records if not isinstance(each.event, Erased)]
         assert isinstance(kept[-2], TaskEnded)
-        task = await house.runtime.parts.projections.find_task(task_id)
+        task = await server.runtime.parts.projections.find_task(task_id)
         assert task is not None
         assert task.status.is_final
-        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
         assert (session.title, session.message_count) == ("", 0)
 
 
 async def test_one_half_can_go_alone() -> None:
-    async with served(model=telling(), tools=[Act("echo", echo)]) as house:
-        log_id, task_id = await tell(house)
-        await house.archive.erasure.erase_messages(log_id, task_id, user=True)
-        assert f"So {SECRET}." in "".join(await texts(house, log_id))
-        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+    async with served(model=telling(), tools=[Act("echo", echo)]) as server:
+        log_id, task_id = await tell(server)
+        await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+        assert f"So {SECRET}." in "".join(await texts(server, log_id))
+        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
-        await house.archive.erasure.erase_messages(log_id, task_id, user=True)
-        session = await house.runtime.parts.projections.find_session(SessionId(log_id))
+        await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+        session = await server.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
 
@@ -71,31 +71,31 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
     model = ScriptedModel([call("echo", text=SECRET * 500), say("Long.")])
     async with served(
         model=model, tools=[Act("echo", echo)], agents=[SMALL], limits=limits
-    ) as house:
-        answer = (await house.say("x" * 400 + SECRET)).json()["assistantMessage"]
+    ) as server:
+        answer = (await server.say("x" * 400 + SECRET)).json()["assistantMessage"]
         artifact = answer["toolResults"][0]["artifactId"]
-        kept = await house.archive.lookup.find_artifact(artifact, None)
+        kept = await server.archive.lookup.find_artifact(artifact, None)
         assert kept is not None
         log_id, task_id = LogId(answer["conversationId"]), answer["metadata"]["taskId"]
-        await house.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
-        assert SECRET not in "".join(await texts(house, log_id))
-        assert not await house.runtime.parts.blobs.exists(kept.blob_id)
+        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        assert SECRET not in "".join(await texts(server, log_id))
+        assert not await server.runtime.parts.blobs.exists(kept.blob_id)
 
 
 async def test_a_conversation_at_work_is_left_alone() -> None:
     model = ScriptedModel([call("mail")])
-    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as house:
-        log_id, task_id = await tell(house)
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        log_id, task_id = await tell(server)
         with pytest.raises(SessionBusy):
-            await house.archive.erasure.erase_messages(log_id, task_id, user=True)
-        assert SECRET in "".join(await texts(house, log_id))
+            await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+        assert SECRET in "".join(await texts(server, log_id))
 
 
 async def test_a_task_that_is_not_there() -> None:
-    async with served() as house:
-        log_id, _ = await tell(house)
+    async with served() as server:
+        log_id, _ = await tell(server)
         with pytest.raises(NotFound):
-            await house.archive.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
+            await server.archive.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
 
 
 async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> None:
@@ -105,21 +105,21 @@ async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> No
         tools=[Act("echo", echo)],
         agents=[SMALL],
         limits=Limits(body_bytes=300),
-    ) as house:
-        one, two = [(await house.say("Go")).json()["assistantMessage"] for _ in range(2)]
+    ) as server:
+        one, two = [(await server.say("Go")).json()["assistantMessage"] for _ in range(2)]
         artifact_id = one["toolResults"][0]["artifactId"]
-        kept = await house.archive.lookup.find_artifact(artifact_id, None)
+        kept = await server.archive.lookup.find_artifact(artifact_id, None)
         assert kept is not None
         for answer, is_left in ((one, True), (two, False)):
-            await house.archive.erasure.erase_log(LogId(answer["conversationId"]))
-            assert await house.runtime.parts.blobs.exists(kept.blob_id) == is_left
+            await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+            assert await server.runtime.parts.blobs.exists(kept.blob_id) == is_left
 
 
 async def test_a_deleted_log_leaves_what_others_share() -> None:
     limits = Limits(body_bytes=100)
-    async with served(limits=limits) as house:
-        first, second = await tell(house), await tell(house)
-        await house.archive.erasure.erase_log(first[0])
-        assert await house.runtime.parts.log.head(first[0]) == 0
-        assert SECRET in "".join(await texts(house, second[0]))
+    async with served(limits=limits) as server:
+        first, second = await tell(server), await tell(server)
+        await server.archive.erasure.erase_log(first[0])
+        assert await server.runtime.parts.log.head(first[0]) == 0
+        assert SECRET in "".join(await texts(server, second[0]))
         assert LOCAL_PROFILE.everything

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from penstock.store.database import open_database
 from penstock.store.health import check, read_back
 from penstock.store.tables import REVISION
-from tests.serving import in_memory
+from tests.kit.server import in_memory
 
 
 async def test_a_new_database_is_sound_and_empty(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from penstock.store.database import Database
 from penstock.store.log_units import Append, Holding, Release, Renew, Send, Take, placed
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
-from tests.contracts.events import CHAT, asked, cancelled, message, note, opened, started
+from tests.kit.entries import CHAT, asked, cancelled, message, note, opened, started
 
 AT, UNTIL = Moment(1000), 4000
 Unit = Callable[[Connection], object]

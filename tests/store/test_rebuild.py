@@ -14,7 +14,7 @@ from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.tables import questions, sessions, tasks
 from penstock.testing.clock import FakeClock
-from tests.contracts.events import (
+from tests.kit.entries import (
     ANN,
     BOB,
     CHAT,

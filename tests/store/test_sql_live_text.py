@@ -12,7 +12,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.live_text import Piece, Spot
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
-from tests.contracts.events import CHAT, ONE, ended, held, started, taken
+from tests.kit.entries import CHAT, ONE, ended, held, started, taken
 
 PIECE = Piece(task_id=ONE, spot=Spot(2, 1), iteration=1, closing=True, kind="text", text="H")
 

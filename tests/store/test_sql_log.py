@@ -10,12 +10,7 @@ from obstore.store import MemoryStore
 from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment, SystemClock
-from penstock.core.errors import (
-    AlreadyAnswered,
-    StoreClosed,
-    StoreCorrupt,
-    StoreFull,
-)
+from penstock.core.errors import AlreadyAnswered, StoreClosed, StoreCorrupt, StoreFull
 from penstock.core.events import Entry, MessageReceived
 from penstock.core.ids import BlobId, MessageId
 from penstock.core.signals import LeaseLost
@@ -24,7 +19,7 @@ from penstock.store.database import Database
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock, settle
-from tests.contracts.events import (
+from tests.kit.entries import (
     CHAT,
     TWO,
     answered,

@@ -12,7 +12,7 @@ from penstock.store.database import Database
 from penstock.store.projections import Page
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
-from tests.contracts.events import ANN, CHAT, ONE, asked, ended, held, opened, started
+from tests.kit.entries import ANN, CHAT, ONE, asked, ended, held, opened, started
 
 
 @pytest.fixture

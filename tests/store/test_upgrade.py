@@ -16,7 +16,7 @@ from penstock.store.sql_log import SqlLog
 from penstock.store.tables import REVISION, metadata
 from penstock.store.upgrade import MIGRATIONS, upgrade
 from penstock.testing.clock import FakeClock
-from tests.contracts.events import CHAT, message, opened
+from tests.kit.entries import CHAT, message, opened
 
 Shape = dict[str, object]
 

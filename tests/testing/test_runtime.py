@@ -6,8 +6,9 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.acting import Act, agent
-from tests.questioning import go_on, mail
+from tests.kit.assistant import agent
+from tests.kit.questions import go_on, mail
+from tests.kit.tools import Act
 
 
 async def test_a_chat_without_a_model_is_answered_by_the_one_that_needs_no_key() -> None:

@@ -8,7 +8,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.rules import Action, Rule
-from tests.acting import Act, echo
+from tests.kit.tools import Act, echo
 
 BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
 

@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.errors import CallError, ToolFailed
+from penstock.core.call_errors import CallError, ToolFailed
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.tools.faults import failure, foremost, invalid, out_of_time
-from tests.acting import Act
+from tests.kit.tools import Act
 
 NO = ToolFailed("no")
 GONE = LeaseLost("gone")

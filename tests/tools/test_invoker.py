@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
+from penstock.core.call_errors import Rejected, UpstreamUnavailable
 from penstock.core.envelope import Status
-from penstock.core.errors import Rejected, UpstreamUnavailable
 from penstock.core.events import CallRetried, CallStarted, QuestionAsked
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
@@ -22,7 +22,7 @@ from penstock.tools.context import ToolContext
 from penstock.tools.function import Retry, tool
 from penstock.tools.policy import Caller
 from penstock.tools.rules import Action, Rule
-from tests.acting import Act
+from tests.kit.tools import Act
 from tests.tools.counted import Counted, code, killed
 
 # ---- replay --------------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 import pytest
 
 from penstock.core.call import Call, CallPath, Origin
-from penstock.core.errors import BudgetExceeded
+from penstock.core.call_errors import BudgetExceeded
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.invocation import Nest
 from penstock.tools.passage import Passage
 from penstock.tools.policy import Caller
-from tests.acting import Act
+from tests.kit.tools import Act
 
 CALL = Call(CallPath("task_1/0/add#1"), "add", {})
 

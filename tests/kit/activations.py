@@ -1,0 +1,65 @@
+"""One log and the activations that work on it, with a body that a test gives."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from penstock.core.clock import Moment
+from penstock.core.events import (
+    Entry,
+    SessionOpened,
+    TaskEnded,
+    TaskStarted,
+)
+from penstock.core.ids import TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.world import World
+from penstock.engine.activation import Activations, Body
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from tests.kit.events import ANN, LOG, ONE, ended, message
+
+Work = Callable[[HeldLog, TaskState], Awaitable[None]]
+
+
+async def finish(held: HeldLog, task: TaskState) -> None:
+    if task.started is None:
+        held.add(TaskStarted(), task.task_id)
+    held.add(ended(), task.task_id)
+
+
+def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
+    held.add(event, task.task_id)
+
+
+class ActiveLog:
+    """A log with one message in it, and activations whose body the test gives."""
+
+    def __init__(self, work: Work, *, log: MemoryLog | None = None, **limits: Any) -> None:
+        self.clock = FakeClock()
+        self.log = log or MemoryLog(self.clock)
+        self.worked: list[TaskId] = []
+        self._work = work
+        world = World(self.clock, Limits(**limits), new_id)
+        body = Body(work=self._body, end=end)
+        self.activations = Activations(self.log, body, world, owner="me")
+
+    async def _body(self, held: HeldLog, task: TaskState) -> None:
+        self.worked.append(task.task_id)
+        await self._work(held, task)
+
+    async def say(self, task_id: TaskId = ONE, *, is_new: bool = True) -> None:
+        opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+        entries = [Entry(opened)] if is_new else []
+        await self.log.send(LOG, [*entries, Entry(message(), task_id)])
+
+    async def run(self) -> Moment | None:
+        return await self.activations.run(LOG)
+
+    async def events(self) -> list[Any]:
+        return [record.event for record in await self.log.read(LOG)][2:]
+
+    async def is_free(self) -> bool:
+        lease = await self.log.acquire(LOG, "other")
+        return lease is not None and not lease.crashed

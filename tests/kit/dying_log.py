@@ -1,0 +1,106 @@
+"""A log that takes its process with it, and a person who sees every conversation to its end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewMessage
+from penstock.chat.message import Reply as Outcome
+from penstock.core.clock import Moment
+from penstock.core.events import Entry, Record
+from penstock.core.ids import LogId
+from penstock.core.question import Question
+from penstock.core.task import TaskStatus
+from penstock.store.log import Lease, OnWay
+from penstock.store.projections import Page
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+
+
+class DyingLog(MemoryLog):
+    """Dies at its n-th write, before or after that is on disk; who asks it later waits for ever."""
+
+    def __init__(self, clock: FakeClock, *, writes: int, before: bool) -> None:
+        super().__init__(clock)
+        self._left = writes
+        self._before = before
+        self.died = asyncio.Event()
+        self.writes = 0
+
+    def revive(self) -> None:
+        """Let the next process write as much as it likes."""
+        self._left = -1
+        self.died.clear()
+
+    async def send(
+        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+    ) -> Sequence[Record]:
+        if self._dies(before=True):
+            await _never()
+        records = await super().send(log_id, entries, on_way=on_way)
+        if self._dies(before=False):
+            await _never()
+        return records
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        if self._dies(before=True):
+            return _never()
+        appended = super().append(lease, entries)
+        return _never() if self._dies(before=False) else appended
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        return await (_never() if self.died.is_set() else super().renew(lease, after=after))
+
+    async def release(
+        self, lease: Lease, *, head: int, wake_at: Moment | None = None
+    ) -> Sequence[Record]:
+        if self.died.is_set():
+            await _never()
+        return await super().release(lease, head=head, wake_at=wake_at)
+
+    async def surrender(self, lease: Lease) -> None:
+        if not self.died.is_set():
+            await super().surrender(lease)
+
+    def _dies(self, *, before: bool) -> bool:
+        if not self.died.is_set():
+            self.writes += before
+            if before is self._before and self.writes == self._left:
+                self.died.set()
+        return self.died.is_set()
+
+
+def _never() -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().create_future()
+
+
+Answers = Callable[[Question], Mapping[str, Any]]
+
+
+async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outcome:
+    """Say something unless it was said, and answer every question until the task has ended."""
+    found, _ = await runtime.parts.projections.tasks(page=Page())
+    task_id = (
+        found[0].task_id if found else (await runtime.send(NewMessage(content=content))).task_id
+    )
+    while True:
+        reply = await runtime.wait(task_id)
+        assert reply
+        if reply.status is not TaskStatus.SUSPENDED:
+            return reply
+        question = reply.questions[0].question
+        await runtime.answer(question.question_id, answers(question))
+
+
+async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Outcome]) -> Outcome | None:
+    """Live through a story; None when the process died in it."""
+    telling = asyncio.ensure_future(story)
+    death = asyncio.ensure_future(log.died.wait())
+    await asyncio.wait({telling, death}, return_when=asyncio.FIRST_COMPLETED)
+    death.cancel()
+    if not log.died.is_set():
+        return await telling
+    telling.cancel()
+    await asyncio.gather(telling, return_exceptions=True)
+    return None

@@ -1,0 +1,112 @@
+"""What the tests of logs and projections write into them."""
+
+from penstock.core.call import CallPath
+from penstock.core.envelope import Envelope
+from penstock.core.events import (
+    CallSettled,
+    CancelRequested,
+    Entry,
+    MessageReceived,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionOpened,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.ids import LogId, MessageId, ProfileId, QuestionId, TaskId
+from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.task import TaskStatus
+from penstock.store.log import Lease, Log
+
+ANN, BOB = ProfileId("ann"), ProfileId("bob")
+CHAT = LogId("conv_1")
+ONE, TWO, THREE = TaskId("task_1"), TaskId("task_2"), TaskId("task_3")
+WHY = QuestionId("q_1")
+
+
+def opened(title: str = "Hi", *, profile_id: ProfileId = ANN, agent: str = "assistant") -> Entry:
+    return Entry(SessionOpened(profile_id=profile_id, agent=agent, title=title))
+
+
+def message(task_id: TaskId = ONE, *, supersedes: TaskId | None = None) -> Entry:
+    event = MessageReceived(
+        message_id=MessageId(f"msg_{task_id}"), content="Hello", supersedes=supersedes
+    )
+    return Entry(event, task_id)
+
+
+def keyed(task_id: TaskId, key: str, request_hash: str = "h") -> Entry:
+    event = MessageReceived(
+        message_id=MessageId(f"msg_{task_id}"),
+        content="Hello",
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+    return Entry(event, task_id)
+
+
+def note(text: str) -> Entry:
+    return Entry(NoteEmitted(event_type="test", message=text), ONE)
+
+
+def settled(output: object) -> Entry:
+    event = CallSettled(tool_id="t", envelope=Envelope.success(output))
+    return Entry(event, ONE, CallPath("task_1/1/t#ab"))
+
+
+def started(task_id: TaskId = ONE) -> Entry:
+    return Entry(TaskStarted(), task_id)
+
+
+def resumed(task_id: TaskId = ONE, *, crashed: bool = False) -> Entry:
+    return Entry(TaskResumed(crashed=crashed), task_id)
+
+
+def suspended(task_id: TaskId = ONE) -> Entry:
+    return Entry(TaskSuspended(questions=(WHY,)), task_id)
+
+
+def ended(task_id: TaskId = ONE, status: TaskStatus = TaskStatus.SUCCEEDED) -> Entry:
+    answer = MessageId(f"msg_{task_id}_answer") if status is TaskStatus.SUCCEEDED else None
+    return Entry(TaskEnded(status=status, message_id=answer, content="Hi"), task_id)
+
+
+def asked(question_id: QuestionId = WHY, task_id: TaskId = ONE, *, text: str = "Why?") -> Entry:
+    question = Question(
+        question_id=question_id,
+        kind=QuestionKind.ASK_USER,
+        text=text,
+        path=CallPath(f"{task_id}/1/ask_user#ab"),
+    )
+    return Entry(QuestionAsked(question=question), task_id)
+
+
+def answered(text: str, question_id: QuestionId = WHY, by: ProfileId | None = ANN) -> Entry:
+    event = QuestionAnswered(
+        question_id=question_id, status=QuestionStatus.ANSWERED, answer={"text": text}, by=by
+    )
+    return Entry(event, ONE)
+
+
+def expired(question_id: QuestionId = WHY) -> Entry:
+    event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
+    return Entry(event, ONE)
+
+
+def cancelled(task_id: TaskId = ONE) -> Entry:
+    return Entry(CancelRequested(by=ANN), task_id)
+
+
+async def held(log: Log, owner: str = "me") -> Lease:
+    """Return the lease of a new conversation with one message in it: two events."""
+    await log.send(CHAT, [opened(), message()])
+    return await taken(log, owner)
+
+
+async def taken(log: Log, owner: str = "me") -> Lease:
+    lease = await log.acquire(CHAT, owner)
+    assert lease is not None
+    return lease

@@ -1,0 +1,66 @@
+"""A server that really listens, on a port of this machine, in a thread of its own."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from penstock.app.runtime import Runtime
+from penstock.server.application import create_application
+
+Open = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+
+class Quiet(uvicorn.Server):
+    """A server that leaves the signals to the tests."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def server_of(app: FastAPI) -> Quiet:
+    """Return a server that is told to stop by `should_exit`."""
+    config = uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=2)
+    return Quiet(config)
+
+
+@asynccontextmanager
+async def listening(app: FastAPI) -> AsyncIterator[str]:
+    """Serve on this event loop; yields the address."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        server = server_of(app)
+        running = asyncio.create_task(server.serve([bound]))
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            app.state.doorstep.drain()
+            server.should_exit = True
+            await running
+
+
+@contextmanager
+def in_a_thread(open_runtime: Open) -> Iterator[str]:
+    """Serve in a thread; yields the address."""
+    ready, stop = threading.Event(), asyncio.Event()
+    told: list[tuple[str, asyncio.AbstractEventLoop]] = []
+
+    async def work() -> None:
+        async with open_runtime() as runtime, listening(create_application(runtime)) as url:
+            told.append((url, asyncio.get_running_loop()))
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield told[0][0]
+    finally:
+        told[0][1].call_soon_threadsafe(stop.set)
+        thread.join()

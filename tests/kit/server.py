@@ -1,0 +1,142 @@
+"""A server over a database in memory, and a client that reads its streams."""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+from fastapi import FastAPI
+
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.app.runtime import Runtime
+from penstock.app.settings import RateSection, ServerSection
+from penstock.app.wiring import Company, Foundation, assemble
+from penstock.chat.archive import Archive
+from penstock.core.clock import Clock, SystemClock
+from penstock.core.ids import new_id
+from penstock.core.limits import Limits
+from penstock.core.world import World
+from penstock.models.model import Model
+from penstock.models.resolve import Models
+from penstock.models.scripted import ScriptedModel, say
+from penstock.server.application import create_application
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.owner import this_process
+from penstock.store.sql_log import SqlLog
+from penstock.store.sql_projections import SqlProjections
+from penstock.tools.registry import Registry
+from penstock.tools.rules import Rules
+from penstock.tools.tool import Tool
+
+HERE = "http://localhost"
+CHAT = "/api/agents/assistant/chat"
+CLOCK = SystemClock()
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryServer:
+    """A server, what it serves, and a client inside this process."""
+
+    app: FastAPI
+    runtime: Runtime
+    client: httpx2.AsyncClient
+
+    @property
+    def archive(self) -> Archive:
+        """What is kept."""
+        archive = self.runtime.parts.archive
+        assert archive is not None
+        return archive
+
+    async def say(self, content: str, **more: Any) -> httpx2.Response:
+        """Send a message, and wait for the answer."""
+        return await self.client.post(CHAT, json={"content": content} | more)
+
+    async def stream(self, content: str, **more: Any) -> httpx2.Response:
+        """Send a message, and take the whole stream."""
+        return await self.say(content, stream=True, **more)
+
+    async def follow(self, conversation: str, **query: Any) -> httpx2.Response:
+        """Take the whole stream of a conversation."""
+        return await self.client.get(
+            f"{CHAT}/stream", params={"conversationId": conversation} | query
+        )
+
+
+@asynccontextmanager
+async def in_memory(
+    *,
+    model: Model | None = None,
+    tools: Iterable[Tool] = (),
+    agents: Iterable[Agent] = (),
+    clock: Clock = CLOCK,
+    limits: Limits = LIMITS,
+    url: str = "sqlite://",
+) -> AsyncIterator[Runtime]:
+    """Open a runtime, its database in memory; it says "Hello." unless it has a model."""
+    model = model or ScriptedModel({"": say("Hel", "lo.")})
+    models = Models(default=model.card.model_id, limits=limits)
+    models.add(model)
+    company = Company(
+        registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
+    )
+    database = await open_database(url, limits=limits)
+    blobs = open_blobs("memory:///")
+    base = Foundation(
+        log=SqlLog(database, blobs, clock),
+        projections=SqlProjections(database, blobs),
+        blobs=blobs,
+        key=database.secret,
+        owner=this_process(new_id("run")),
+        archive=Archive(database, blobs, clock),
+    )
+    runtime = assemble(World(clock, limits, new_id), base, company)
+    await runtime.parts.launcher.open()
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+        await database.close()
+
+
+@asynccontextmanager
+async def served(
+    *, server: ServerSection | None = None, rates: RateSection | None = None, **opened: Any
+) -> AsyncIterator[InMemoryServer]:
+    """Serve a runtime to a client in this process."""
+    async with in_memory(**opened) as runtime:
+        app = create_application(runtime, server=server, rates=rates)
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            yield InMemoryServer(app, runtime, client)
+
+
+def frames(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the frames of a stream, each with its id."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "data" in lines:
+            found.append((lines["id"], json.loads(lines["data"])))
+    return found
+
+
+def types(text: str) -> list[str]:
+    """Return the types of the frames of a stream."""
+    return [frame["type"] for _, frame in frames(text)]
+
+
+async def blocks(response: httpx2.Response) -> AsyncIterator[str]:
+    """Yield the frames of a stream as they come."""
+    text = ""
+    async for chunk in response.aiter_text():
+        text += chunk
+        while "\n\n" in text:
+            block, text = text.split("\n\n", 1)
+            if "data: " in block:
+                yield block + "\n\n"
