@@ -20,7 +20,7 @@ HOMES: dict[str, str] = {
     "Status": "core.envelope",
     "TaskStatus": "core.task",
     "ToolContext": "tools.context",
-    "ToolFailed": "core.errors",
+    "ToolFailed": "core.call_errors",
     "open": "app.opening",
     "tool": "tools.function",
 }

@@ -4,10 +4,10 @@ from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.message import NewMessage as NewMessage
 from penstock.chat.message import Reply as Reply
+from penstock.core.call_errors import ToolFailed as ToolFailed
 from penstock.core.envelope import Envelope as Envelope
 from penstock.core.envelope import Status as Status
 from penstock.core.errors import PenstockError as PenstockError
-from penstock.core.errors import ToolFailed as ToolFailed
 from penstock.core.limits import Limits as Limits
 from penstock.core.profile import Profile as Profile
 from penstock.core.task import TaskStatus as TaskStatus

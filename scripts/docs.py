@@ -9,7 +9,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, get_args
+from types import ModuleType
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel
 from typer import Context
@@ -18,6 +19,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.app.settings import ModelEntry, RuleEntry, Settings
 from penstock.cli.main import COMMANDS, root
+from penstock.core import call_errors as answered
 from penstock.core import errors
 from penstock.core.codec import kind_of
 from penstock.core.events import Event, is_outside
@@ -30,6 +32,7 @@ DOCS = ROOT / "docs"
 SOURCE = ROOT / "penstock"
 BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH = 100
+Raised = TypeVar("Raised", bound=errors.PenstockError)
 Rows = Iterator[Sequence[str]]
 
 
@@ -81,10 +84,9 @@ def door_errors() -> str:
 
 
 def _door_errors() -> Rows:
-    for error in _errors():
-        if not issubclass(error, errors.CallError):
-            status = next(STATUS[each] for each in error.__mro__ if each in STATUS)
-            yield code(error.code), str(status), code(error.__name__), sentence(error)
+    for error in _classes(errors, errors.PenstockError):
+        status = next(STATUS[each] for each in error.__mro__ if each in STATUS)
+        yield code(error.code), str(status), code(error.__name__), sentence(error)
 
 
 def call_errors() -> str:
@@ -94,16 +96,17 @@ def call_errors() -> str:
 
 
 def _call_errors() -> Rows:
-    for error in _errors():
-        if issubclass(error, errors.CallError) and error is not errors.CallError:
-            flags = ("yes" if flag else "no" for flag in (error.retryable, error.continuable))
-            status = code(error.status.value)
-            yield code(error.code), status, *flags, code(error.__name__), sentence(error)
+    for error in _classes(answered, answered.CallError)[1:]:
+        flags = ("yes" if flag else "no" for flag in (error.retryable, error.continuable))
+        status = code(error.status.value)
+        yield code(error.code), status, *flags, code(error.__name__), sentence(error)
 
 
-def _errors() -> list[type[errors.PenstockError]]:
-    every = [each for each in vars(errors).values() if isinstance(each, type)]
-    return [each for each in every if issubclass(each, errors.PenstockError)]
+def _classes(module: ModuleType, root: type[Raised]) -> list[type[Raised]]:
+    own = [
+        each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__
+    ]
+    return [each for each in own if isinstance(each, type) and issubclass(each, root)]
 
 
 # ---- events --------------------------------------------------------------------------------------

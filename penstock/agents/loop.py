@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.turn import Turns
+from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BudgetExceeded
 from penstock.core.events import ReplyReceived
 from penstock.core.signals import Cancel
 from penstock.engine.state import TaskState

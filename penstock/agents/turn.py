@@ -9,7 +9,8 @@ from penstock.agents.hearing import Hearing
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, Effect, ToolCall
-from penstock.core.errors import InvalidInput, LoopDetected, ModelError
+from penstock.core.call_errors import InvalidInput, LoopDetected
+from penstock.core.errors import ModelError
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.messages import Message
 from penstock.core.signals import Suspend

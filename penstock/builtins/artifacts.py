@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.call import CallPath, Effect
+from penstock.core.call_errors import ToolFailed
 from penstock.core.canonical import compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.errors import ToolFailed
 from penstock.core.events import CallSettled
 from penstock.core.text import cut
 from penstock.tools.invocation import Invocation

@@ -3,8 +3,8 @@
 from typing import Any
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import Rejected
 from penstock.core.envelope import Json
-from penstock.core.errors import Rejected
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.schema import Problem
 from penstock.engine.answers import OTHER

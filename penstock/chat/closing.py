@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from penstock.agents.guard import spelling
 from penstock.core.call import CallPath
+from penstock.core.call_errors import CallError, Cancelled, Interrupted
 from penstock.core.canonical import compact
-from penstock.core.errors import CallError, Cancelled, Interrupted
 from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
 from penstock.core.question import QuestionStatus

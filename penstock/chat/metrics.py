@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import select
 
+from penstock.core.call_errors import LoopDetected, Rejected
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment
 from penstock.core.codec import decode
-from penstock.core.errors import LoopDetected, Rejected
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs import Blobs

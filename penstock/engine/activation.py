@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import Cancelled, PenstockError, StoreError
+from penstock.core.errors import PenstockError, StoreError
 from penstock.core.events import (
     Entry,
     MessagesErased,

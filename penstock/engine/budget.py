@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
-from penstock.core.errors import BudgetExceeded
 from penstock.engine.state import TaskState
 
 

@@ -4,15 +4,16 @@ import re
 from hashlib import blake2b
 
 from penstock.core.call import Call, CallPath, is_below
+from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import fingerprint
 from penstock.core.clock import Moment
-from penstock.core.errors import Interrupted
 from penstock.core.events import (
     CallRetried,
     CallSettled,
     CallStarted,
     Event,
     NoteEmitted,
+    ParkedCall,
     QuestionAnswered,
     QuestionAsked,
     StateWritten,
@@ -99,6 +100,19 @@ class Ledger:
     def retry(self, path: CallPath, event: CallRetried) -> None:
         """Record that an attempt failed and another follows."""
         self.add(event, path)
+
+    def park(self, path: CallPath, *, attempt: int, seconds: float) -> None:
+        """Note that an attempt of a call waits, after so long at work in this entry.
+
+        It is written when the task parks; a crash before that forgets it.
+        """
+        active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
+        self.task.parked[path] = ParkedCall(path, active_ms, attempt)
+
+    def active_ms(self, path: CallPath, attempt: int) -> int:
+        """Return how long an attempt of a call was at work before it waited; 0 if it did not."""
+        parked = self.task.parked.get(path)
+        return parked.active_ms if parked is not None and parked.attempt == attempt else 0
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
         """Return what a person said to the question that this call asked, if one did.

@@ -10,14 +10,8 @@ from starlette.routing import Route
 from penstock.chat.history import Chapter
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.chat.parts import question_record
-from penstock.core.errors import (
-    BadRequest,
-    ConfigError,
-    InvalidRequest,
-    NotAvailable,
-    NotFound,
-    SessionBusy,
-)
+from penstock.core.call_errors import NotAvailable
+from penstock.core.errors import BadRequest, ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from penstock.chat.message import Reply
-from penstock.core import errors
+from penstock.core import call_errors, errors
 from penstock.core.canonical import compact
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut
@@ -34,7 +34,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.BadLastEventId: 400,
     errors.InvalidRequest: 422,
     errors.InvalidAnswer: 422,
-    errors.NotAvailable: 422,
+    call_errors.NotAvailable: 422,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.HostNotAllowed: 403,
@@ -54,7 +54,7 @@ END_STATUS = {
     errors.ModelUnavailable.code: 502,
     errors.ModelRefused.code: 502,
     errors.ContextTooLarge.code: 413,
-    errors.Cancelled.code: 409,
+    call_errors.Cancelled.code: 409,
     errors.PenstockError.code: 500,
 }
 """The status of a task's error for who does not stream; any other code is 422."""

@@ -9,7 +9,8 @@ from penstock.chat.archive import Archive
 from penstock.chat.follow import Source
 from penstock.chat.history import History
 from penstock.chat.keys import Keys
-from penstock.core.errors import Forbidden, NotAvailable, NotFound, NotReady, Unauthenticated
+from penstock.core.call_errors import NotAvailable
+from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, Profile

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from penstock.core.call_errors import NotPermitted, Rejected
 from penstock.core.clock import Moment
-from penstock.core.errors import NotPermitted, Rejected
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut

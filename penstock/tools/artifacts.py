@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.canonical import compact
 from penstock.core.envelope import Envelope, ErrorDetail
-from penstock.core.errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
 from penstock.core.limits import Limits

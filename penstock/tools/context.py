@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import Rejected
 from penstock.core.envelope import Envelope
-from penstock.core.errors import Rejected
 from penstock.core.events import CallSettled, NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.call import Effect
-from penstock.core.errors import (
+from penstock.core.call_errors import (
     BudgetExceeded,
     CallError,
     Interrupted,
@@ -51,7 +51,7 @@ def out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
         if tool.spec.effect is Effect.WRITE and not tool.spec.is_frame:
             return Interrupted(f"{text}: it may or may not have happened")
         return BudgetExceeded(text)
-    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {seconds:g} s')
+    return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {tool.spec.timeout_ms / 1000:g} s')
 
 
 def foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.call import Call, CallPath, Effect, Origin
+from penstock.core.call_errors import Cancelled, DepthExceeded
 from penstock.core.canonical import canonical
 from penstock.core.envelope import Envelope, Json
-from penstock.core.errors import Cancelled, DepthExceeded
 from penstock.core.events import NoteEmitted, QuestionAnswered, StoredFile
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.question import Option, Question, QuestionKind

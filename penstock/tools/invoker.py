@@ -5,10 +5,7 @@ import logging
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
-from penstock.core.canonical import is_larger
-from penstock.core.diagnostics import did_you_mean
-from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.errors import (
+from penstock.core.call_errors import (
     BudgetExceeded,
     CallError,
     Interrupted,
@@ -16,8 +13,12 @@ from penstock.core.errors import (
     NotPermitted,
     ToolNotFound,
 )
+from penstock.core.canonical import is_larger
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallRetried, CallSettled
 from penstock.core.schema import Problem, json_problems
+from penstock.core.signals import Suspend
 from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
@@ -175,18 +176,24 @@ class Invoker:
     async def _attempt(
         self, tool: Tool, input: dict[str, Any], passage: Passage, attempt: int
     ) -> Any:
-        spec = tool.spec
-        seconds, left = spec.timeout_ms / 1000, passage.ledger.budget.seconds_left()
-        given = max(min(seconds, left), 0)
+        spec, ledger, path = tool.spec, passage.ledger, passage.call.path
+        before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
+        seconds = (spec.timeout_ms - before) / 1000
+        if seconds <= 0:
+            raise out_of_time(tool, seconds, left)
+        given, began = max(min(seconds, left), 0), self._clock.monotonic()
         invocation = passage.invocation = Invocation(
-            passage.call, spec, passage.caller, ledger=passage.ledger, inside=self._inside
+            passage.call, spec, passage.caller, ledger=ledger, inside=self._inside
         )
-        invocation.enter(passage.nest or Nest(None), attempt, self._clock.monotonic() + given)
+        invocation.enter(passage.nest or Nest(None), attempt, began + given)
         limit = Deadline(invocation.owner, given)
         try:
             with limit:
                 return await _enter(tool, input, invocation)
         except CallError:
+            raise
+        except Suspend:
+            ledger.park(path, attempt=attempt, seconds=self._clock.monotonic() - began)
             raise
         except BaseExceptionGroup as group:
             raise failure(spec, foremost(group), most=self._limits.error_chars) from group

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter
 
-from penstock.core.errors import InvalidOutput
+from penstock.core.call_errors import InvalidOutput
 from penstock.core.schema import pointer
 from penstock.tools.media import sniff
 

@@ -1,8 +1,8 @@
 """One call on its way through the door."""
 
 from penstock.core.call import Call, Origin
+from penstock.core.call_errors import CallError
 from penstock.core.clock import Clock
-from penstock.core.errors import CallError
 from penstock.core.events import StoredFile
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation, Nest

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.core.call import Origin
-from penstock.core.errors import CallError, NotPermitted, ToolNotFound
+from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.tools.spec import ToolSpec
 

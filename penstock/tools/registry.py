@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import NameTaken, ToolNotFound
+from penstock.core.errors import NameTaken
 from penstock.core.schema import Schema
 from penstock.tools.tool import Tool
 

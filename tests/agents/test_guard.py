@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from penstock.agents.guard import LoopGuard, spelling
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
+from penstock.core.call_errors import LoopDetected
 from penstock.core.envelope import Envelope
-from penstock.core.errors import LoopDetected
 from penstock.core.events import CallSettled
 from penstock.core.ids import BlobId, CallId
 

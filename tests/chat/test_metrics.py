@@ -2,8 +2,8 @@
 
 from penstock.chat.metrics import Tally, count, durations, tokens
 from penstock.core.call import ToolCall
+from penstock.core.call_errors import CallError, LoopDetected, Rejected, ToolFailed
 from penstock.core.envelope import Envelope
-from penstock.core.errors import CallError, LoopDetected, Rejected, ToolFailed
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
 from penstock.core.ids import CallId, MessageId
 

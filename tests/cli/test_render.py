@@ -8,9 +8,9 @@ from rich.console import Console
 
 from penstock.cli.render import Screen, clean, envelope_text, event_line, print_table, when
 from penstock.core.call import CallPath
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.errors import ToolNotFound
 from penstock.core.events import (
     CallSettled,
     Event,

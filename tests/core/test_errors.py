@@ -2,40 +2,41 @@
 
 import inspect
 import re
+from collections.abc import Iterator
+from types import ModuleType
 
-import pytest
-
-from penstock.core import errors
+from penstock.core import call_errors, errors
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.envelope import Envelope, ErrorDetail, Status
 
+MODULES = (errors, call_errors)
 CLASSES = [
     each
-    for _, each in inspect.getmembers(errors, inspect.isclass)
-    if each.__module__ == errors.__name__
+    for module in MODULES
+    for _, each in inspect.getmembers(module, inspect.isclass)
+    if each.__module__ == module.__name__
 ]
 RAISED: list[type[errors.PenstockError]] = [
     each for each in CLASSES if issubclass(each, errors.PenstockError)
 ]
-TREE = inspect.getdoc(errors) or ""
 
 
 def test_the_tree_draws_every_class_under_its_parent() -> None:
-    drawn: dict[str, str] = {}
+    drawn = dict(_drawn(errors)) | dict(_drawn(call_errors)) | {"CallError": "PenstockError"}
+    bases = {each.__name__: each.__bases__[0].__name__ for each in CLASSES}
+    assert drawn == bases | {"PenstockError": ""}
+
+
+def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
     above: list[str] = []
-    for line in TREE.splitlines():
+    for line in (inspect.getdoc(module) or "").splitlines()[1:]:
         if found := re.match(r"([│├└─ ]*)([A-Z]\w+)", line):
             depth = len(found[1]) // 4
             above[depth:] = [found[2]]
-            drawn[found[2]] = above[depth - 1] if depth else ""
-    bases = {each.__name__: each.__bases__[0].__name__ for each in CLASSES}
-    roots = {"PenstockError": ""}
-    drawn.pop("Everything")
-    assert drawn == bases | roots
+            yield found[2], above[depth - 1] if depth else ""
 
 
 def test_every_class_says_what_happened_and_has_a_code_of_its_own() -> None:
-    families = {errors.PenstockError, errors.CallError}
+    families = {errors.PenstockError, call_errors.CallError}
     codes = [each.code for each in RAISED if each not in families]
     assert len(set(codes)) == len(codes)
     for each in CLASSES:
@@ -50,10 +51,11 @@ CONTEXT_TOO_LARGE CONVERSATION_BUSY DECLARATION_ERROR DEPTH_EXCEEDED EGRESS_DENI
 HOST_NOT_ALLOWED IDEMPOTENCY_CONFLICT INTERNAL_ERROR INTERRUPTED INVALID_ANSWER INVALID_INPUT
 INVALID_OUTPUT LINK_EXPIRED LOOP_DETECTED MODEL_ERROR MODEL_REFUSED MODEL_UNAVAILABLE NAME_TAKEN
 NOT_AVAILABLE NOT_CONFIGURED NOT_FOUND NOT_PERMITTED NOT_READY ORIGIN_NOT_ALLOWED OUTPUT_TOO_LARGE
-QUESTION_CLOSED QUESTION_OPEN RATE_LIMITED READ_ONLY REJECTED STORE_CLOSED STORE_CORRUPT
-STORE_ERROR STORE_FULL STORE_LOCKED STORE_READ_ONLY STORE_TOO_NEW TASK_ENDED TIMEOUT TOOL_FAILED
-TOOL_NOT_FOUND TOO_LARGE TOO_MANY_STREAMS UNAUTHENTICATED UNSUPPORTED_TYPE UPSTREAM_UNAVAILABLE
-VALIDATION_ERROR
+OUT_OF_MEMORY QUESTION_CLOSED QUESTION_OPEN RATE_LIMITED READ_ONLY REJECTED SCRIPT_ERROR
+SCRIPT_LOAD_ERROR STATE_DENIED STORE_CLOSED STORE_CORRUPT STORE_ERROR STORE_FULL STORE_LOCKED
+STORE_READ_ONLY STORE_TOO_NEW TASK_ENDED TIMEOUT TOOL_FAILED TOOL_NOT_FOUND TOO_LARGE
+TOO_MANY_STREAMS UNAUTHENTICATED UNSUPPORTED_TYPE UPSTREAM_UNAVAILABLE VALIDATION_ERROR VAULT_DENIED
+VAULT_NOT_FOUND
 """.split()  # noqa: SIM905
 )
 
@@ -61,52 +63,6 @@ VALIDATION_ERROR
 def test_codes_stay_as_they_are() -> None:
     """Codes are part of the wire and of logs: a class may be renamed, its code may not."""
     assert {each.code for each in RAISED} == CODES
-
-
-OUTCOMES = {
-    errors.ToolNotFound: (Status.FAILED, False, True),
-    errors.NotPermitted: (Status.FAILED, False, True),
-    errors.InvalidInput: (Status.VALIDATION_ERROR, False, True),
-    errors.InvalidOutput: (Status.FAILED, False, True),
-    errors.ToolFailed: (Status.FAILED, False, True),
-    errors.ToolTimeout: (Status.TIMEOUT, True, True),
-    errors.OutputTooLarge: (Status.FAILED, False, True),
-    errors.EgressDenied: (Status.FAILED, False, True),
-    errors.UpstreamUnavailable: (Status.FAILED, True, True),
-    errors.NotAvailable: (Status.FAILED, False, True),
-    errors.ToolNotConfigured: (Status.FAILED, False, True),
-    errors.LoopDetected: (Status.FAILED, False, True),
-    errors.BudgetExceeded: (Status.FAILED, False, False),
-    errors.DepthExceeded: (Status.FAILED, False, True),
-    errors.Interrupted: (Status.FAILED, False, True),
-    errors.Rejected: (Status.FAILED, False, True),
-    errors.Cancelled: (Status.FAILED, False, False),
-}
-
-
-@pytest.mark.parametrize("kind", errors.CallError.__subclasses__(), ids=lambda kind: kind.__name__)
-def test_a_failed_call_becomes_an_envelope(kind: type[errors.CallError]) -> None:
-    """Words: statuses side by side; `scripts.md` section 8."""
-    status, retryable, continuable = OUTCOMES[kind]
-    error = kind("so it was", suggestion="Do that.", details={"a": 1})
-    assert error.envelope() == Envelope(
-        status,
-        error=ErrorDetail(
-            code=kind.code,
-            message="so it was",
-            retryable=retryable,
-            continuable=continuable,
-            suggestion="Do that.",
-            details={"a": 1},
-        ),
-    )
-
-
-def test_a_tool_may_choose_its_code_and_what_may_be_done() -> None:
-    error = errors.ToolFailed("no ink", "NO_INK", retryable=True, continuable=False)
-    detail = ErrorDetail(code="NO_INK", message="no ink", retryable=True, continuable=False)
-    assert error.envelope() == Envelope(Status.FAILED, error=detail)
-    assert errors.ToolFailed.code == "TOOL_FAILED"
 
 
 def test_without_a_message_an_error_says_what_its_class_says() -> None:

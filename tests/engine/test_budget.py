@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import BudgetExceeded
+from penstock.core.call_errors import BudgetExceeded
 from penstock.core.ids import TaskId
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.state import TaskState

@@ -3,7 +3,8 @@
 import pytest
 from starlette.requests import Request
 
-from penstock.core.errors import Forbidden, NotAvailable, NotFound, NotReady, Unauthenticated
+from penstock.core.call_errors import NotAvailable
+from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.server.site import PROFILE, Doorstep, Site, allowed, owned

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
+from penstock.core.call_errors import InvalidOutput, OutputTooLarge
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.errors import InvalidOutput, OutputTooLarge
 from penstock.core.events import CallSettled
 from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits

@@ -12,8 +12,9 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
-from penstock.core.errors import DeclarationError, ToolFailed
+from penstock.core.errors import DeclarationError
 from penstock.core.events import NoteEmitted
 from penstock.core.retry import RetryPolicy
 from penstock.testing.clock import FakeClock, settle

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.errors import UpstreamUnavailable
+from penstock.core.call_errors import UpstreamUnavailable
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from penstock.core.errors import InvalidOutput
+from penstock.core.call_errors import InvalidOutput
 from penstock.tools.outputs import to_json
 
 DEPTH = 200

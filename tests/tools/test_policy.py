@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.call import Origin
-from penstock.core.errors import NotPermitted, ToolNotFound
+from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
 from penstock.tools.policy import Caller, Selection, find_grant, refused
 from penstock.tools.spec import ANY_INPUT, ToolSpec

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.core.errors import NameTaken, ToolNotFound
+from penstock.core.call_errors import ToolNotFound
+from penstock.core.errors import NameTaken
 from penstock.tools.function import FunctionTool, tool
 from penstock.tools.registry import Registry
 

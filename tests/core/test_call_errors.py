@@ -1,0 +1,58 @@
+"""What a call answers when it does not succeed."""
+
+import pytest
+
+from penstock.core import call_errors
+from penstock.core.call_errors import CallError
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+
+OUTCOMES = {
+    call_errors.ToolNotFound: (Status.FAILED, False, True),
+    call_errors.NotPermitted: (Status.FAILED, False, True),
+    call_errors.InvalidInput: (Status.VALIDATION_ERROR, False, True),
+    call_errors.InvalidOutput: (Status.FAILED, False, True),
+    call_errors.ToolFailed: (Status.FAILED, False, True),
+    call_errors.ToolTimeout: (Status.TIMEOUT, True, True),
+    call_errors.OutputTooLarge: (Status.FAILED, False, True),
+    call_errors.ScriptError: (Status.FAILED, False, True),
+    call_errors.ScriptLoadError: (Status.FAILED, False, False),
+    call_errors.OutOfMemory: (Status.FAILED, False, True),
+    call_errors.VaultDenied: (Status.FAILED, False, True),
+    call_errors.VaultNotFound: (Status.FAILED, False, True),
+    call_errors.StateDenied: (Status.FAILED, False, True),
+    call_errors.EgressDenied: (Status.FAILED, False, True),
+    call_errors.UpstreamUnavailable: (Status.FAILED, True, True),
+    call_errors.NotAvailable: (Status.FAILED, False, True),
+    call_errors.ToolNotConfigured: (Status.FAILED, False, True),
+    call_errors.LoopDetected: (Status.FAILED, False, True),
+    call_errors.BudgetExceeded: (Status.FAILED, False, False),
+    call_errors.DepthExceeded: (Status.FAILED, False, True),
+    call_errors.Interrupted: (Status.FAILED, False, True),
+    call_errors.Rejected: (Status.FAILED, False, True),
+    call_errors.Cancelled: (Status.FAILED, False, False),
+}
+
+
+@pytest.mark.parametrize("kind", CallError.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_a_failed_call_becomes_an_envelope(kind: type[CallError]) -> None:
+    """Words: statuses side by side; `scripts.md` section 8."""
+    status, retryable, continuable = OUTCOMES[kind]
+    error = kind("so it was", suggestion="Do that.", details={"a": 1})
+    assert error.envelope() == Envelope(
+        status,
+        error=ErrorDetail(
+            code=kind.code,
+            message="so it was",
+            retryable=retryable,
+            continuable=continuable,
+            suggestion="Do that.",
+            details={"a": 1},
+        ),
+    )
+
+
+def test_a_tool_may_choose_its_code_and_what_may_be_done() -> None:
+    error = call_errors.ToolFailed("no ink", "NO_INK", retryable=True, continuable=False)
+    detail = ErrorDetail(code="NO_INK", message="no ink", retryable=True, continuable=False)
+    assert error.envelope() == Envelope(Status.FAILED, error=detail)
+    assert call_errors.ToolFailed.code == "TOOL_FAILED"
