@@ -1,0 +1,186 @@
+"""What a call answers when it does not succeed; each becomes an Envelope at the door.
+
+CallError                 code = the class name in capitals
+├── ToolNotFound          failed            continuable
+├── NotPermitted          failed            continuable
+├── InvalidInput          validation_error  continuable
+├── InvalidOutput         failed            continuable
+├── ToolFailed            failed            continuable; the tool said so
+├── ToolTimeout           timeout           retryable, continuable
+├── OutputTooLarge        failed            continuable
+├── ScriptError           failed            continuable; the script threw
+├── ScriptLoadError       failed            the manifest or a module is broken
+├── OutOfMemory           failed            continuable
+├── VaultDenied           failed            continuable
+├── VaultNotFound         failed            continuable
+├── StateDenied           failed            continuable
+├── EgressDenied          failed            continuable
+├── UpstreamUnavailable   failed            retryable, continuable
+├── NotAvailable          failed            continuable
+├── ToolNotConfigured     failed            continuable
+├── LoopDetected          failed            continuable
+├── BudgetExceeded        failed
+├── DepthExceeded         failed            continuable
+├── Interrupted           failed            continuable; a write was cut
+├── Rejected              failed            continuable; a person said no
+└── Cancelled             failed
+"""
+
+from typing import ClassVar
+
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.errors import PenstockError
+
+
+class CallError(PenstockError):
+    """A tool call that did not succeed."""
+
+    code = "INTERNAL_ERROR"
+    status: ClassVar[Status] = Status.FAILED
+    retryable: bool = False
+    continuable: bool = True
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        suggestion: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
+        self.suggestion = suggestion
+
+    def envelope(self) -> Envelope:
+        """Return what the caller of the tool sees."""
+        detail = ErrorDetail(
+            code=self.code,
+            message=str(self),
+            retryable=self.retryable,
+            continuable=self.continuable,
+            suggestion=self.suggestion,
+            details=self.details,
+        )
+        return Envelope(self.status, error=detail)
+
+
+class ToolNotFound(CallError):
+    """No such tool."""
+
+
+class NotPermitted(CallError):
+    """This caller may not call this tool."""
+
+
+class InvalidInput(CallError):
+    """The input does not match the tool's schema."""
+
+    status = Status.VALIDATION_ERROR
+
+
+class InvalidOutput(CallError):
+    """The output is not JSON, or does not match the tool's output_schema."""
+
+
+class ToolFailed(CallError):
+    """The tool reported a failure."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        code: str = "TOOL_FAILED",
+        *,
+        retryable: bool = False,
+        continuable: bool = True,
+        suggestion: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        super().__init__(message, suggestion=suggestion, details=details)
+        self.code = code
+        self.retryable = retryable
+        self.continuable = continuable
+
+
+class ToolTimeout(CallError):
+    """The tool took longer than its timeout."""
+
+    code = "TIMEOUT"
+    status = Status.TIMEOUT
+    retryable = True
+
+
+class OutputTooLarge(CallError):
+    """The output is over its limit."""
+
+
+class ScriptError(CallError):
+    """The script threw, or its result is not JSON."""
+
+
+class ScriptLoadError(CallError):
+    """The manifest of the tool, or a module of its script, is broken."""
+
+    continuable = False
+
+
+class OutOfMemory(CallError):
+    """The script needed more memory than it may have."""
+
+
+class VaultDenied(CallError):
+    """The tool does not declare this secret."""
+
+
+class VaultNotFound(CallError):
+    """The secret is declared, and no value is stored."""
+
+
+class StateDenied(CallError):
+    """No state that the tool declares covers this key, or the value holds a secret."""
+
+
+class EgressDenied(CallError):
+    """This address may not be contacted."""
+
+
+class UpstreamUnavailable(CallError):
+    """The other side did not answer."""
+
+    retryable = True
+
+
+class NotAvailable(CallError):
+    """This is not there yet."""
+
+
+class ToolNotConfigured(CallError):
+    """The tool lacks its settings."""
+
+    code = "NOT_CONFIGURED"
+
+
+class LoopDetected(CallError):
+    """The same was tried before; it was not run again."""
+
+
+class BudgetExceeded(CallError):
+    """The budget of this task is used up."""
+
+    continuable = False
+
+
+class DepthExceeded(CallError):
+    """Calls are nested too deeply."""
+
+
+class Interrupted(CallError):
+    """The call was cut before its end: it may or may not have happened."""
+
+
+class Rejected(CallError):
+    """A person said no."""
+
+
+class Cancelled(CallError):
+    """The task was cancelled."""
+
+    continuable = False
