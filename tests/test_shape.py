@@ -346,6 +346,7 @@ def test_the_guide_for_contributors_is_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text().split()) <= 1000
 
 
+@pytest.mark.slow("parses every test, if it is the first to need them")
 def test_what_tests_share_stands_in_the_kit() -> None:
     """Beside the tests of one folder stands what they alone use; no test imports another."""
     wrong = [
