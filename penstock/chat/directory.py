@@ -14,7 +14,7 @@ from penstock.core.text import cut, one_line
 from penstock.engine.launcher import Launcher
 from penstock.store.erasure import Erasure
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections
+from penstock.store.projections import Page, Projections, SessionSort
 
 UNTITLED = "New conversation"
 _NEWEST = Page(limit=1)
@@ -44,11 +44,17 @@ class Directory:
         return found[0] if found else None
 
     async def list(
-        self, agent: str, profile: Profile, *, page: Page, search: str = ""
+        self,
+        agent: str,
+        profile: Profile,
+        *,
+        page: Page,
+        search: str = "",
+        sort: SessionSort = SessionSort.UPDATED,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return conversations with this agent, newest first, and how many there are."""
+        """Return conversations with this agent, usually newest first, and how many there are."""
         return await self._projections.sessions(
-            profile_id=profile.profile_id, agent=agent, search=search, page=page
+            profile_id=profile.profile_id, agent=agent, search=search, sort=sort, page=page
         )
 
     async def begin(

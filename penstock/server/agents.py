@@ -16,18 +16,24 @@ from penstock.server.site import allowed, site_of
 
 router = APIRouter(prefix="/api/agents", tags=["agents"])
 
+SORTS = ("name", "model", "source")
+"""By what agents are sorted."""
+
 
 @router.get("", responses=answers("Agents"), response_class=Json)
 async def list_agents(request: Request, query: Listed) -> Response:
-    """Return the agents, by name."""
+    """Return the agents; `sort` is name, model or source."""
     site, _ = site_of(request), allowed(request, READ)
+    by, page = query.sorted_by(SORTS), query.page
     needle = query.search.casefold()
     found = [
         _agent(each)
         for each in site.runtime.parts.agents.list()
         if needle in f"{each.name}\n{each.description}".casefold()
     ]
-    page = query.page
+    found.sort(
+        key=lambda each: (each[by] or "", each["name"]), reverse=page.descends(usually=False)
+    )
     return page_of("agents", found[page.offset : page.offset + page.limit], page, len(found))
 
 

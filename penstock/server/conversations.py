@@ -19,11 +19,18 @@ from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, site_of
 from penstock.server.stream import Resume, stream_of_session
+from penstock.store.projections import SessionSort
 from penstock.tools.tool import Tool
 
 router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 BEGIN = Form({"title": {"type": ["string", "null"], "maxLength": 1000}})
+SORTS = {
+    "updatedAt": SessionSort.UPDATED,
+    "createdAt": SessionSort.CREATED,
+    "title": SessionSort.TITLE,
+}
+"""By what conversations are sorted; newest first by times, from A to Z by titles."""
 _GONE = answers(None, 204)
 
 
@@ -99,10 +106,11 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
 
 @router.get("/conversations", responses=answers("Conversations"), response_class=Json)
 async def list_conversations(agent_id: str, request: Request, query: Listed) -> Response:
-    """Return conversations with the agent, newest first."""
+    """Return conversations with the agent; `sort` is updatedAt, createdAt or title."""
     site, profile = site_of(request), allowed(request, READ)
+    sort = SORTS[query.sorted_by(SORTS)]
     found, total = await directory_of(site, agent_id).list(
-        agent_id, profile, page=query.page, search=query.search
+        agent_id, profile, page=query.page, search=query.search, sort=sort
     )
     return page_of("conversations", [conversation(each) for each in found], query.page, total)
 

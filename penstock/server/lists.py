@@ -1,18 +1,21 @@
 """What lists take in their query, and how they answer."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.chat.history import View
+from penstock.core.errors import InvalidRequest
 from penstock.core.ids import MessageId, TaskId
+from penstock.core.text import cut
 from penstock.server.problem import Json
 from penstock.store.projections import Page
 
 Number = Annotated[int, Field(ge=1, le=200)]
 Words = Annotated[str, Field(max_length=200)]
+_SAID = 60
 
 
 class ListQuery(BaseModel):
@@ -21,11 +24,25 @@ class ListQuery(BaseModel):
     limit: Number = 50
     offset: int = Field(default=0, ge=0, le=2**53)
     search: Words = ""
+    sort: str = ""
+    order: Literal["asc", "desc"] | None = None
 
     @property
     def page(self) -> Page:
         """The page."""
-        return Page(limit=self.limit, offset=self.offset)
+        is_descending = None if self.order is None else self.order == "desc"
+        return Page(limit=self.limit, offset=self.offset, is_descending=is_descending)
+
+    def sorted_by(self, allowed: Collection[str]) -> str:
+        """Return the field that orders the list: the first of those allowed if none is named.
+
+        Raises InvalidRequest for another.
+        """
+        name = self.sort or next(iter(allowed))
+        if name not in allowed:
+            issue = f"must be one of: {', '.join(allowed)}; found {cut(name, _SAID)!r}"
+            raise InvalidRequest([{"field": "/sort", "issue": issue}])
+        return name
 
 
 class HistoryQuery(BaseModel):

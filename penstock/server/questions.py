@@ -19,6 +19,8 @@ from penstock.server.site import allowed, owned, site_of
 
 router = APIRouter(prefix="/api/questions", tags=["questions"])
 
+SORTS = ("createdAt",)
+"""By what questions are sorted."""
 _TEXT = {"type": ["string", "null"]}
 ANSWER = Form(
     {
@@ -46,8 +48,9 @@ class QuestionQuery(ListQuery):
 
 @router.get("", responses=answers("Questions"), response_class=Json)
 async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
-    """Return questions, oldest first."""
+    """Return questions, oldest first; `sort` is createdAt."""
     site, profile = site_of(request), allowed(request, READ)
+    query.sorted_by(SORTS)
     found, total = await site.runtime.parts.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
         log_id=query.conversation_id,

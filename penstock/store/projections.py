@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
@@ -15,13 +16,28 @@ class Page:
 
     limit: int = 50
     offset: int = 0
+    is_descending: bool | None = None
+    """None is the direction that is usual for the list."""
+
+    def descends(self, *, usually: bool) -> bool:
+        """Whether the greatest comes first."""
+        return usually if self.is_descending is None else self.is_descending
+
+
+class SessionSort(StrEnum):
+    """By what sessions are ordered: newest first, or titles from A to Z."""
+
+    UPDATED = "updated_at"
+    CREATED = "created_at"
+    TITLE = "title"
 
 
 class Projections(Protocol):
     """What follows from the logs.
 
-    Contract: as new as the newest committed event. Lists are newest first, and come with how many
-    there are in all. `find_…` returns None for what is not there.
+    Contract: as new as the newest committed event. Lists come with how many there are in all, and
+    what is equal in a list is ordered by its id: pages of one order fit together. `find_…` returns
+    None for what is not there.
     """
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
@@ -31,7 +47,7 @@ class Projections(Protocol):
     async def tasks(
         self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, newest first."""
+        """Return tasks, by when they were asked for; usually newest first."""
         ...
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
@@ -43,9 +59,15 @@ class Projections(Protocol):
         ...
 
     async def sessions(
-        self, *, profile_id: ProfileId, agent: str | None = None, search: str = "", page: Page
+        self,
+        *,
+        profile_id: ProfileId,
+        agent: str | None = None,
+        search: str = "",
+        sort: SessionSort = SessionSort.UPDATED,
+        page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return the sessions of a profile, newest first."""
+        """Return the sessions of a profile, usually newest first."""
         ...
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
@@ -61,7 +83,7 @@ class Projections(Protocol):
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, oldest first."""
+        """Return questions, by when they were asked; usually oldest first."""
         ...
 
     async def open_questions(

@@ -15,7 +15,7 @@ from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import plain
 from penstock.store.database import Database
-from penstock.store.projections import Page
+from penstock.store.projections import Page, SessionSort
 from penstock.store.rows import Rows
 from penstock.store.tables import events, questions, sessions, tasks
 
@@ -33,7 +33,8 @@ def _is(name: str, table: Table) -> ColumnElement[bool]:
 
 _EVENTS = {name: events.alias(name) for name in ("asked", "answered", "ended")}
 _TASKS = select(tasks, *_columns("ended")).outerjoin(_EVENTS["ended"], _is("ended", tasks))
-_NEWEST_TASK = (tasks.c.created_at.desc(), tasks.c.first_seq.desc(), tasks.c.task_id.desc())
+_BY_TIME = (tasks.c.created_at, tasks.c.first_seq, tasks.c.task_id)
+_IN_LOG = (tasks.c.first_seq, tasks.c.task_id)
 
 _status_of = select(tasks.c.status).where(tasks.c.log_id == sessions.c.session_id)
 _newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
@@ -44,7 +45,6 @@ _SESSIONS = select(
         _newest_status.scalar_subquery(),
     ).label("status"),
 )
-_NEWEST_SESSION = (sessions.c.updated_at.desc(), sessions.c.session_id.desc())
 
 _QUESTIONS = (
     select(questions, *_columns("asked"), *_columns("answered"))
@@ -73,6 +73,9 @@ class SqlProjections:
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._rows = Rows(blobs, database.limits.body_bytes)
+        title = func.lower(sessions.c.title)
+        self._title = title.collate("C") if database.dialect == "postgresql" else title
+        """By code points, wherever it is."""
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
         """Return the task."""
@@ -82,9 +85,10 @@ class SqlProjections:
     async def tasks(
         self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, newest first."""
+        """Return tasks, by when they were asked for; usually newest first."""
         wanted = _equal((tasks.c.log_id, log_id), (tasks.c.profile_id, profile_id))
-        rows, total = await self._page(_TASKS.order_by(*_NEWEST_TASK), wanted, page)
+        order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
+        rows, total = await self._page(_TASKS, wanted, order, page)
         return [await self._task(row) for row in rows], total
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
@@ -98,14 +102,23 @@ class SqlProjections:
         return None if found is None else _session(found)
 
     async def sessions(
-        self, *, profile_id: ProfileId, agent: str | None = None, search: str = "", page: Page
+        self,
+        *,
+        profile_id: ProfileId,
+        agent: str | None = None,
+        search: str = "",
+        sort: SessionSort = SessionSort.UPDATED,
+        page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return the sessions of a profile, newest first."""
+        """Return the sessions of a profile, usually newest first."""
         wanted = _equal((sessions.c.profile_id, profile_id), (sessions.c.agent, agent))
         if search:
             title = func.lower(sessions.c.title)
             wanted.append(title.contains(plain(search).lower(), autoescape=True))
-        rows, total = await self._page(_SESSIONS.order_by(*_NEWEST_SESSION), wanted, page)
+        by = self._title if sort is SessionSort.TITLE else sessions.c[sort.value]
+        usually = sort is not SessionSort.TITLE
+        order = _ordered(page, by, sessions.c.session_id, usually=usually)
+        rows, total = await self._page(_SESSIONS, wanted, order, page)
         return [_session(row) for row in rows], total
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
@@ -122,14 +135,15 @@ class SqlProjections:
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, oldest first."""
+        """Return questions, by when they were asked; usually oldest first."""
         wanted = _equal(
             (questions.c.profile_id, profile_id),
             (questions.c.log_id, log_id),
             (questions.c.agent, agent),
             (questions.c.status, None if status is None else status.value),
         )
-        rows, total = await self._page(_QUESTIONS.order_by(*_OLDEST_QUESTION), wanted, page)
+        order = _ordered(page, *_OLDEST_QUESTION, usually=False)
+        rows, total = await self._page(_QUESTIONS, wanted, order, page)
         return [await self._question(row) for row in rows], total
 
     async def open_questions(
@@ -144,11 +158,21 @@ class SqlProjections:
         return await self._database.read(lambda each: each.execute(statement, key).first())
 
     async def _page(
-        self, statement: Select[Any], wanted: list[ColumnElement[bool]], page: Page
+        self,
+        statement: Select[Any],
+        wanted: list[ColumnElement[bool]],
+        order: list[ColumnElement[Any]],
+        page: Page,
     ) -> tuple[Sequence[Row[Any]], int]:
-        part = statement.where(*wanted).limit(page.limit).offset(page.offset)
-        table = statement.selected_columns[0].table
-        count = select(func.count()).select_from(table).where(*wanted)
+        """Return the rows of a page, whose first column is their id, and how many rows there are.
+
+        The page is found by its ids: what stands before it is passed over in the index.
+        """
+        identity = statement.selected_columns[0]
+        ids = select(identity).where(*wanted).order_by(*order)
+        of_page = ids.limit(page.limit).offset(page.offset).correlate(None)
+        part = statement.where(identity.in_(of_page)).order_by(*order)
+        count = select(func.count()).select_from(identity.table).where(*wanted)
 
         def unit(connection: Connection) -> tuple[Sequence[Row[Any]], int]:
             return connection.execute(part).all(), connection.execute(count).scalar_one()
@@ -213,6 +237,11 @@ def _session(row: Row[Any]) -> SessionRecord:
         message_count=row.message_count,
         status=None if row.status is None else TaskStatus(row.status),
     )
+
+
+def _ordered(page: Page, *columns: ColumnElement[Any], usually: bool) -> list[ColumnElement[Any]]:
+    descends = page.descends(usually=usually)
+    return [each.desc() if descends else each.asc() for each in columns]
 
 
 def _equal(*pairs: tuple[ColumnElement[Any], Any]) -> list[ColumnElement[bool]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.core import events
 from penstock.core.clock import Moment
@@ -20,8 +20,10 @@ from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
-from penstock.store.projections import Page
+from penstock.store.projections import Page, SessionSort
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
+
+_Row = TypeVar("_Row")
 
 
 class MemoryProjections:
@@ -55,13 +57,14 @@ class MemoryProjections:
     async def tasks(
         self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, newest first."""
+        """Return tasks, by when they were asked for; usually newest first."""
         found = [
             task
-            for task in reversed(self._tasks.values())
+            for task in self._tasks.values()
             if log_id in {None, task.log.log_id} and profile_id in {None, task.profile_id}
         ]
-        return [task.record() for task in found[_on(page)]], len(found)
+        part = _on(page, found, _asked_for, usually=True)
+        return [task.record() for task in part], len(found)
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started when this event was written."""
@@ -78,18 +81,24 @@ class MemoryProjections:
         return session.record() if session else None
 
     async def sessions(
-        self, *, profile_id: ProfileId, agent: str | None = None, search: str = "", page: Page
+        self,
+        *,
+        profile_id: ProfileId,
+        agent: str | None = None,
+        search: str = "",
+        sort: SessionSort = SessionSort.UPDATED,
+        page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
-        """Return the sessions of a profile, newest first."""
+        """Return the sessions of a profile, usually newest first."""
         found = [
             session
-            for session in reversed(self._sessions.values())
+            for session in self._sessions.values()
             if session.log.profile_id == profile_id
             and agent in {None, session.log.agent}
             and search.lower() in session.title.lower()
         ]
-        found.sort(key=lambda session: session.updated_at, reverse=True)
-        return [session.record() for session in found[_on(page)]], len(found)
+        part = _on(page, found, _SORTED[sort], usually=sort is not SessionSort.TITLE)
+        return [session.record() for session in part], len(found)
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
         """Return the question."""
@@ -105,7 +114,7 @@ class MemoryProjections:
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, oldest first."""
+        """Return questions, by when they were asked; usually oldest first."""
         found = [
             asked
             for asked in self._questions.values()
@@ -114,7 +123,8 @@ class MemoryProjections:
             and agent in {None, asked.log.agent}
             and status in {None, asked.status}
         ]
-        return [asked.record() for asked in found[_on(page)]], len(found)
+        part = _on(page, found, _asked_at, usually=False)
+        return [asked.record() for asked in part], len(found)
 
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
@@ -240,7 +250,7 @@ class MemoryProjections:
         return task
 
     def _question_asked(self, log: Owned, record: Record, event: events.QuestionAsked) -> None:
-        asked = AskedRow(event.question, log, _id(record), record.at)
+        asked = AskedRow(event.question, log, _id(record), record.at, record.seq)
         self._questions[event.question.question_id] = asked
         if task := self._tasks.get(_id(record)):
             task.asked.append(asked)
@@ -280,5 +290,23 @@ def _id(record: Record) -> TaskId:
     return record.task_id or TaskId("")
 
 
-def _on(page: Page) -> slice:
-    return slice(page.offset, page.offset + page.limit)
+def _on(
+    page: Page, found: Sequence[_Row], key: Callable[[_Row], Any], *, usually: bool
+) -> Sequence[_Row]:
+    ranked = sorted(found, key=key, reverse=page.descends(usually=usually))
+    return ranked[page.offset : page.offset + page.limit]
+
+
+def _asked_for(task: TaskRow) -> tuple[Any, ...]:
+    return task.asked_for.at, task.asked_for.seq, task.task_id
+
+
+def _asked_at(asked: AskedRow) -> tuple[Any, ...]:
+    return asked.asked_at, asked.asked_seq, asked.question.question_id
+
+
+_SORTED: dict[SessionSort, Callable[[SessionRow], Any]] = {
+    SessionSort.UPDATED: lambda each: (each.updated_at, each.log.log_id),
+    SessionSort.CREATED: lambda each: (each.created_at, each.log.log_id),
+    SessionSort.TITLE: lambda each: (each.title.lower(), each.log.log_id),
+}

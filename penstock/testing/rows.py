@@ -92,6 +92,7 @@ class AskedRow:
     log: Owned
     task_id: TaskId
     asked_at: Moment
+    asked_seq: int
     status: QuestionStatus = QuestionStatus.OPEN
     answered_at: Moment | None = None
     answered: QuestionAnswered | None = None

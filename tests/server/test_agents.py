@@ -22,6 +22,10 @@ async def test_agents_are_listed_by_name() -> None:
         assert [each["id"] for each in found["agents"]] == ["poet"]
         second = (await server.client.get("/api/agents", params={"offset": 1})).json()
         assert [each["id"] for each in second["agents"]] == ["poet"]
+        last = (await server.client.get("/api/agents", params={"order": "desc"})).json()
+        assert [each["id"] for each in last["agents"]] == ["poet", "assistant"]
+        refused = await server.client.get("/api/agents", params={"sort": "created_at"})
+        assert refused.status_code == 422
 
 
 async def test_an_agent_is_read_with_its_instructions_and_settings() -> None:

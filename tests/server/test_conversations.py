@@ -39,6 +39,19 @@ async def test_conversations_are_listed_newest_first() -> None:
         assert (newest["messageCount"], newest["status"]) == (2, "succeeded")
 
 
+async def test_conversations_are_sorted_as_was_asked() -> None:
+    async with served() as house:
+        for title in ("b", "C", "a"):
+            await house.say(title)
+        assert await names(house, sort="title") == ["a", "b", "C"]
+        assert await names(house, sort="title", order="desc", limit=2) == ["C", "b"]
+        assert await names(house, sort="createdAt", order="asc") == ["b", "C", "a"]
+        refused = await house.client.get(f"{CHAT}/conversations", params={"sort": "status"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    issue = "must be one of: updatedAt, createdAt, title; found 'status'"
+    assert refused.json()["error"]["details"] == [{"field": "/sort", "issue": issue}]
+
+
 async def test_a_conversation_can_be_begun_without_a_word() -> None:
     async with served() as server:
         begun = await server.client.post(f"{CHAT}/conversations", json={"title": " A  plan "})

@@ -5,6 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from penstock.core.errors import InvalidRequest
 from penstock.server.lists import HistoryQuery, ListQuery, StreamQuery, page_of
 from penstock.store.projections import Page
 
@@ -15,8 +16,23 @@ def test_a_list_begins_at_its_beginning() -> None:
     assert StreamQuery(conversationId="c").start == "start"
 
 
+def test_a_list_is_sorted_as_it_was_asked_for() -> None:
+    assert ListQuery().sorted_by(("name", "source")) == "name"
+    assert ListQuery(sort="source").sorted_by(("name", "source")) == "source"
+    assert ListQuery(order="asc").page.is_descending is False
+    assert ListQuery(order="desc").page.is_descending is True
+
+
+def test_what_a_list_is_not_sorted_by() -> None:
+    """Another `sort` field than listed: 422."""
+    with pytest.raises(InvalidRequest) as refused:
+        ListQuery(sort="Name").sorted_by(("name", "source"))
+    issue = "must be one of: name, source; found 'Name'"
+    assert refused.value.problems == [{"field": "/sort", "issue": issue}]
+
+
 @pytest.mark.parametrize(
-    "query", [{"limit": 0}, {"limit": 201}, {"offset": -1}, {"search": "x" * 201}]
+    "query", [{"limit": 0}, {"limit": 201}, {"offset": -1}, {"search": "x" * 201}, {"order": "up"}]
 )
 def test_a_query_has_bounds(query: dict[str, int | str]) -> None:
     with pytest.raises(ValidationError):

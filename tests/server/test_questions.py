@@ -45,6 +45,8 @@ async def test_open_questions_are_listed() -> None:
             assert other["questions"] == []
         bad = await server.client.get("/api/questions", params={"status": "odd"})
         assert bad.status_code == 400
+        wrong = await server.client.get("/api/questions", params={"sort": "text"})
+        assert wrong.json()["error"]["details"][0]["field"] == "/sort"
 
 
 async def test_the_first_answer_wins() -> None:
