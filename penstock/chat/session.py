@@ -11,13 +11,7 @@ from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Hands, Turns, Voice
 from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import (
-    ConfigError,
-    ModelError,
-    ModelUnavailable,
-    NotFound,
-    PenstockError,
-)
+from penstock.core.errors import ConfigError, ModelError, ModelUnavailable, NotFound, PenstockError
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId, MessageId
 from penstock.core.profile import LOCAL, Profile

@@ -23,6 +23,7 @@ from penstock.core.events import (
     MessageReceived,
     MessagesErased,
     NoteEmitted,
+    ParkedCall,
     QuestionAnswered,
     QuestionAsked,
     ReplyReceived,
@@ -211,6 +212,7 @@ _USAGE = _Pair(_USAGE_FORM.write, _USAGE_FORM.read)
 _ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
 _ENVELOPE = _Pair(Envelope.to_wire, Envelope.from_wire)
 _CALLS = _many(_Form("tool_call", ToolCall))
+_PARKED = _many(_Form("parked_call", ParkedCall))
 _FILES = _many(_Form("file", StoredFile))
 _OPTIONS = _many(_Form("option", Option, aliases=_LIST))
 _QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
@@ -231,7 +233,7 @@ _FORMS = (
     _Form("note_emitted", NoteEmitted),
     _Form("question_asked", QuestionAsked, question=_QUESTION),
     _Form("question_answered", QuestionAnswered, status=_Pair(str, QuestionStatus)),
-    _Form("task_suspended", TaskSuspended, questions=_LIST),
+    _Form("task_suspended", TaskSuspended, questions=_LIST, parked=_PARKED),
     _Form("cancel_requested", CancelRequested),
     _Form(
         "task_ended",

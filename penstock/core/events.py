@@ -202,11 +202,22 @@ class QuestionAnswered:
     by: ProfileId | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedCall:
+    """A call that waits, and how long this attempt of it was at work before."""
+
+    path: CallPath
+    active_ms: int
+    attempt: int = 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSuspended:
     """Nothing is left to do but to wait for people."""
 
     questions: tuple[QuestionId, ...]
+    parked: tuple[ParkedCall, ...] = ()
+    """Calls that were entered, and wait: each has the rest of its time when it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

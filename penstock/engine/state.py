@@ -16,6 +16,7 @@ from penstock.core.events import (
     MessageReceived,
     MessagesErased,
     NoteEmitted,
+    ParkedCall,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -69,6 +70,8 @@ class TaskState:
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
     answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
+    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
+    """Calls that waited when they were left last; what is not written yet is among them."""
     is_suspended: bool = False
     cancel_requested: bool = False
     is_ended: bool = False
@@ -163,7 +166,8 @@ class SessionState:
                 self._answer(task, event)
             case StateWritten():
                 task.values[event.tool_id, event.key] = event
-            case TaskSuspended(questions=questions):
+            case TaskSuspended(questions=questions, parked=parked):
+                task.parked.update((each.path, each) for each in parked)
                 waits = all(question in task.waiting for question in questions)
                 task.is_suspended = waits and not task.cancel_requested
             case TaskResumed():
@@ -243,6 +247,8 @@ class SessionState:
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
         if path is not None:
             task.settled[path] = settled
+            if task.parked:
+                task.parked.pop(path, None)
         if settled.ran:
             task.tool_calls += 1
         call_id = settled.call_id

@@ -30,4 +30,5 @@ def park(held: HeldLog, task: TaskState, *, answered: int) -> None:
         return
     if not task.waiting:
         raise PenstockError("a tool suspended its call without a question: nobody could wake it")
-    held.add(TaskSuspended(questions=tuple(task.waiting)), task.task_id)
+    parked = tuple(task.parked.values())
+    held.add(TaskSuspended(questions=tuple(task.waiting), parked=parked), task.task_id)

@@ -60,5 +60,9 @@ class Passage:
             self.ledger.budget.settle_call()
 
     def duration_ms(self, clock: Clock) -> int:
-        """Return how long the tool ran in this entry."""
-        return 0 if self.began is None else round(1000 * (clock.monotonic() - self.began))
+        """Return how long the tool ran, without the time it waited for people."""
+        if self.began is None:
+            return 0
+        attempt = self.invocation.attempt if self.invocation else 1
+        before = self.ledger.active_ms(self.call.path, attempt)
+        return before + round(1000 * (clock.monotonic() - self.began))

@@ -16,6 +16,7 @@ from penstock.core.events import (
     MessageReceived,
     MessagesErased,
     NoteEmitted,
+    ParkedCall,
     QuestionAnswered,
     QuestionAsked,
     ReplyReceived,
@@ -259,6 +260,20 @@ STORED: list[tuple[Event, str, str]] = [
         '{"question_id":"q_1","status":"cancelled","answer":{}}',
     ),
     (TaskSuspended(questions=(QUESTION,)), "task_suspended", '{"questions":["q_1"]}'),
+    (
+        TaskSuspended(
+            questions=(QUESTION,),
+            parked=(
+                ParkedCall(CallPath("task_1/1/plan#cd"), 1200),
+                ParkedCall(CallPath("task_1/1/send#ab"), 40, attempt=2),
+            ),
+        ),
+        "task_suspended",
+        (
+            '{"questions":["q_1"],"parked":[{"path":"task_1/1/plan#cd","active_ms":1200},'
+            '{"path":"task_1/1/send#ab","active_ms":40,"attempt":2}]}'
+        ),
+    ),
     (CancelRequested(by=ANN), "cancel_requested", '{"by":"ann"}'),
     (CancelRequested(), "cancel_requested", "{}"),
     (

@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.core.events import QuestionAsked, TaskStarted
+from penstock.core.events import ParkedCall, QuestionAsked, TaskStarted
 from penstock.core.ids import QuestionId
 from penstock.core.signals import Suspend
+from penstock.engine.state import fold
 from penstock.engine.suspend import ask, park
-from tests.kit.events import ONE, answered, held_log, ledger_of, question
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from tests.kit.events import LOG, ONE, answered, held_log, ledger_of, path_of, question
 
 
 async def test_a_question_is_asked_once_however_often_its_call_is_entered() -> None:
@@ -44,6 +47,23 @@ async def test_a_task_is_not_parked_when_an_answer_came_meanwhile() -> None:
     held.add(answered("b", by=None), ONE)
     park(held, task, answered=0)
     assert held.state.next_task() is task
+
+
+async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_was_parked() -> None:
+    log = MemoryLog(FakeClock())
+    asked = [QuestionAsked(question=question(n)) for n in "ab"]
+    held = await held_log(TaskStarted(), *asked, log=log)
+    ledger = ledger_of(held)
+    ledger.park(path_of("a"), attempt=1, seconds=1.5)
+    held.add(answered("b", by=None), ONE)
+    park(held, ledger.task, answered=0)
+    ledger.park(path_of("a"), attempt=1, seconds=0.25)
+    park(held, ledger.task, answered=1)
+    await held.commit()
+    current = fold(LOG, await log.read(LOG)).current
+    assert current
+    assert current.parked == {path_of("a"): ParkedCall(path_of("a"), 1750)}
+    assert [ledger.active_ms(path_of("a"), attempt) for attempt in (1, 2)] == [1750, 0]
 
 
 async def test_a_call_that_waits_for_nobody_is_a_fault() -> None:

@@ -1,0 +1,122 @@
+"""The time of a call that waits for people: it stands still meanwhile, and goes on where it was."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import UpstreamUnavailable
+from penstock.core.envelope import Json
+from penstock.core.retry import RetryPolicy
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.invocation import Invocation
+from tests.kit.logs import code, settled
+from tests.kit.questions import go_on
+from tests.kit.tools import Act
+
+
+class Form:
+    """A tool that works for a while, then asks; each answer enters it again from the top."""
+
+    def __init__(self, clock: FakeClock, *works: float) -> None:
+        self._clock = clock
+        self._works = list(works)
+        self.given: list[float] = []
+        """The seconds that each entry had, at its beginning."""
+
+    async def __call__(self, input: Json, invocation: Invocation) -> Any:
+        self.given.append(round(invocation.deadline - self._clock.monotonic(), 3))
+        for number in range(2):
+            if self._works:
+                self._clock.advance(self._works.pop(0))
+            await invocation.ask(f"Field {number}?")
+        return "whole"
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE])
+async def test_a_call_that_waited_goes_on_with_the_rest_of_its_time(effect: Effect) -> None:
+    """`timeout_ms` counts the active time of all entries of one attempt; parked time is free."""
+    place = MemoryPlace(clock=(clock := FakeClock()))
+    deed = Form(clock, 20.0, 0.0, 30.0)
+    form = Act("form", deed, effect=effect, timeout_ms=60_000)
+    model = ScriptedModel([call("form"), say("Thanks.")])
+    async with memory_runtime(model=model, tools=[form], place=place) as runtime:
+        asked = await runtime.chat("Fill it in")
+        clock.advance(10_000)
+        asked = await go_on(runtime, asked, {"text": "a"})
+        reply = await go_on(runtime, asked, {"text": "b"})
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert (deed.given, code(outcome)) == ([60, 40, 10], "ok")
+    assert outcome.duration_ms == 50_000
+
+
+async def test_another_process_knows_how_much_time_is_left() -> None:
+    place = MemoryPlace(clock=(clock := FakeClock()))
+    deed = Form(clock, 20.0)
+    forms = [Act("form", deed, timeout_ms=60_000)]
+    async with memory_runtime(
+        model=ScriptedModel([call("form")]), tools=forms, place=place
+    ) as runtime:
+        asked = await runtime.chat("Fill it in")
+    async with memory_runtime(model=ScriptedModel([]), tools=forms, place=place) as runtime:
+        await go_on(runtime, asked, {"text": "a"})
+    assert deed.given == [60, 40]
+
+
+async def test_a_call_with_no_time_left_is_not_entered_again() -> None:
+    place = MemoryPlace(clock=(clock := FakeClock()))
+    deed = Form(clock, 61.0)
+    model = ScriptedModel([call("form"), say("Too slow.")])
+    forms = [Act("form", deed, timeout_ms=60_000)]
+    async with memory_runtime(model=model, tools=forms, place=place) as runtime:
+        asked = await runtime.chat("Fill it in")
+        reply = await go_on(runtime, asked, {"text": "a"})
+        (outcome,) = await settled(runtime, reply.session_id)
+    assert outcome.envelope.error
+    assert outcome.envelope.error.message == '"form" gave no answer in 60 s'
+    assert (code(outcome), deed.given) == ("TIMEOUT", [60])
+
+
+async def test_a_further_attempt_has_its_own_time() -> None:
+    """`timeout_ms` is per attempt."""
+    place = MemoryPlace(clock=(clock := FakeClock()))
+    given = list[tuple[int, float]]()
+
+    async def flaky(input: Json, invocation: Invocation) -> Any:
+        given.append((invocation.attempt, invocation.deadline - clock.monotonic()))
+        if invocation.attempt == 1:
+            raise UpstreamUnavailable("no answer")
+        if len(given) == 2:
+            clock.advance(20)
+        return (await invocation.ask("Well?")).answer
+
+    policy = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
+    model = ScriptedModel([call("flaky"), say("Done.")])
+    tools = [Act("flaky", flaky, retry=policy, timeout_ms=60_000)]
+    async with memory_runtime(model=model, tools=tools, place=place) as runtime:
+        asked = await runtime.chat("Try")
+        reply = await go_on(runtime, asked, {"text": "yes"})
+    assert reply.content == "Done."
+    assert given == [(1, 60), (2, 60), (1, 60), (2, 40)]
+
+
+async def test_the_frame_around_a_call_that_waits_has_its_time_counted_too() -> None:
+    place = MemoryPlace(clock=(clock := FakeClock()))
+    given = list[float]()
+
+    async def around(input: Json, invocation: Invocation) -> Any:
+        given.append(invocation.deadline - clock.monotonic())
+        clock.advance(5)
+        return (await invocation.invoke("inner", {})).status.value
+
+    tools = [
+        Act("outer", around, timeout_ms=60_000),
+        Act("inner", effect=Effect.WRITE, requires_approval=True, direct_call=True),
+    ]
+    model = ScriptedModel([call("outer"), say("Done.")])
+    async with memory_runtime(model=model, tools=tools, place=place) as runtime:
+        asked = await runtime.chat("Go")
+        reply = await go_on(runtime, asked, {"decision": "approve"})
+    assert (reply.content, given) == ("Done.", [60, 55])
