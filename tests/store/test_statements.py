@@ -1,36 +1,82 @@
 """Statements as text, for either database."""
 
-import sqlite3
-from contextlib import closing
+from typing import Any
 
+import pytest
 from sqlalchemy import Connection
 
 from penstock.store.database import Database
 from penstock.store.statements import Statements, cursor_of, insert_all
 
-
-def test_parameters_are_marked_as_the_driver_wants_them() -> None:
-    names = [name for name in vars(Statements) if not name.startswith("_")]
-    ours, theirs = Statements("sqlite"), Statements("postgresql")
-    for name in names:
-        plain = getattr(ours, name).replace("INDEXED BY tasks_in_hand ", "")
-        assert getattr(theirs, name) == plain.replace("?", "%s")
-    assert "?" in ours.insert
-    assert len(names) > 20
+NAMES = [name for name in vars(Statements) if not name.startswith("_")]
+COUNT = "SELECT count(*) FROM installation"
 
 
-def test_one_row_and_many_are_inserted_alike() -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        cursor = connection.cursor()
-        cursor.execute("CREATE TABLE t (a)")
-        for rows in ([], [(1,)], [(2,), (3,)]):
-            insert_all(cursor, "INSERT INTO t VALUES (?)", rows)  # type: ignore[arg-type]
-        assert cursor.execute("SELECT a FROM t").fetchall() == [(1,), (2,), (3,)]
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_marked_as_the_driver_wants_them(name: str) -> None:
+    ours, theirs = (getattr(Statements(each), name) for each in ("sqlite", "postgresql"))
+    assert ours.count("?") == theirs.count("%s") > 0
+    assert "%" not in ours
+    assert "?" not in theirs
+
+
+@pytest.mark.slow("a database of its own on either server, and forty statements")
+async def test_every_statement_is_one_that_the_database_understands(database: Database) -> None:
+    """Whatever a spelling, a table or a column is called, and however many parameters there are."""
+    statements = Statements(database.dialect)
+
+    def unit(connection: Connection) -> object:
+        for name in NAMES:
+            assert _explain(connection, getattr(statements, name)), name
+        return len(NAMES)
+
+    assert await database.write(unit) == len(NAMES) >= 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_no_statement_looks_at_every_row(sqlite: Database, name: str) -> None:
+    def unit(connection: Connection) -> object:
+        return _explain(connection, getattr(Statements("sqlite"), name), "QUERY PLAN")
+
+    plan: Any = await sqlite.write(unit)
+    looked = [row[-1] for row in plan]
+    assert [each for each in looked if each.startswith("SCAN") and "USING" not in each] == []
+
+
+@pytest.mark.parametrize("seqs", [[], [1], [1, 2, 3]])
+async def test_one_row_and_many_are_inserted_alike(database: Database, seqs: list[int]) -> None:
+    def unit(connection: Connection) -> object:
+        rows = [("conv_1", seq, 0, None, None, "kind", "{}", None) for seq in seqs]
+        insert_all(cursor_of(connection), Statements(database.dialect).insert, rows)
+        found = connection.exec_driver_sql("SELECT log_id, seq, kind FROM events ORDER BY seq")
+        return [tuple(row) for row in found]
+
+    assert await database.write(unit) == [("conv_1", seq, "kind") for seq in seqs]
 
 
 async def test_the_driver_and_sqlalchemy_see_one_transaction(database: Database) -> None:
     def unit(connection: Connection) -> object:
         cursor_of(connection).execute("DELETE FROM installation")
-        return connection.exec_driver_sql("SELECT count(*) FROM installation").scalar()
+        return connection.exec_driver_sql(COUNT).scalar()
 
+    def broken(connection: Connection) -> object:
+        unit(connection)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await database.write(broken)
+    assert await database.write(_counted) == 1
     assert await database.write(unit) == 0
+    assert await database.write(_counted) == 0
+
+
+def _counted(connection: Connection) -> object:
+    return connection.exec_driver_sql(COUNT).scalar()
+
+
+def _explain(connection: Connection, statement: str, how: str = "") -> list[Any]:
+    """Let the database plan a statement, with nothing for each of its parameters."""
+    cursor = cursor_of(connection)
+    parameters = statement.count("?") + statement.count("%s")
+    cursor.execute(f"EXPLAIN {how} {statement}", [None] * parameters)
+    return list(cursor.fetchall())
