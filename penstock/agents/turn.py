@@ -25,6 +25,7 @@ from penstock.models.model import (
     ToolDefinition,
 )
 from penstock.models.retry import wait_seconds
+from penstock.tools.deadline import Deadline
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
@@ -107,7 +108,7 @@ class Turns:
         self._replay()
 
     async def think(self, *, closing: str | None = None) -> ReplyReceived | None:
-        """Ask the model once; None when the budget does not allow it.
+        """Ask the model once; None when the budget does not allow it, or not to its end.
 
         `closing` is the reason of a call without tools. Raises ModelError when no try is left.
         """
@@ -116,11 +117,18 @@ class Turns:
         max_tokens = self._reserve(transcript.estimated, closing)
         if max_tokens is None:
             return None
+        limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
         try:
             request = self._voice.request(
                 messages, max_tokens=max_tokens, closing=closing is not None
             )
-            reply = await self._ask(request, closing)
+            with limit:
+                reply = await self._ask(request, closing)
+        except TimeoutError:
+            if not limit.is_over:
+                raise
+            self._take_back(closing)
+            return None
         finally:
             ledger.budget.settle_model(transcript.estimated + max_tokens)
         transcript.measure(reply.usage.input_tokens)
@@ -180,7 +188,7 @@ class Turns:
         while True:
             if self._restart:
                 self._restart = False
-                ledger.add(ReplyRestarted(iteration=iteration, closing=closing is not None))
+                self._take_back(closing)
             base = await ledger.held.commit()
             task = self._task
             live = LiveReply(
@@ -198,6 +206,12 @@ class Turns:
                 bus.end(live)
             await world.clock.sleep(wait)
             attempt += 1
+
+    def _take_back(self, closing: str | None) -> None:
+        """Note that what was shown of a reply does not count."""
+        iteration = self._task.iteration + (closing is None)
+        restarted = ReplyRestarted(iteration=iteration, closing=closing is not None)
+        self._hands.ledger.add(restarted)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls that are to be run now; the others are settled, or are settled here."""

@@ -249,7 +249,7 @@ class ChatFrames:
 
     def _reply(self, seq: int, reply: ReplyReceived) -> None:
         self._open(reply.base, reply.iteration, closing=reply.closing)
-        self._said = bool(reply.text)
+        self._said = bool(reply.text) and not reply.calls
         units = len(reply.reasoning) + len(reply.text)
         if self._last < (reply.base, units):
             self._pieces(reply)

@@ -1,19 +1,31 @@
 """Budgets: what is refused, in which order, and how the task ends then."""
 
+from typing import Any
+
 import pytest
 
 from penstock.agents.loop import BUDGET_NOTICE
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewMessage
+from penstock.cli.conversation import frames as frames_of
 from penstock.core.call import Effect
+from penstock.core.limits import Limits
+from penstock.models.config import ModelConfig
+from penstock.models.openai import OpenAIModel
 from penstock.models.scripted import (
+    Hold,
     ScriptedModel,
     ScriptedReply,
     call,
+    fail,
     say,
     spend,
+    wait,
 )
 from penstock.testing.runtime import memory_runtime
 from tests.kit.assistant import agent
-from tests.kit.logs import code, settled
+from tests.kit.logs import code, kinds, settled
+from tests.kit.model_server import Canned, delta, events, fake_server
 from tests.kit.tools import Act, Gate
 
 
@@ -79,3 +91,67 @@ async def test_seconds_that_run_out_in_the_middle_stop_the_call(
         outcomes = await settled(runtime, reply.session_id)
     assert [code(each) for each in outcomes] == [expected]
     assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
+
+
+async def watched(runtime: Runtime, content: str) -> list[dict[str, Any]]:
+    """Say something, and return the frames of what becomes of it."""
+    sent = await runtime.send(NewMessage(content=content))
+    return [dict(frame) async for frame in frames_of(runtime, sent, "assistant")]
+
+
+SHORT = [agent(budget_seconds=0.05)]
+
+
+async def test_seconds_that_run_out_in_the_middle_of_a_reply_stop_it() -> None:
+    """What was shown of it is taken back, and the task ends in good order."""
+    model = ScriptedModel([say("Hel") + wait(Hold())])
+    async with memory_runtime(model=model, agents=SHORT) as runtime:
+        frames = await watched(runtime, "Hi")
+    assert model.unfinished == 1
+    assert frames[-3:-1] == [
+        {"type": "content_reset", "iteration": 1},
+        {"type": "content_delta", "closing": True, "delta": BUDGET_NOTICE},
+    ]
+    last = frames[-1]
+    assert (last["type"], last["content"]) == ("message_complete", BUDGET_NOTICE)
+    assert (last["finishReason"], last["iterations"]) == ("budget_exceeded", 0)
+
+
+async def test_the_reply_to_calls_is_stopped_like_the_first_one() -> None:
+    model = ScriptedModel([say("Let me look.") + call("look"), wait(Hold())])
+    async with memory_runtime(model=model, tools=[Act("look")], agents=SHORT) as runtime:
+        frames = await watched(runtime, "Hi")
+    assert frames[-3:-1] == [
+        {"type": "content_reset", "iteration": 2},
+        {"type": "content_delta", "closing": True, "delta": BUDGET_NOTICE},
+    ]
+    assert (frames[-1]["content"], frames[-1]["iterations"]) == (BUDGET_NOTICE, 1)
+
+
+async def test_a_closing_call_is_stopped_too() -> None:
+    model = ScriptedModel([call("look"), wait(Hold())])
+    agents = [agent(budget_seconds=0.05, max_iterations=1)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        frames = await watched(runtime, "Hi")
+    assert frames[-3] == {"type": "content_reset", "closing": True}
+    assert frames[-1]["content"] == BUDGET_NOTICE
+
+
+async def test_the_wait_before_another_try_counts() -> None:
+    model = ScriptedModel([fail(503, retry_after=30)])
+    async with memory_runtime(model=model, agents=SHORT) as runtime:
+        reply = await runtime.chat("Hi")
+    assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
+
+
+async def test_a_reply_that_is_stopped_loses_its_connection() -> None:
+    endless = Canned(events(delta(content="Hel"), done=False), hang=True)
+    async with fake_server(endless) as server:
+        config = ModelConfig(name="mine", provider="openai", model="m", base_url=server.url)
+        model = OpenAIModel(config, Limits())
+        async with memory_runtime(model=model, agents=SHORT) as runtime:
+            reply = await runtime.chat("Hi")
+            await server.hung_up.wait()
+            happened = await kinds(runtime, reply.session_id)
+    assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
+    assert happened[-2:] == ["ReplyRestarted", "TaskEnded"]
