@@ -1,11 +1,14 @@
 """What of conversations, and around them, is kept in a database alone."""
 
+from functools import partial
+
 from penstock.chat.keys import Keys
 from penstock.chat.metrics import Metrics
 from penstock.core.clock import Clock
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
+from penstock.store.health import look
 from penstock.store.lookup import Lookup
 
 
@@ -13,8 +16,8 @@ class Archive:
     """The keys, and what finds and erases what was said."""
 
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
-        self.try_write = database.try_write
-        """Raises StoreError while nothing can be written."""
+        self.look = partial(look, database, blobs)
+        """Tries whether the store works."""
         self.keys = Keys(database, clock)
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -25,10 +24,11 @@ from penstock.cli.render import clean
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.limits import MIB
 from penstock.models.resolve import Models
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.health import check, read_back
+from penstock.store.health import Check, check, little_space, look, read_back
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 
@@ -39,7 +39,6 @@ EXTRAS = {
     "providers": ("pydantic_ai_slim",),
 }
 """What each extra brings."""
-LITTLE_SPACE = 100 * 1024 * 1024
 _PATIENCE = 2.0
 
 
@@ -161,13 +160,11 @@ def _disk(found: ReadProject) -> Iterator[Finding]:
         said = f"{place} cannot be written: {error.strerror}"
         yield Finding(Mark.WRONG, "disk", said)
         return
-    yield _space(place)
-
-
-def _space(place: Path) -> Finding:
-    free = shutil.disk_usage(place).free
-    mark = Mark.FINE if free > LITTLE_SPACE else Mark.WRONG
-    return Finding(mark, "disk", f"{place} is writable, {free // 2**20:,} MiB free")
+    if little := little_space([place], found.settings.limits.free_bytes):
+        yield Finding(Mark.WRONG, "disk", f"{place}: {little}")
+    else:
+        free = shutil.disk_usage(place).free // MIB
+        yield Finding(Mark.FINE, "disk", f"{place} is writable, {free:,} MiB free")
 
 
 async def _database(found: ReadProject, *, rebuilt: bool) -> list[Finding]:
@@ -184,18 +181,29 @@ async def _looked_at(
 ) -> list[Finding]:
     settings = found.settings
     place = settings.database_shown
-    database = await open_database(settings.database, synchronous=settings.synchronous)
+    database = await open_database(
+        settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+    )
     closing.push_async_callback(database.close)
     health = await check(database)
     if health.problems:
         return [Finding(Mark.WRONG, "database", f"{place}: {'; '.join(health.problems)}")]
     said = f"{place}: revision {health.revision}, {health.logs} logs, {health.events} events"
     findings = [Finding(Mark.FINE, "database", said), await _events(database)]
+    blobs = open_blobs(settings.blob_place)
+    findings += _ready(await look(database, blobs))
     if rebuilt:
-        log = SqlLog(database, open_blobs(settings.blob_place), SystemClock())
+        log = SqlLog(database, blobs, SystemClock())
         logs = await rebuild(database, log)
         findings.append(Finding(Mark.FINE, "lists", f"made anew from {logs} logs"))
     return findings
+
+
+def _ready(checks: Sequence[Check]) -> list[Finding]:
+    """Return what a server would say of itself at `/api/ready`."""
+    failed = [Finding(Mark.WRONG, each.name, each.why) for each in checks if each.why]
+    names = ", ".join(each.name for each in checks)
+    return failed or [Finding(Mark.FINE, "ready", f"{names}: all work")]
 
 
 async def _events(database: Database) -> Finding:

@@ -74,6 +74,8 @@ class Limits:
     """How long a chat without a stream waits for its answer."""
     idempotency_seconds: int = 24 * 3600
     """How long an Idempotency-Key is remembered."""
+    free_bytes: int = 100 * MIB
+    """Free disk space under which the server says that it is not ready."""
     blob_url_seconds: int = 3600
     """How long a signed link works."""
     shutdown_seconds: float = 5

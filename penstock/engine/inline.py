@@ -51,6 +51,11 @@ class InlineLauncher:
             self._waiting[log_id] = None
             self._start()
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it was opened, was not closed, and still looks for logs that need a run."""
+        return not (self._closing or self._sweeper is None or self._sweeper.done())
+
     async def open(self) -> None:
         """Begin to work, with what was left by those before."""
         self._sweeper = asyncio.create_task(self._sweep())

@@ -17,6 +17,11 @@ class Launcher(Protocol):
         """See to it that the log is looked at soon, or then."""
         ...
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it was opened, was not closed, and still looks for logs that need a run."""
+        ...
+
     async def open(self) -> None:
         """Begin to work."""
         ...

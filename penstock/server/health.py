@@ -1,14 +1,10 @@
 """Whether the server lives, and whether it can serve."""
 
-import asyncio
-from collections.abc import Awaitable
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from penstock.core.errors import PenstockError
-from penstock.core.ids import LogId
 from penstock.core.profile import ADMIN
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
@@ -17,7 +13,7 @@ from penstock.server.site import PROFILE, Doorstep, Site
 router = APIRouter(prefix="/api", tags=["health"])
 
 _VERSION = version("penstock")
-_CHECK_SECONDS = 1
+CHECKS = ("database", "migrations", "launcher", "disk", "blobs")
 
 
 @router.head("/health", include_in_schema=False, response_class=Json)
@@ -31,33 +27,24 @@ async def live(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """Say whether requests can be served; what is wrong is for those with `admin`."""
     doorstep: Doorstep = request.app.state.doorstep
-    site = doorstep.site
-    checks = {"database": "failed", "launcher": "failed"}
-    if site is not None:
-        answered = await asyncio.gather(_answers(_read(site)), _answers(_write(site)))
-        checks["database"] = "ok" if all(answered) else "failed"
-        checks["launcher"] = "failed" if doorstep.is_draining else "ok"
-    is_ready = set(checks.values()) == {"ok"}
-    body: dict[str, object] = {"status": "ok" if is_ready else "failed"}
+    whys = await _whys(doorstep.site)
+    body: dict[str, object] = {"status": "failed" if whys else "ok"}
     profile = request.scope.get(PROFILE)
     if profile is not None and profile.holds(ADMIN):
-        body["checks"] = checks
-    return Json(body, 200 if is_ready else 503)
+        body["checks"] = {name: "failed" if name in whys else "ok" for name in CHECKS}
+        if whys:
+            body["details"] = whys
+    return Json(body, 503 if whys else 200)
 
 
-async def _read(site: Site) -> None:
-    await site.runtime.parts.log.head(LogId(""))
-
-
-async def _write(site: Site) -> None:
-    if archive := site.runtime.parts.archive:
-        await archive.try_write()
-
-
-async def _answers(check: Awaitable[None]) -> bool:
-    try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            await check
-    except (PenstockError, TimeoutError):
-        return False
-    return True
+async def _whys(site: Site | None) -> dict[str, str]:
+    """Return what does not work, and why."""
+    if site is None:
+        return dict.fromkeys(CHECKS, "the server is starting")
+    archive = site.runtime.parts.archive
+    whys = {each.name: each.why for each in await archive.look()} if archive else {}
+    if site.is_draining:
+        whys["launcher"] = "the server is about to stop"
+    elif not site.runtime.parts.launcher.is_at_work:
+        whys["launcher"] = "tasks are not looked for any more; start the server again"
+    return {name: why for name, why in whys.items() if why}

@@ -95,6 +95,12 @@ _QUESTION = {
     "schema": OBJECT,
 }
 _QUESTION_OPTIONAL = ("toolCallId", "toolName", "arguments", "path", "context", "options", "schema")
+_CHECKS = record(
+    {
+        name: {"enum": ["ok", "failed"]}
+        for name in ("database", "migrations", "launcher", "disk", "blobs")
+    }
+)
 _TASK_STATUS = {
     "enum": ["queued", "blocked", "running", "suspended", "succeeded", "failed", "cancelled"]
 }
@@ -348,6 +354,10 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
         }
     ),
     "Health": record({"status": STRING, "version": STRING}),
-    "Readiness": record({"status": STRING, "checks": OBJECT}, "checks"),
+    "Readiness": record(
+        {"status": {"enum": ["ok", "failed"]}, "checks": _CHECKS, "details": OBJECT},
+        "checks",
+        "details",
+    ),
 }
 """Every schema that the document names."""

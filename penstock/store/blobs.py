@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +25,7 @@ from penstock.core.ids import BlobId
 
 _Found = TypeVar("_Found")
 _ID = re.compile(r"[0-9a-f]{64}")
+_TRIED = "tried"
 _SMALL = 256 * 1024
 """Bytes that are hashed faster than a thread is asked to."""
 
@@ -33,7 +35,8 @@ class Blobs:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._folder = store.prefix if isinstance(store, LocalStore) else None
+        self.folder = store.prefix if isinstance(store, LocalStore) else None
+        """Where they lie on this machine, if they do."""
 
     async def put(self, data: bytes) -> BlobId:
         """Keep the bytes; the same bytes have the same id."""
@@ -75,6 +78,12 @@ class Blobs:
         except FileNotFoundError:
             return
 
+    async def try_write(self) -> None:
+        """Write a little and take it away, to learn whether anything can be. Raises StoreError."""
+        await _asked(obstore.put_async(self._store, _TRIED, b"", mode="overwrite"))
+        with suppress(FileNotFoundError):
+            await _asked(obstore.delete_async(self._store, _TRIED))
+
     async def _find(self, blob_id: BlobId) -> bytes | None:
         if not _is_id(blob_id):
             return None
@@ -86,14 +95,14 @@ class Blobs:
 
     async def _mend(self, blob_id: BlobId, data: bytes) -> None:
         """Replace what a crash cut off before it was on disk."""
-        if self._folder is not None and await self._find(blob_id) != data:
+        if self.folder is not None and await self._find(blob_id) != data:
             await _asked(obstore.put_async(self._store, blob_id, data, mode="overwrite"))
 
     async def _flush(self, blob_id: BlobId) -> None:
         """Wait for the disk: obstore itself leaves that to the system."""
-        if self._folder is None:
+        if self.folder is None:
             return
-        await _asked(asyncio.to_thread(_sync, self._folder / blob_id, self._folder))
+        await _asked(asyncio.to_thread(_sync, self.folder / blob_id, self.folder))
 
 
 def open_blobs(url: str) -> Blobs:

@@ -35,6 +35,8 @@ class Database:
         """`sqlite` or `postgresql`."""
         self.place = place_of(url)
         """What messages call it; without its password."""
+        self.folder = _folder_of(url)
+        """Where it lies on this machine, if it does."""
         self.limits = limits
         self.writer = writer
         self.secret = b""
@@ -130,10 +132,16 @@ def _parse(url: str) -> URL:
     return parsed.set(drivername=driver)
 
 
-def _make_directory(url: URL) -> None:
+def _folder_of(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or url.database in IN_MEMORY or "uri" in url.query:
+        return None
+    return Path(str(url.database)).parent
+
+
+def _make_directory(url: URL) -> None:
+    directory = _folder_of(url)
+    if directory is None:
         return
-    directory = Path(str(url.database)).parent
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

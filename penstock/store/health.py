@@ -1,18 +1,35 @@
-"""Whether a database is sound: what its engine says of the file, and how much there is."""
+"""Whether the store works, and whether its database is sound."""
 
+import asyncio
+import shutil
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.core.codec import decode
-from penstock.core.errors import StoreCorrupt
+from penstock.core.errors import PenstockError, StoreCorrupt
+from penstock.core.limits import MIB
+from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.tables import REVISION, events, logs
 
 _SOUND = "ok"
 MOST_READ = 100_000
 MOST_NAMED = 20
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that every request needs."""
+
+    name: str
+    why: str = ""
+    """Why it does not work, without places and secrets; nothing if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +42,32 @@ class Health:
     events: int
     problems: tuple[str, ...] = ()
     """What the engine says is broken; SQLite checks its file, Postgres checks its own."""
+
+
+async def look(
+    database: Database, blobs: Blobs, *, seconds: float = LOOK_SECONDS
+) -> tuple[Check, ...]:
+    """Try what every request needs: all at once, each for so long at most."""
+    places = {each for each in (database.folder, blobs.folder) if each is not None}
+    tried = {
+        "database": _reads_and_writes(database),
+        "migrations": _is_current(database),
+        "disk": asyncio.to_thread(little_space, places, database.limits.free_bytes),
+        "blobs": blobs.try_write(),
+    }
+    whys = await asyncio.gather(*[_why_not(each, seconds) for each in tried.values()])
+    return tuple(map(Check, tried, whys))
+
+
+def little_space(places: Iterable[Path], least: int) -> str:
+    """Return how little space is left, if it is less than that."""
+    try:
+        free = min((shutil.disk_usage(each).free for each in places), default=least)
+    except OSError as error:
+        return f"the free space cannot be read: {error.strerror}"
+    if free >= least:
+        return ""
+    return f"{free // MIB:,} MiB are free, at least {least // MIB:,} are wanted"
 
 
 async def check(database: Database) -> Health:
@@ -40,6 +83,32 @@ async def check(database: Database) -> Health:
 async def read_back(database: Database, *, most: int = MOST_READ) -> tuple[int, tuple[str, ...]]:
     """Read the newest events; returns how many, and where some do not read back."""
     return await database.read(partial(_read_back, most))
+
+
+async def _reads_and_writes(database: Database) -> str:
+    await database.read(lambda each: each.execute(select(logs.c.log_id).limit(1)).first())
+    await database.try_write()
+    return ""
+
+
+async def _is_current(database: Database) -> str:
+    wanted = text("SELECT version_num FROM alembic_version")
+    found = await database.read(lambda each: each.execute(wanted).scalar())
+    if found == REVISION:
+        return ""
+    return f"the tables are at revision {found}, this version wants {REVISION}"
+
+
+async def _why_not(trial: Awaitable[str | None], seconds: float) -> str:
+    try:
+        async with asyncio.timeout(seconds):
+            return await trial or ""
+    except TimeoutError:
+        return f"no answer within {seconds:g} s"
+    except PenstockError as error:  # its own message may name places of this machine
+        return (type(error).__doc__ or error.code).strip()
+    except SQLAlchemyError as error:
+        return f"the database cannot do that: {type(error).__name__}"
 
 
 def _read_back(most: int, connection: Connection) -> tuple[int, tuple[str, ...]]:

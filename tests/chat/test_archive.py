@@ -11,5 +11,6 @@ async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
     database = await open_database("sqlite://")
     archive = Archive(database, open_blobs("memory:///"), FakeClock())
     assert not await archive.keys.exist()
+    assert [each.why for each in await archive.look()] == [""] * 4
     assert await archive.lookup.find_artifact(ArtifactId("art_1"), None) is None
     await database.close()

@@ -17,6 +17,7 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert "✓ model offline: offline offline (the default)" in out
     assert "✓ database: " in out
     assert "✓ events: " in out
+    assert "✓ ready: database, migrations, disk, blobs: all work" in out
     assert run_json("doctor")["ok"] is True
 
 
@@ -41,6 +42,7 @@ WRONG = [
         '[models.m]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n',
         "✗ model m: openai m; nobody answers at http://127.0.0.1:9/v1: ",
     ),
+    ("penstock.toml", "[limits]\nfree_bytes = 4611686018427387904\n", "✗ disk: "),
     (".penstock/penstock.db", "no database", "✗ database: sqlite:///"),
 ]
 

@@ -8,7 +8,13 @@ import httpx2
 
 from penstock.core.limits import Limits
 from penstock.server.application import create_application
+from penstock.server.health import CHECKS
 from tests.kit.server import CHAT, HERE, in_memory, served
+
+
+def failed(response: httpx2.Response) -> list[str]:
+    """Return the checks that failed."""
+    return [name for name, said in response.json()["checks"].items() if said == "failed"]
 
 
 async def test_a_server_that_lives_says_its_version() -> None:
@@ -23,7 +29,7 @@ async def test_a_server_that_lives_says_its_version() -> None:
 async def test_a_server_that_can_serve() -> None:
     async with served() as server:
         response = await server.client.get("/api/ready")
-        assert response.json() == {"status": "ok", "checks": {"database": "ok", "launcher": "ok"}}
+        assert response.json() == {"status": "ok", "checks": dict.fromkeys(CHECKS, "ok")}
 
 
 async def test_what_is_wrong_is_for_those_who_may_know() -> None:
@@ -45,7 +51,9 @@ async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None
             other.execute("BEGIN IMMEDIATE")
             response = await server.client.get("/api/ready")
             assert response.status_code == 503
-            assert response.json()["checks"] == {"database": "failed", "launcher": "ok"}
+            assert failed(response) == ["database"]
+            said = "Another process holds the database. Stop it, or wait, and try again."
+            assert response.json()["details"] == {"database": said}
             assert (await server.client.get(f"{CHAT}/conversations")).status_code == 200
         assert (await server.client.get("/api/ready")).status_code == 200
 
@@ -55,12 +63,30 @@ async def test_a_server_that_is_about_to_stop() -> None:
         server.app.state.doorstep.drain()
         response = await server.client.get("/api/ready")
     assert response.status_code == 503
-    assert response.json()["checks"] == {"database": "ok", "launcher": "failed"}
+    assert failed(response) == ["launcher"]
+    assert response.json()["details"] == {"launcher": "the server is about to stop"}
+
+
+async def test_a_server_whose_launcher_has_ended() -> None:
+    async with served() as house:
+        await house.runtime.parts.launcher.close()
+        response = await house.client.get("/api/ready")
+    assert (response.status_code, failed(response)) == (503, ["launcher"])
+
+
+async def test_a_server_with_little_space(tmp_path: Path) -> None:
+    """Where that is, is not told."""
+    limits = Limits(free_bytes=2**62)
+    async with served(url=f"sqlite:///{tmp_path / 'one.db'}", limits=limits) as house:
+        response = await house.client.get("/api/ready")
+    assert (response.status_code, failed(response)) == (503, ["disk"])
+    assert "MiB are free, at least 4,398,046,511,104 are wanted" in response.text
+    assert str(tmp_path) not in response.text
 
 
 async def test_a_server_that_is_not_open_yet() -> None:
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
         response = await client.get("/api/ready")
-        assert (response.status_code, response.json()["status"]) == (503, "failed")
+        assert (response.status_code, failed(response)) == (503, list(CHECKS))
         assert (await client.get("/api/health")).status_code == 200

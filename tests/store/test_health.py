@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
+from penstock.core.limits import Limits
+from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.health import check, read_back
+from penstock.store.health import check, little_space, look, read_back
 from penstock.store.tables import REVISION
 from tests.kit.server import in_memory
 
@@ -42,3 +45,70 @@ async def test_events_that_do_not_read_back_are_named(tmp_path: Path) -> None:
     assert await read_back(database) == (read, (f"event 3 of log {reply.session_id!r}",))
     assert (await read_back(database, most=1))[0] == 1
     await database.close()
+
+
+async def wrong(place: Path, *statements: str, limits: Limits | None = None) -> dict[str, str]:
+    """Return what is said to be wrong after that was done to a store at a place."""
+    database = await open_database(f"sqlite:///{place / 'one.db'}", limits=limits)
+    for statement in statements:
+        await database.write(lambda each, do=statement: each.execute(text(do)))  # type: ignore[misc]
+    checks = await look(database, open_blobs(str(place / "blobs")))
+    await database.close()
+    assert [each.name for each in checks] == ["database", "migrations", "disk", "blobs"]
+    return {each.name: each.why for each in checks if each.why}
+
+
+async def test_a_store_that_works(tmp_path: Path) -> None:
+    """The try leaves nothing behind."""
+    assert await wrong(tmp_path) == {}
+    assert list((tmp_path / "blobs").iterdir()) == []
+
+
+async def test_a_store_whose_tables_are_of_another_version(tmp_path: Path) -> None:
+    found = await wrong(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
+    said = f"the tables are at revision 9999, this version wants {REVISION}"
+    assert found == {"migrations": said}
+
+
+async def test_a_store_that_has_lost_a_table(tmp_path: Path) -> None:
+    found = await wrong(tmp_path, "DROP TABLE logs")
+    assert list(found) == ["database"]
+
+
+async def test_a_store_with_little_space(tmp_path: Path) -> None:
+    found = await wrong(tmp_path, limits=Limits(free_bytes=2**62))
+    assert list(found) == ["disk"]
+
+
+async def test_blobs_that_cannot_be_written(tmp_path: Path) -> None:
+    database = await open_database("sqlite://")
+    blobs = open_blobs(str(tmp_path / "blobs"))
+    (tmp_path / "blobs").rmdir()
+    (tmp_path / "blobs").write_text("a file where the folder was")
+    checks = await look(database, blobs)
+    await database.close()
+    (why,) = [each.why for each in checks if each.why and each.name == "blobs"]
+    assert why == "The disk or the database said no."
+
+
+async def test_a_database_that_was_closed(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
+    await database.close()
+    checks = await look(database, open_blobs("memory:///"))
+    assert {each.name: each.why for each in checks if each.why} == dict.fromkeys(
+        ("database", "migrations"), "The database was closed."
+    )
+
+
+async def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
+    checks = await look(database, open_blobs(str(tmp_path / "blobs")), seconds=-1)
+    await database.close()
+    assert {each.why for each in checks} == {"no answer within -1 s"}
+
+
+@pytest.mark.parametrize(("least", "is_little"), [(0, False), (2**62, True)])
+def test_space_is_little_or_enough(tmp_path: Path, least: int, *, is_little: bool) -> None:
+    assert bool(little_space([tmp_path], least)) is is_little
+    assert little_space([], least) == ""
+    assert little_space([tmp_path / "none"], least).startswith("the free space cannot be read")
