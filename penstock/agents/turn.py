@@ -2,22 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
-from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
+from penstock.agents.guard import SUGGESTION, spelling
+from penstock.agents.hands import Hands
 from penstock.agents.hearing import Hearing
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
-from penstock.core.call import Call, Effect, ToolCall
+from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.messages import Message
-from penstock.core.signals import Suspend
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
-from penstock.engine.ledger import Ledger
 from penstock.engine.state import Round
 from penstock.models.model import (
     Model,
@@ -26,8 +24,6 @@ from penstock.models.model import (
 )
 from penstock.models.retry import wait_seconds
 from penstock.tools.deadline import Deadline
-from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
 
 CLOSING_NOTE = (
     "\n\nNo tools are left. Answer the person now, in words, from what you have; "
@@ -68,18 +64,6 @@ class Voice:
             temperature=self.settings.llm_temperature,
             max_tokens=max_tokens,
         )
-
-
-class Hands:
-    """What carries out the calls of a task."""
-
-    __slots__ = ("caller", "guard", "invoker", "ledger")
-
-    def __init__(self, invoker: Invoker, caller: Caller, ledger: Ledger, guard: LoopGuard) -> None:
-        self.invoker = invoker
-        self.caller = caller
-        self.ledger = ledger
-        self.guard = guard
 
 
 class Turns:
@@ -146,12 +130,12 @@ class Turns:
             submit = hands.ledger.held.submit
             timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
-                await self._run(calls)
+                await hands.run(calls)
             finally:
                 timer.cancel()
         reply = round_.reply
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
-        effects = [self._effect(call) for call in reply.calls]
+        effects = [hands.effect_of(call.name) for call in reply.calls]
         hands.guard.end_round(reply.calls, outcomes, effects)
 
     @property
@@ -169,16 +153,15 @@ class Turns:
 
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
-        guard = self._hands.guard
+        hands, guard = self._hands, self._hands.guard
         for round_ in self._task.rounds:
             if round_.is_settled:
                 guard.begin_round()
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))
                 outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
-                guard.end_round(
-                    round_.reply.calls, outcomes, [self._effect(c) for c in round_.reply.calls]
-                )
+                effects = [hands.effect_of(call.name) for call in round_.reply.calls]
+                guard.end_round(round_.reply.calls, outcomes, effects)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is whole: a failure that may pass is tried again."""
@@ -235,65 +218,6 @@ class Turns:
             else:
                 admitted.append(call)
         return admitted
-
-    async def _run(self, calls: list[Call]) -> None:
-        hands = self._hands
-        if len(calls) == 1:
-            await hands.invoker.call(calls[0], hands.caller, hands.ledger)
-            return
-        waiting: list[Suspend] = []
-        for batch in self._batches(calls):
-            ended = await asyncio.gather(*self._tasks(batch), return_exceptions=True)
-            for each in ended:
-                if isinstance(each, Suspend):
-                    waiting.append(each)
-                elif isinstance(each, BaseException):
-                    raise each
-        if waiting:
-            raise Suspend(*[question for each in waiting for question in each.questions])
-
-    def _tasks(self, calls: list[Call]) -> list["asyncio.Task[Any]"]:
-        hands, most = self._hands, self._voice.settings.max_parallel_tools
-        keys = [self._key(call) for call in calls]
-        if len(calls) <= most and not any(keys):
-            start = asyncio.create_task
-            return [start(hands.invoker.call(c, hands.caller, hands.ledger)) for c in calls]
-        slots = asyncio.Semaphore(most)
-        locks: dict[str, asyncio.Lock] = {}
-
-        async def one(call: Call, key: str | None) -> None:
-            if key is None:
-                async with slots:
-                    await hands.invoker.call(call, hands.caller, hands.ledger)
-                return
-            async with locks.setdefault(key, asyncio.Lock()), slots:
-                await hands.invoker.call(call, hands.caller, hands.ledger)
-
-        return [asyncio.create_task(one(*each)) for each in zip(calls, keys, strict=True)]
-
-    def _batches(self, calls: list[Call]) -> list[list[Call]]:
-        """Part the calls where one wants to run alone."""
-        batches: list[list[Call]] = [[]]
-        for call in calls:
-            tool = self._hands.invoker.registry.find(call.tool_id)
-            if tool is not None and tool.spec.exclusive is True:
-                batches += [[call], []]
-            else:
-                batches[-1].append(call)
-        return [batch for batch in batches if batch]
-
-    def _key(self, call: Call) -> str | None:
-        tool = self._hands.invoker.registry.find(call.tool_id)
-        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
-            return None
-        if isinstance(exclusive, str):
-            return exclusive
-        fits = not self._hands.invoker.registry.schema(tool).problems(call.input)
-        return exclusive(call.input) if fits else None
-
-    def _effect(self, call: ToolCall) -> Effect:
-        tool = self._hands.invoker.registry.find(call.name)
-        return Effect.NONE if tool is None else tool.spec.effect
 
 
 def _malformed(call: ToolCall, depth: int) -> InvalidInput:

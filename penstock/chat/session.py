@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from penstock.agents.agent import Agent
-from penstock.agents.guard import LoopGuard
+from penstock.agents.hands import Hands
 from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import caller_for, definition, offered
 from penstock.agents.prompt import system_prompt
 from penstock.agents.transcript import Transcript, room
-from penstock.agents.turn import Hands, Turns, Voice
+from penstock.agents.turn import Turns, Voice
 from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import ConfigError, ModelError, ModelUnavailable, NotFound, PenstockError
@@ -119,7 +119,7 @@ class ChatWork:
         )
         caller = caller_for(agent, profile, tuple(tool.spec.tool_id for tool in tools))
         budget = Budget(settings.allowance(), task, self._world.clock)
-        hands = Hands(invoker, caller, Ledger(held, task, budget, self._key), LoopGuard(settings))
+        hands = Hands(invoker, caller, Ledger(held, task, budget, self._key), settings)
         voice = Voice(model, system, tuple(definition(tool) for tool in tools), settings)
         transcript = Transcript(held.state, task, system=system, limit=limit)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)

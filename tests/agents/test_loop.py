@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.guard import LoopGuard
+from penstock.agents.hands import Hands
 from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import caller_for, definition
 from penstock.agents.transcript import Transcript
-from penstock.agents.turn import Hands, Turns, Voice
+from penstock.agents.turn import Turns, Voice
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ToolFailed
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import CancelRequested, Event, TaskStarted
@@ -45,9 +45,8 @@ async def enter(
     someone, ledger = agent(**settings), ledger_of(held)
     model = ScriptedModel(replies)
     voice = Voice(model, "Be kind.", (definition(Act("tool")),), someone.settings)
-    hands = Hands(
-        invoker, caller_for(someone, LOCAL_PROFILE, ("tool",)), ledger, LoopGuard(someone.settings)
-    )
+    caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
+    hands = Hands(invoker, caller, ledger, someone.settings)
     transcript = Transcript(held.state, ledger.task, system="Be kind.", limit=10_000)
     turns = Turns(voice, hands, transcript, world=world, bus=Bus(), restart=False)
     most = someone.settings.max_iterations

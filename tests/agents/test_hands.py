@@ -1,4 +1,4 @@
-"""Calls of one reply: together, one after the other, alone."""
+"""Hands: the calls of one reply run together, one after the other, or alone."""
 
 import asyncio
 from operator import itemgetter

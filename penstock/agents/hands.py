@@ -1,0 +1,103 @@
+"""Carries out the calls of a reply: together, one after the other, alone."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.agents.guard import LoopGuard
+from penstock.agents.settings import ChatSettings
+from penstock.core.call import Call, Effect
+from penstock.core.signals import Suspend
+from penstock.engine.ledger import Ledger
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+
+
+class Hands:
+    """What carries out the calls of a task."""
+
+    __slots__ = ("_caller", "_most", "guard", "invoker", "ledger")
+
+    def __init__(
+        self,
+        invoker: Invoker,
+        caller: Caller,
+        ledger: Ledger,
+        settings: ChatSettings,
+    ) -> None:
+        self.invoker = invoker
+        self.ledger = ledger
+        self.guard = LoopGuard(settings)
+        self._caller = caller
+        self._most = settings.max_parallel_tools
+
+    async def run(self, calls: Sequence[Call]) -> None:
+        """Make these calls, each as its tool wants to run beside others.
+
+        Raises Suspend when some wait for a person; the others are settled then.
+        """
+        if len(calls) == 1:
+            await self._call(calls[0])
+            return
+        waiting: list[Suspend] = []
+        for batch in self._batches(calls):
+            ended = await asyncio.gather(*self._begun(batch), return_exceptions=True)
+            for each in ended:
+                if isinstance(each, Suspend):
+                    waiting.append(each)
+                elif isinstance(each, BaseException):
+                    raise each
+        if waiting:
+            raise Suspend(*[question for each in waiting for question in each.questions])
+
+    def effect_of(self, tool_id: str) -> Effect:
+        """Return what a tool does to the world; nothing if there is no such tool."""
+        tool = self.invoker.registry.find(tool_id)
+        return Effect.NONE if tool is None else tool.spec.effect
+
+    async def _call(self, call: Call) -> None:
+        await self.invoker.call(call, self._caller, self.ledger)
+
+    def _begun(self, calls: Sequence[Call]) -> "list[asyncio.Task[Any]]":
+        """Begin calls: at most so many at once, and those of a key one after the other."""
+        keys = [self._key(call) for call in calls]
+        if len(calls) <= self._most and not any(keys):
+            door, caller, ledger = self.invoker.call, self._caller, self.ledger
+            return [asyncio.create_task(door(call, caller, ledger)) for call in calls]
+        slots = asyncio.Semaphore(self._most)
+        locks: dict[str, asyncio.Lock] = {}
+
+        async def one(call: Call, key: str | None) -> None:
+            if key is None:
+                async with slots:
+                    await self._call(call)
+                return
+            async with locks.setdefault(key, asyncio.Lock()), slots:
+                await self._call(call)
+
+        return [asyncio.create_task(one(*each)) for each in zip(calls, keys, strict=True)]
+
+    def _batches(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
+        """Part the calls where one wants to run alone."""
+        batch: list[Call] = []
+        for call in calls:
+            tool = self.invoker.registry.find(call.tool_id)
+            if tool is None or tool.spec.exclusive is not True:
+                batch.append(call)
+                continue
+            if batch:
+                yield batch
+            yield [call]
+            batch = []
+        if batch:
+            yield batch
+
+    def _key(self, call: Call) -> str | None:
+        registry = self.invoker.registry
+        tool = registry.find(call.tool_id)
+        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
+            return None
+        if isinstance(exclusive, str):
+            return exclusive
+        fits = not registry.schema(tool).problems(call.input)
+        return exclusive(call.input) if fits else None
