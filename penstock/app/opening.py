@@ -12,7 +12,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
-from penstock.app.wiring import Company, Foundation, assemble
+from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.builtins import TOOLS
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
@@ -79,7 +79,7 @@ async def open_project(
         )
         closing.push_async_callback(database.close)
         blobs = open_blobs(settings.blob_place)
-        base = Foundation(
+        storage = Storage(
             log=SqlLog(database, blobs, world.clock),
             projections=SqlProjections(database, blobs),
             blobs=blobs,
@@ -87,8 +87,8 @@ async def open_project(
             owner=this_process(new_id("run")),
             archive=Archive(database, blobs, world.clock),
         )
-        company = Company(registry=registry, rules=rules, agents=agents, models=models)
-        runtime = assemble(world, base, company)
+        inventory = Inventory(registry=registry, rules=rules, agents=agents, models=models)
+        runtime = assemble(world, storage, inventory)
         await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)
         yield runtime

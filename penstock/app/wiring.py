@@ -32,7 +32,7 @@ from penstock.tools.rules import Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
+class Storage:
     """Where things are kept, and as whom this process keeps them."""
 
     log: Log
@@ -46,7 +46,7 @@ class Foundation:
     """None where nothing is kept."""
 
 
-class Doors:
+class AgentInvokers:
     """The invoker of each agent: the project's, or one over the agent's own tools."""
 
     def __init__(self, shared: Invoker, artifacts: Artifacts, world: World) -> None:
@@ -73,7 +73,7 @@ class Doors:
         return own
 
 
-class Work:
+class TaskWork:
     """Which body a task has, by what asked for it."""
 
     def __init__(self, chat: ChatWork, calls: CallWork) -> None:
@@ -89,7 +89,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
+class Inventory:
     """What a project brings: tools and rules, agents, models."""
 
     registry: Registry
@@ -98,43 +98,43 @@ class Company:
     models: Models
 
 
-def assemble(world: World, base: Foundation, company: Company) -> Runtime:
+def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     """Return a runtime over a project; it works once its launcher is open."""
     bus = Bus()
-    base.log.listen(bus.publish)
-    artifacts = Artifacts(base.blobs, world.limits, world.new_id)
-    invoker = Invoker(company.registry, company.rules, artifacts, world=world)
-    doors = Doors(invoker, artifacts, world)
+    storage.log.listen(bus.publish)
+    artifacts = Artifacts(storage.blobs, world.limits, world.new_id)
+    shared = Invoker(inventory.registry, inventory.rules, artifacts, world=world)
+    invokers = AgentInvokers(shared, artifacts, world)
     cast = Cast(
-        lambda _, name: company.agents.get(name),
-        doors.of,
-        lambda agent, wanted: _model(company.models, agent, wanted),
+        lambda _, name: inventory.agents.get(name),
+        invokers.of,
+        lambda agent, wanted: _model(inventory.models, agent, wanted),
     )
-    chat = ChatWork(cast, world, bus, key=base.key)
-    work = Work(chat, CallWork(invoker, world.clock, base.key))
-    body = Body(work=work.work, end=Closing(base.key).end)
-    activations = Activations(base.log, body, world, owner=base.owner)
-    base.log.listen(activations.hear)
-    launcher = InlineLauncher(base.log, activations, world)
+    chat = ChatWork(cast, world, bus, key=storage.key)
+    work = TaskWork(chat, CallWork(shared, world.clock, storage.key))
+    body = Body(work=work.work, end=Closing(storage.key).end)
+    activations = Activations(storage.log, body, world, owner=storage.owner)
+    storage.log.listen(activations.hear)
+    launcher = InlineLauncher(storage.log, activations, world)
     beginnings = Beginnings(activations, launcher, chat.start)
     parts = Parts(
         limits=world.limits,
         clock=world.clock,
-        log=base.log,
-        projections=base.projections,
-        blobs=base.blobs,
+        log=storage.log,
+        projections=storage.projections,
+        blobs=storage.blobs,
         bus=bus,
-        relay=Relay(base.log.live_text, bus, world),
+        relay=Relay(storage.log.live_text, bus, world),
         launcher=launcher,
-        agents=company.agents,
-        models=company.models,
-        invoker=invoker,
-        invoker_of=doors.of,
+        agents=inventory.agents,
+        models=inventory.models,
+        invoker=shared,
+        invoker_of=invokers.of,
         forget=activations.forget,
-        key=base.key,
-        archive=base.archive,
+        key=storage.key,
+        archive=storage.archive,
     )
-    return Runtime(parts, Desk(base.log, base.projections, beginnings, bus=bus, world=world))
+    return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))
 
 
 def _model(models: Models, agent: Agent, wanted: str | None) -> Model:

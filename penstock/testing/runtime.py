@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
-from penstock.app.wiring import Company, Foundation, assemble
+from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
@@ -56,17 +56,17 @@ async def memory_runtime(
     models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
     if model is not None:
         models.add(model)
-    company = Company(
+    inventory = Inventory(
         registry=Registry(tools), rules=Rules(rules), agents=Catalog(agents), models=models
     )
-    base = Foundation(
+    storage = Storage(
         log=place.log,
         projections=place.log,
         blobs=place.blobs,
         key=KEY,
         owner=this_process(new_id("run")),
     )
-    runtime = assemble(World(place.clock, place.limits, new_id), base, company)
+    runtime = assemble(World(place.clock, place.limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()
     try:
         yield runtime

@@ -13,7 +13,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
 from penstock.app.settings import RateSection, ServerSection
-from penstock.app.wiring import Company, Foundation, assemble
+from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.chat.archive import Archive
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
@@ -82,12 +82,12 @@ async def in_memory(
     model = model or ScriptedModel({"": say("Hel", "lo.")})
     models = Models(default=model.card.model_id, limits=limits)
     models.add(model)
-    company = Company(
+    inventory = Inventory(
         registry=Registry(tools), rules=Rules(()), agents=Catalog(agents), models=models
     )
     database = await open_database(url, limits=limits)
     blobs = open_blobs("memory:///")
-    base = Foundation(
+    storage = Storage(
         log=SqlLog(database, blobs, clock),
         projections=SqlProjections(database, blobs),
         blobs=blobs,
@@ -95,7 +95,7 @@ async def in_memory(
         owner=this_process(new_id("run")),
         archive=Archive(database, blobs, clock),
     )
-    runtime = assemble(World(clock, limits, new_id), base, company)
+    runtime = assemble(World(clock, limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()
     try:
         yield runtime
