@@ -359,3 +359,15 @@ def test_what_tests_share_stands_in_the_kit() -> None:
     assert wrong == [], "\n".join(wrong)
     loose = {path.name for path in TESTS.glob("*.py") if not path.name.startswith("test_")}
     assert loose == {"conftest.py"}
+
+
+def test_every_class_in_the_glossary_stands_where_it_says() -> None:
+    text = (ROOT / "docs" / "words.md").read_text()
+    rows = re.findall(r"^\| (\*\*.+\*\*) \| `(\w+)/(\w+)` \|", text, flags=re.MULTILINE)
+    words = [
+        (f"{PACKAGE}.{floor}.{name}", word)
+        for cell, floor, name in rows
+        for word in re.findall(r"\*\*(\w+)\*\*", cell)
+    ]
+    assert [(module, word) for module, word in words if word not in defined(module)] == []
+    assert len(words) > 40
