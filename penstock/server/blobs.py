@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from penstock.core.errors import Forbidden, NotFound
+from penstock.core.errors import NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
 from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json
-from penstock.server.site import PROFILE, allowed, site_of
+from penstock.server.site import PROFILE, Site, allowed, site_of
 
 router = APIRouter(prefix="/api", tags=["stored"])
 
@@ -50,18 +50,25 @@ class PartQuery(BaseModel):
 async def read_blob(
     blob_id: str, request: Request, query: Annotated[LinkQuery, Query()]
 ) -> Response:
-    """Return stored bytes: by a signed link, or with a key that may see everything."""
+    """Return stored bytes: by a signed link, or with a key that owns them."""
     site = site_of(request)
     profile: Profile | None = request.scope.get(PROFILE)
     if query.sig or profile is None:
         site.links.check(blob_id, query.exp, query.sig)
-    elif not profile.holds(ADMIN):
-        raise Forbidden("bytes are read by their signed link, or with the permission 'admin'")
+    else:
+        await _check_owner(site, allowed(request, READ), BlobId(blob_id))
     content = await site.runtime.parts.blobs.get(BlobId(blob_id))
     media_type = type_of(content)
     disposition = "attachment" if media_type == _UNKNOWN else "inline"
     headers = SAFE | {"content-disposition": disposition}
     return Response(content, headers=headers, media_type=media_type)
+
+
+async def _check_owner(site: Site, profile: Profile, blob_id: BlobId) -> None:
+    """Raise NotFound for bytes that nothing of this profile refers to."""
+    is_owned = profile.holds(ADMIN) or await site.kept.lookup.is_owned(blob_id, profile.profile_id)
+    if not is_owned:
+        raise NotFound(f"there is no blob {blob_id!r}")
 
 
 @router.get("/artifacts/{artifact_id}", responses=answers("Artifact"), response_class=Json)

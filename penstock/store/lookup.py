@@ -1,10 +1,13 @@
 """Where something stands that is known by its id alone."""
 
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import NamedTuple
 
 from sqlalchemy import and_, or_, select
 
 from penstock.core.codec import decode
+from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events import CallSettled
 from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
@@ -68,6 +71,22 @@ class Lookup:
         self, artifact_id: ArtifactId, profile_id: ProfileId | None
     ) -> Kept | None:
         """Return where the whole of a clipped result is."""
+        async for event in self._outcomes(artifact_id, profile_id):
+            if event.artifact_id == artifact_id:
+                return _kept(event)
+        return None
+
+    async def is_owned(self, blob_id: BlobId, profile_id: ProfileId) -> bool:
+        """Whether an outcome of a call in a log of the profile refers to the bytes."""
+        async for event in self._outcomes(blob_id, profile_id):
+            if blob_id in {event.artifact_blob, *(each.blob_id for each in event.files)}:
+                return True
+        return False
+
+    async def _outcomes(
+        self, name: str, profile_id: ProfileId | None
+    ) -> AsyncGenerator[CallSettled, None]:
+        """Yield the outcomes of calls that may name something; one that is broken names nothing."""
         wanted = (
             select(events.c.kind, events.c.body, events.c.blob_id)
             .join(logs, logs.c.log_id == events.c.log_id)
@@ -75,18 +94,18 @@ class Lookup:
             .where(
                 or_(
                     events.c.blob_id.is_not(None),
-                    events.c.body.contains(f'"{artifact_id}"', autoescape=True),
+                    events.c.body.contains(f'"{name}"', autoescape=True),
                 )
             )
         )
         if profile_id is not None:
             wanted = wanted.where(logs.c.profile_id == profile_id)
         for row in await self._database.read(lambda each: each.execute(wanted).all()):
-            body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
-            event = decode(row.kind, body)
-            if isinstance(event, CallSettled) and event.artifact_id == artifact_id:
-                return _kept(event)
-        return None
+            with suppress(ValueError, NotFound, StoreCorrupt):
+                body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
+                event = decode(row.kind, body)
+                if isinstance(event, CallSettled):
+                    yield event
 
 
 def _kept(event: CallSettled) -> Kept | None:

@@ -1,6 +1,8 @@
 """Stored bytes and whole results over HTTP."""
 
+from base64 import b64encode
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -9,10 +11,11 @@ from penstock.agents.settings import ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.blobs import type_of
 from penstock.testing.clock import FakeClock
-from tests.kit.server import served
+from tests.kit.server import CHAT, served
 from tests.kit.tools import Act
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+LARGE_PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 
@@ -56,7 +59,30 @@ async def test_a_link_works_for_a_while() -> None:
         bare = f"/api/blobs/{blob_id}"
         assert (await server.client.get(bare)).status_code == 401
         headers = {"authorization": f"Bearer {key}"}
-        assert (await server.client.get(bare, headers=headers)).status_code == 403
+        assert (await server.client.get(bare, headers=headers)).status_code == 404
+
+
+async def test_a_key_reads_the_bytes_of_its_own_conversations_alone() -> None:
+    """GET `/blobs/{id}`: `exp`, `sig`, or a key that owns it."""
+
+    async def draw(input: Any, invocation: Any) -> Any:
+        return {"image": f"data:image/png;base64,{b64encode(LARGE_PNG).decode()}"}
+
+    model = ScriptedModel([call("draw"), say("Drawn.")])
+    async with served(model=model, tools=[Act("draw", draw)]) as server:
+        ann, bob = [await server.archive.keys.create(each) for each in ("ann", "bob")]
+        headers = {"authorization": f"Bearer {ann}"}
+        answer = await server.client.post(CHAT, json={"content": "Draw"}, headers=headers)
+        link = answer.json()["assistantMessage"]["toolResults"][0]["imageUrl"]
+        bare = link.partition("?")[0]
+        mine = await server.client.get(bare, headers=headers)
+        assert (mine.status_code, mine.content) == (200, LARGE_PNG)
+        other = await server.client.get(bare, headers={"authorization": f"Bearer {bob}"})
+        missing = await server.client.get(f"/api/blobs/{'0' * 64}", headers=headers)
+        assert (other.status_code, missing.status_code) == (404, 404)
+        for name in ("draw", "%", '"'):
+            path = f"/api/blobs/{quote(name)}"
+            assert (await server.client.get(path, headers=headers)).status_code == 404
 
 
 async def test_the_person_at_this_machine_needs_no_link() -> None:

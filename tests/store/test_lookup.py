@@ -1,8 +1,12 @@
 """Where something stands that is known by its id alone."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
-from penstock.core.ids import ArtifactId, LogId, MessageId, ProfileId
+from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.lookup import Spoken
@@ -58,3 +62,27 @@ async def test_an_artifact_is_found_small_or_large() -> None:
             assert kept is not None
             assert kept.tool_id == "echo"
             assert await server.archive.lookup.find_artifact(artifact, ProfileId("bob")) is None
+            assert await server.archive.lookup.is_owned(kept.blob_id, LOCAL)
+            assert not await server.archive.lookup.is_owned(kept.blob_id, ProfileId("bob"))
+            assert not await server.archive.lookup.is_owned(BlobId(artifact), LOCAL)
+
+
+async def test_what_does_not_read_back_owns_nothing_and_hides_nothing(tmp_path: Path) -> None:
+    model = ScriptedModel([call("echo", text="y" * 3000), call("echo", text="z" * 3000), say("!")])
+    path = tmp_path / "one.db"
+    echoing = served(
+        model=model, tools=[Act("echo", echo)], agents=[SMALL], url=f"sqlite:///{path}"
+    )
+    async with echoing as server:
+        answer = (await server.say("Go")).json()["assistantMessage"]
+        first, second = (ArtifactId(each["artifactId"]) for each in answer["toolResults"])
+        lookup = server.archive.lookup
+        kept = await lookup.find_artifact(first, LOCAL)
+        assert kept is not None
+        broken = f'{{"{second}" "{first}" "{kept.blob_id}"'
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            where = "UPDATE events SET body = ? WHERE kind = 'call_settled' AND body LIKE ?"
+            other.execute(where, (broken, f"%{first}%"))
+        assert await lookup.find_artifact(first, LOCAL) is None
+        assert not await lookup.is_owned(kept.blob_id, LOCAL)
+        assert await lookup.find_artifact(second, LOCAL) is not None
