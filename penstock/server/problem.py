@@ -12,7 +12,7 @@ from penstock.chat.message import Reply
 from penstock.core import call_errors, errors
 from penstock.core.canonical import compact
 from penstock.core.task import TaskStatus
-from penstock.core.text import cut
+from penstock.core.text import cut, one_line
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
     elif isinstance(error, _REPEATING):
         message = cut(message, MESSAGE_CHARACTERS)
     elif isinstance(error, errors.StoreError):
-        log.error("the store failed in request %s", request_id, exc_info=error)
+        log.warning("request %s: the store failed: %s", request_id, one_line(str(error)))
         code, details = errors.NotReady.code, {"requestId": request_id, **(error.details or {})}
         if not error.details:  # then its own message may name places of this machine
             message = (type(error).__doc__ or code).strip()
@@ -95,7 +95,10 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
 
 def unexpected(error: BaseException, request_id: str) -> Json:
     """Return the answer to what should not happen: the operators' log says more."""
-    log.error("request %s failed", request_id, exc_info=error)
+    if isinstance(error, errors.PenstockError):
+        log.warning("request %s failed: %s: %s", request_id, error.code, one_line(str(error)))
+    else:
+        log.error("request %s failed", request_id, exc_info=error)
     message = "something went wrong here; the log of the server has it under the request id"
     code = errors.PenstockError.code
     return answer(500, code, message, details={"requestId": request_id})

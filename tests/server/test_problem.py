@@ -91,6 +91,24 @@ def test_where_the_store_is_is_told_to_operators_alone(caplog: pytest.LogCapture
     assert "/srv/penstock.db" in caplog.text
 
 
+KNOWN = [
+    (errors.StoreCorrupt("event 4\n  is no JSON"), "the store failed: event 4 is no JSON"),
+    (errors.PenstockError("a\nb"), "failed: INTERNAL_ERROR: a b"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), KNOWN)
+def test_what_is_known_takes_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, error: errors.PenstockError, said: str
+) -> None:
+    problem(error, "req_1")
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert record.message.startswith("request req_1")
+    assert record.message.endswith(said)
+    assert "\n" not in record.message
+
+
 def test_which_event_does_not_read_back_is_told() -> None:
     of = {"log": "conv_1", "event": 4}
     said = body(problem(errors.StoreCorrupt("event 4 is no JSON", details=of), "req_1"))
