@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
 from penstock.agents.settings import DEFAULTS, ChatSettings
+from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
 from penstock.tools.tool import Tool
-
-ASSISTANT = "assistant"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

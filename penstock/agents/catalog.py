@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from penstock.agents.agent import ASSISTANT, Agent
+from penstock.agents.agent import Agent
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
+from penstock.core.ids import ASSISTANT
 
 BUILTIN = (
     Agent(

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.agents.guard import LoopGuard
 from penstock.agents.settings import ChatSettings
-from penstock.core.call import Call, Effect
+from penstock.core.call import Call
 from penstock.core.signals import Suspend
 from penstock.engine.ledger import Ledger
 from penstock.tools.invoker import Invoker
@@ -49,11 +49,6 @@ class Hands:
                     raise each
         if waiting:
             raise Suspend(*[question for each in waiting for question in each.questions])
-
-    def effect_of(self, tool_id: str) -> Effect:
-        """Return what a tool does to the world; nothing if there is no such tool."""
-        tool = self.invoker.registry.find(tool_id)
-        return Effect.NONE if tool is None else tool.spec.effect
 
     async def _call(self, call: Call) -> None:
         await self.invoker.call(call, self._caller, self.ledger)

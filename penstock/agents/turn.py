@@ -135,7 +135,7 @@ class Turns:
                 timer.cancel()
         reply = round_.reply
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
-        effects = [hands.effect_of(call.name) for call in reply.calls]
+        effects = [hands.invoker.registry.effect_of(call.name) for call in reply.calls]
         hands.guard.end_round(reply.calls, outcomes, effects)
 
     @property
@@ -160,7 +160,9 @@ class Turns:
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))
                 outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
-                effects = [hands.effect_of(call.name) for call in round_.reply.calls]
+                effects = [
+                    hands.invoker.registry.effect_of(call.name) for call in round_.reply.calls
+                ]
                 guard.end_round(round_.reply.calls, outcomes, effects)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.agents.agent import ASSISTANT, Agent
+from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
@@ -12,7 +12,7 @@ from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
+from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionRecord
@@ -96,10 +96,18 @@ class Runtime:
         return await self._desk.wait(task_id, seconds=seconds)
 
     async def call(
-        self, tool_id: str, input: dict[str, Any], *, profile: Profile = LOCAL_PROFILE
+        self,
+        tool_id: str,
+        input: dict[str, Any],
+        *,
+        profile: Profile = LOCAL_PROFILE,
+        task_id: TaskId | None = None,
     ) -> Envelope:
-        """Call a tool that allows direct calls; `suspended` says which questions are open."""
-        return outcome_of(await self._desk.call(tool_id, input, profile))
+        """Call a tool that allows direct calls; `suspended` says which questions are open.
+
+        `task_id` names its task beforehand, for who may want to cancel it meanwhile.
+        """
+        return outcome_of(await self._desk.call(tool_id, input, profile, task_id=task_id))
 
     async def answer(
         self,

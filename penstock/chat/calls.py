@@ -32,7 +32,9 @@ class CallWork:
             held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
         ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
         path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, canonical(brief.input))
-        caller = Caller(origin=Origin.DIRECT, profile=profile_of(brief))
+        caller = Caller(
+            origin=Origin.DIRECT, profile=Profile.from_noted(brief.profile_id, brief.permissions)
+        )
         call = Call(path, brief.tool_id, dict(brief.input))
         answered = len(task.answers)
         try:
@@ -47,10 +49,3 @@ class CallWork:
             envelope=envelope,
         )
         held.add(ended, task.task_id)
-
-
-def profile_of(brief: CallRequested) -> Profile:
-    """Return for whom the call is made, with what that one was allowed when asking."""
-    if brief.permissions is None:
-        return Profile(profile_id=brief.profile_id, everything=True)
-    return Profile(profile_id=brief.profile_id, permissions=frozenset(brief.permissions))

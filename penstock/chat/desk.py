@@ -99,7 +99,12 @@ class Desk:
         return await self._endings.wait(task_id, seconds)
 
     async def call(
-        self, tool_id: str, input: dict[str, Any], profile: Profile = LOCAL_PROFILE
+        self,
+        tool_id: str,
+        input: dict[str, Any],
+        profile: Profile = LOCAL_PROFILE,
+        *,
+        task_id: TaskId | None = None,
     ) -> Reply:
         """Make a direct call, and wait until it is settled or waits for a person.
 
@@ -109,12 +114,12 @@ class Desk:
         if is_deeper(input, depth):
             issue = f"must have at most {depth} levels of nesting"
             raise InvalidRequest([{"field": "/input", "issue": issue}])
-        task_id = TaskId(self._new_id("task"))
+        task_id = task_id or TaskId(self._new_id("task"))
         requested = CallRequested(
             tool_id=tool_id,
             input=input,
             profile_id=profile.profile_id,
-            permissions=_permissions(profile),
+            permissions=profile.noted,
         )
         with self._endings.expected(task_id) as end:
             entries = [Entry(requested, task_id)]
@@ -257,7 +262,7 @@ class Desk:
             model=message.model,
             enable_tools=message.enable_tools,
             supersedes=message.supersedes,
-            permissions=_permissions(profile),
+            permissions=profile.noted,
             idempotency_key=key,
             request_hash=request_hash,
         )
@@ -291,7 +296,3 @@ def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> Sent:
         seq=at.seq,
         records=records if has_begun else (),
     )
-
-
-def _permissions(profile: Profile) -> tuple[str, ...] | None:
-    return None if profile.everything else tuple(sorted(profile.permissions))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events import Record
-from penstock.core.ids import MessageId, SessionId, TaskId
+from penstock.core.ids import ASSISTANT, MessageId, SessionId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
@@ -16,7 +16,7 @@ class NewMessage:
     """A message as a door hands it over."""
 
     content: str
-    agent: str = "assistant"
+    agent: str = ASSISTANT
     session_id: SessionId | None = None
     """None begins a conversation."""
     model: str | None = None

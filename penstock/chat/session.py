@@ -13,7 +13,7 @@ from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import ConfigError, ModelError, ModelUnavailable, NotFound, PenstockError
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
-from penstock.core.ids import LogId, MessageId
+from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
@@ -95,7 +95,7 @@ class ChatWork:
 
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
-        return self._cast.agent(state.log_id, opened.agent if opened else "assistant")
+        return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
 
     def _turns(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Turns:
         agent = self._agent(held.state)
@@ -150,7 +150,4 @@ def detail(error: PenstockError) -> ErrorDetail:
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
     """Return for whom the task is done, with what that one was allowed when asking."""
     profile_id = state.opened.profile_id if state.opened else LOCAL
-    permissions = message.permissions if message else ()
-    if permissions is None:
-        return Profile(profile_id=profile_id, everything=True)
-    return Profile(profile_id=profile_id, permissions=frozenset(permissions))
+    return Profile.from_noted(profile_id, message.permissions if message else ())

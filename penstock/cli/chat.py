@@ -16,7 +16,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import Screen
 from penstock.core.errors import NotFound, PenstockError
-from penstock.core.ids import SessionId
+from penstock.core.ids import ASSISTANT, SessionId
 from penstock.core.profile import LOCAL
 from penstock.store.projections import Page
 
@@ -33,7 +33,7 @@ HELP = "/new begins a conversation, /model NAME asks another model, /exit or Ctr
 def chat(
     message: Message = None,
     *,
-    agent: AgentName = "assistant",
+    agent: AgentName = ASSISTANT,
     session: Session = None,
     go_on: GoOn = False,
     project: ProjectFolder = None,
@@ -41,20 +41,21 @@ def chat(
 ) -> None:
     """Talk with an agent; with a message, say only this and show the answer.
 
-    Ctrl-C cancels what the agent is doing; pressed again, it leaves, and the task goes on with the
-    next command that opens this project.
+    Ctrl-C cancels what the agent is doing; pressed again, it leaves at once, and the task ends with
+    the next command that opens this project.
     """
     context = opened(project)
     with Background() as background:
         runtime = background.enter(context)
+        leave = background.leave
         try:
             talk = _Talk(runtime, background, as_json=as_json)
             talk.begin(agent, session, go_on=go_on)
             code = talk.alone(message) if _is_single(message) else talk.together()
         except KeyboardInterrupt:
-            code = INTERRUPTED
+            code, leave = INTERRUPTED, background.abandon
         finally:
-            background.leave(context)
+            leave(context)
     raise typer.Exit(code)
 
 

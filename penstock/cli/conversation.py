@@ -7,9 +7,10 @@ from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Sent
 from penstock.cli.background import Background, Feed, on_interrupt
-from penstock.cli.exit_codes import FAILED, FINE, WAITING
-from penstock.core.errors import AlreadyAnswered, InvalidAnswer, PenstockError, QuestionClosed
-from penstock.core.ids import LogId, QuestionId, SessionId
+from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
+from penstock.cli.stopping import Stopping
+from penstock.core.errors import AlreadyAnswered, InvalidAnswer, QuestionClosed
+from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
 from penstock.server.wire import ChatFrames, Position, StreamView
 
 Frame = Mapping[str, Any]
@@ -26,7 +27,7 @@ class Conversation:
         self._background = background
         self._show = show
         self._ask = ask
-        self.agent = "assistant"
+        self.agent = ASSISTANT
         self.session_id: SessionId | None = None
         """None until the first message, and for a new conversation."""
         self.model: str | None = None
@@ -34,7 +35,8 @@ class Conversation:
     def say(self, content: str) -> int:
         """Send a message and show what becomes of it; return how it ended.
 
-        Ctrl-C cancels the task; a second one raises KeyboardInterrupt, and the task goes on.
+        Ctrl-C cancels the task. Raises KeyboardInterrupt at a second one, and when the task has not
+        ended soon; the person is told then what becomes of it.
         """
         message = NewMessage(
             content=content, agent=self.agent, session_id=self.session_id, model=self.model
@@ -46,19 +48,19 @@ class Conversation:
 
     def _watch(self, sent: Sent, feed: Feed[Frame]) -> int:
         questions: dict[str, Frame] = {}
-        is_cancelled = False
+        stopping: Stopping | None = None
         with on_interrupt(feed.interrupt):
             while True:
                 try:
-                    code = self._take(feed.take(), questions)
-                except KeyboardInterrupt:
-                    if is_cancelled:
-                        raise
-                    is_cancelled = True
-                    self._cancel(sent)
+                    frame = feed.take(stopping.seconds if stopping else None)
+                    code = self._take(frame, questions)
+                except (KeyboardInterrupt, TimeoutError):
+                    if stopping is not None:
+                        stopping.leave()
+                    stopping = Stopping(self._runtime, self._background, sent.task_id)
                 else:
                     if code is not None:
-                        return code
+                        return INTERRUPTED if stopping and code is FAILED else code
 
     def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
         """Show a frame; return how the message ended, if it did."""
@@ -98,12 +100,6 @@ class Conversation:
     def _asked(self, question: Frame) -> dict[str, Any] | None:
         with on_interrupt(None):
             return self._ask(question)
-
-    def _cancel(self, sent: Sent) -> None:
-        try:
-            self._background.do(self._runtime.cancel(sent.task_id))
-        except PenstockError:
-            return
 
 
 async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Frame]:

@@ -19,6 +19,9 @@ BlobId = NewType("BlobId", str)
 """The SHA-256 of the bytes, in hex."""
 ProfileId = NewType("ProfileId", str)
 
+ASSISTANT = "assistant"
+"""The agent that every project has."""
+
 NewId = Callable[[str], str]
 """Takes a prefix such as `conv`, returns an id that no other call returns."""
 

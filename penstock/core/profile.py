@@ -1,5 +1,6 @@
 """Whom something is done for, and with which permissions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.core.ids import ProfileId
@@ -17,6 +18,18 @@ class Profile:
     permissions: frozenset[str] = frozenset()
     everything: bool = False
     """Holds every permission there is, those of tools included."""
+
+    @classmethod
+    def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":
+        """Return the profile that an event speaks of, with what it was allowed then."""
+        if noted is None:
+            return cls(profile_id=profile_id, everything=True)
+        return cls(profile_id=profile_id, permissions=frozenset(noted))
+
+    @property
+    def noted(self) -> tuple[str, ...] | None:
+        """The permissions as events note them; None is all of them."""
+        return None if self.everything else tuple(sorted(self.permissions))
 
     def holds(self, permission: str) -> bool:
         """Whether the profile has the permission."""

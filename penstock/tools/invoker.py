@@ -62,7 +62,7 @@ class Invoker:
         self._approvals = Approvals(rules, world)
         self._inside = Inside(
             door=self.call,
-            effect_of=self._effect_of,
+            effect_of=self.registry.effect_of,
             artifacts=artifacts,
             threads=self.threads,
             world=world,
@@ -253,13 +253,9 @@ class Invoker:
         looks like a crash inside, and the code would be entered again.
         """
         held = passage.ledger.held
-        if passage.call.depth and self._effect_of(passage.call.tool_id) is Effect.WRITE:
+        if passage.call.depth and self.registry.effect_of(passage.call.tool_id) is Effect.WRITE:
             await held.commit()
         await held.make_sure()
-
-    def _effect_of(self, tool_id: str) -> Effect:
-        tool = self.registry.find(tool_id)
-        return Effect.NONE if tool is None else tool.spec.effect
 
 
 async def _enter(tool: Tool, input: dict[str, Any], invocation: Invocation) -> Any:

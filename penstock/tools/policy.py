@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
+from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.tools.spec import ToolSpec
 
@@ -28,7 +29,7 @@ class Caller:
 
     origin: Origin
     profile: Profile = LOCAL_PROFILE
-    agent: str = "assistant"
+    agent: str = ASSISTANT
     agent_tools: frozenset[str] = frozenset()
     """What the settings of the agent offer to its model."""
     selection: Selection = NOTHING

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken
@@ -38,6 +39,11 @@ class Registry:
             return tool
         hint = did_you_mean(tool_id, self._tools)
         raise ToolNotFound(f"There is no tool {tool_id!r}.{hint}")
+
+    def effect_of(self, tool_id: str) -> Effect:
+        """Return what a tool does to the world; nothing if there is no such tool."""
+        tool = self._tools.get(tool_id)
+        return Effect.NONE if tool is None else tool.spec.effect
 
     def schema(self, tool: Tool) -> Schema:
         """Return the compiled input schema of a tool."""

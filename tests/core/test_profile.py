@@ -26,3 +26,16 @@ def test_a_profile_holds_what_it_was_given(
 
 def test_the_person_at_this_machine_is_local() -> None:
     assert LOCAL_PROFILE.profile_id == LOCAL == "local"
+
+
+@pytest.mark.parametrize(
+    ("profile", "noted"),
+    [
+        (Profile(), ()),
+        (Profile(permissions=frozenset({"read", "chat"})), ("chat", "read")),
+        (LOCAL_PROFILE, None),
+    ],
+)
+def test_what_an_event_notes_of_a_profile_reads_back(profile: Profile, noted: object) -> None:
+    assert profile.noted == noted
+    assert Profile.from_noted(profile.profile_id, profile.noted) == profile

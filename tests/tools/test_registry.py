@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.errors import NameTaken
 from penstock.tools.function import FunctionTool, tool
@@ -29,6 +30,13 @@ def test_tools_come_in_the_order_they_were_given() -> None:
     assert "one" in registry
     assert registry.get("two") is two
     assert registry.find("three") is None
+
+
+def test_the_effect_of_a_tool_is_known_by_its_id() -> None:
+    """One that there is not does nothing."""
+    registry = Registry([one, tool(effect="read")(again)])
+    effects = [registry.effect_of(each) for each in ("one", "again", "three")]
+    assert effects == [one.spec.effect, Effect.READ, Effect.NONE]
 
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
