@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from penstock.core.call_errors import LoopDetected, Rejected
+from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment
 from penstock.core.codec import decode
@@ -61,7 +61,7 @@ class Tally:
             self.blocked += error.code == LoopDetected.code
             self.rejected += error.code == Rejected.code
             self.failed += error.code not in {LoopDetected.code, Rejected.code}
-        if settled.ran:
+        if settled.ran and (error is None or error.code != Interrupted.code):
             self.durations.append(settled.duration_ms)
         if settled.call_id is not None:
             self.results += tokens(settled.context or "")
@@ -132,11 +132,16 @@ def count(
                 for call in event.calls:
                     tally = tallies.setdefault(call.name, Tally())
                     tally.arguments += tokens(call.arguments_text or compact(call.arguments))
-            case CallSettled():
+            case CallSettled() if not _is_of_host(event):
                 tallies.setdefault(event.tool_id, Tally()).settle(event)
             case _:
                 pass
     return dict(sorted(tallies.items()))
+
+
+def _is_of_host(settled: CallSettled) -> bool:
+    """Whether code asked its host (for its state, for a note): what succeeded without running."""
+    return settled.envelope.ok and not settled.ran
 
 
 def tokens(text: str) -> int:

@@ -2,7 +2,14 @@
 
 from penstock.chat.metrics import Tally, count, durations, tokens
 from penstock.core.call import ToolCall
-from penstock.core.call_errors import CallError, LoopDetected, Rejected, ToolFailed
+from penstock.core.call_errors import (
+    CallError,
+    Interrupted,
+    InvalidInput,
+    LoopDetected,
+    Rejected,
+    ToolFailed,
+)
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
 from penstock.core.ids import CallId, MessageId
@@ -39,6 +46,23 @@ def test_each_outcome_counts_as_what_it_is() -> None:
     assert shown["successRate"] == 2 / 3
     assert shown["errors"] == {"LOOP_DETECTED": 1, "NO_PAPER": 1, "REJECTED": 1}
     assert shown["tokens"]["results"] == 10
+
+
+def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
+    """`calls` = settled calls of any depth; duration: run time without parked time."""
+    tally = Tally()
+    for ran, error in ((False, InvalidInput()), (True, Interrupted()), (True, ToolFailed("x"))):
+        envelope = error.envelope()
+        tally.settle(CallSettled(tool_id="add", envelope=envelope, ran=ran, duration_ms=9 * ran))
+    assert (tally.calls, tally.failed, tally.durations) == (3, 3, [9])
+
+
+def test_what_code_asked_of_its_host_is_no_call_of_a_tool() -> None:
+    done = Envelope.success(None)
+    of_host = CallSettled(tool_id="state.get", envelope=done, ran=False)
+    assert count([("task_1", of_host)], {}) == {}
+    of_tool = CallSettled(tool_id="state.get", envelope=done)
+    assert count([("task_1", of_tool)], {})["state.get"].calls == 1
 
 
 def test_without_calls_there_is_no_rate_and_no_time() -> None:

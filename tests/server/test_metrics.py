@@ -2,6 +2,8 @@
 
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
+from penstock.tools.context import ToolContext
+from penstock.tools.function import tool
 from tests.kit.server import served
 from tests.kit.tools import Act, calling
 
@@ -24,6 +26,23 @@ async def test_a_known_run_is_counted() -> None:
         assert found["inner"]["tokens"]["definitions"] > 0
         one = (await server.client.get(METRICS, params={"tool": "outer"})).json()["metrics"]
         assert [each["tool"] for each in one] == ["outer"]
+
+
+async def test_notes_and_state_of_a_tool_are_no_tools() -> None:
+    @tool(effect="read")
+    async def noting(ctx: ToolContext) -> str:
+        """Keep a note of what was seen."""
+        ctx.emit("seen", "A note.")
+        await ctx.state.put("seen", 1)
+        return str(await ctx.state.get("seen"))
+
+    model = ScriptedModel([call("noting"), say("Done.")])
+    async with served(model=model, tools=[noting]) as server:
+        await server.say("Go")
+        found = (await server.client.get(METRICS)).json()["metrics"]
+    assert [(each["tool"], each["calls"], each["succeeded"]) for each in found] == [
+        ("noting", 1, 1)
+    ]
 
 
 async def test_only_what_happened_in_between_counts() -> None:
