@@ -17,7 +17,8 @@ from typer import Context
 
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
-from penstock.app.settings import ModelEntry, RuleEntry, Settings
+from penstock.app.sections import ModelEntry, RuleEntry
+from penstock.app.settings import Settings
 from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors

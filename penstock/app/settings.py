@@ -12,27 +12,29 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
-    Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
 )
 
+from penstock.app.sections import (
+    STRICT,
+    ModelEntry,
+    ModelSection,
+    RateSection,
+    RuleEntry,
+    ServerSection,
+    ToolSection,
+)
 from penstock.app.sources import PathInSettings, Sources, refused
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
-from penstock.core.schema import Schema
 from penstock.models.config import ModelConfig
-from penstock.tools.rules import Action, Rule
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
 DATABASE_FILE = "penstock.db"
 _MOST_NAMES = 12
-_STRICT = ConfigDict(
-    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-)
 
 
 def _in_range(limits: Limits) -> Limits:
@@ -45,123 +47,10 @@ def _in_range(limits: Limits) -> Limits:
     return limits
 
 
-def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema if it is one."""
-    if schema is not None:
-        Schema(schema)
-    return schema
-
-
-class ModelEntry(BaseModel):
-    """`[models.NAME]`: one model under a name of your own."""
-
-    model_config = ConfigDict(**_STRICT, protected_namespaces=())
-
-    provider: str = Field(min_length=1)
-    """`offline`, `openai` (any compatible server), `anthropic`, `google`."""
-    model: str = ""
-    """The provider's name for it."""
-    base_url: str | None = None
-    """Where an OpenAI-compatible server answers, such as `http://127.0.0.1:11434/v1`."""
-    api_key_env: str | None = None
-    """The environment variable that holds the key. The key itself never stands in a file."""
-    context_tokens: int | None = Field(default=None, gt=0)
-    """How much the model can read."""
-    input_price: float | None = Field(default=None, ge=0)
-    """USD per million tokens read."""
-    output_price: float | None = Field(default=None, ge=0)
-    """USD per million tokens written."""
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """Members added to the body of every request; `null` leaves one out of it."""
-
-
-class ModelSection(BaseModel):
-    """`[models]`: which models there are, and which one is the default."""
-
-    model_config = ConfigDict(**{**_STRICT, "extra": "allow"})
-    __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
-
-    default: str = "offline"
-    """A name from `[models.NAME]`, or `provider:model`."""
-
-    @property
-    def entries(self) -> Mapping[str, ModelEntry]:
-        """Return the models by name."""
-        return self.__pydantic_extra__ or {}
-
-
-class RuleEntry(BaseModel):
-    """`[[rules]]`: whether calls of some tools are allowed, asked for, or denied."""
-
-    model_config = _STRICT
-
-    tool: str = Field(min_length=1)
-    """A pattern for tool ids, such as `send_*`."""
-    action: Literal["allow", "ask", "deny"]
-    """Of all rules that fit, deny beats ask beats allow."""
-    agent: str = "*"
-    """A pattern for names of agents."""
-    labels: tuple[str, ...] = ()
-    """Only tools with one of these labels."""
-    when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
-    """Only calls whose input matches this JSON Schema."""
-
-    def rule(self) -> Rule:
-        """Return the rule that the invoker asks."""
-        return Rule(
-            tool=self.tool,
-            action=Action(self.action),
-            agent=self.agent,
-            labels=frozenset(self.labels),
-            when=None if self.when is None else Schema(self.when),
-        )
-
-
-class ServerSection(BaseModel):
-    """`[server]`: where `penstock serve` listens, and to whom."""
-
-    model_config = _STRICT
-
-    host: str = "127.0.0.1"
-    """The address to bind; any but this machine's own needs a key (`penstock keys create`)."""
-    port: int = Field(default=8000, ge=0, le=65535)
-    """The port to bind; 0 takes a free one."""
-    cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the API."""
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose X-Forwarded-For is believed."""
-    request_wait_seconds: float | None = Field(default=None, gt=0)
-    """How long a chat without a stream waits; the limit of that name if it is not set."""
-    blob_url_seconds: int | None = Field(default=None, gt=0)
-    """How long a signed link works; the limit of that name if it is not set."""
-
-
-class RateSection(BaseModel):
-    """`[rate_limits]`: requests per minute of one key or address; 0 is no limit."""
-
-    model_config = _STRICT
-
-    chat: int = Field(default=20, ge=0)
-    """Messages and regenerated answers."""
-    bulk: int = Field(default=10, ge=0)
-    """Deletions of many things at once."""
-    general: int = Field(default=100, ge=0)
-    """Everything else."""
-
-
-class ToolSection(BaseModel):
-    """`[tools]`: which tools of the project are loaded."""
-
-    model_config = _STRICT
-
-    python: bool = True
-    """Whether `tools/*.py` run. They run in this process, with all its rights."""
-
-
 class Settings(BaseModel):
     """What the operator chose, frozen. `load` makes one."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     data_dir: Path = Path(".penstock")
     """Where the database and the blobs lie; relative to the project."""

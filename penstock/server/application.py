@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.app.runtime import Runtime
-from penstock.app.settings import RateSection, ServerSection
+from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
 from penstock.server import (
     agents,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.app.settings import ServerSection
+from penstock.app.sections import ServerSection
 from penstock.chat.keys import Keys
 from penstock.core.clock import Moment
 from penstock.core.errors import (

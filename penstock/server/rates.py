@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from penstock.app.settings import RateSection
+from penstock.app.sections import RateSection
 from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 

@@ -8,7 +8,6 @@ import pytest
 from penstock.app.settings import Settings, load
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
-from penstock.tools.rules import Action
 
 
 @pytest.fixture(autouse=True)
@@ -78,15 +77,6 @@ def test_a_text_of_digits_in_the_environment_stays_a_text(
 def test_the_server_may_set_two_limits(tmp_path: Path) -> None:
     settings = written(tmp_path, "[server]\nblob_url_seconds = 5\n[limits]\nstreams = 7\n")
     assert settings.all_limits == Limits(blob_url_seconds=5, streams=7)
-
-
-def test_a_rule_becomes_what_the_invoker_asks(tmp_path: Path) -> None:
-    text = '[[rules]]\ntool = "send_*"\naction = "deny"\nwhen = { required = ["to"] }\n'
-    (entry,) = written(tmp_path, text).rules
-    rule = entry.rule()
-    assert (rule.tool, rule.action, rule.agent) == ("send_*", Action.DENY, "*")
-    assert rule.when is not None
-    assert not rule.when.problems({"to": 1})
 
 
 MODEL = '[models]\ndefault = "fast"\n[models.fast]\nprovider = "openai"\nmodel = "m"\n'

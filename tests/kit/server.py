@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
-from penstock.app.settings import RateSection, ServerSection
+from penstock.app.sections import RateSection, ServerSection
 from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.chat.archive import Archive
 from penstock.core.clock import Clock, SystemClock

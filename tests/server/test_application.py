@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
-from penstock.app.settings import ServerSection
+from penstock.app.sections import ServerSection
 from penstock.server.application import create_application
 from penstock.server.site import Doorstep
 from tests.kit.server import HERE, in_memory, served

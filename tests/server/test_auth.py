@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.settings import RateSection, ServerSection
+from penstock.app.sections import RateSection, ServerSection
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ProfileId

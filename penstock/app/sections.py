@@ -1,0 +1,127 @@
+"""The sections of penstock.toml: models, rules, server, rate limits, tools."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from penstock.core.schema import Schema
+from penstock.tools.rules import Action, Rule
+
+STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+"""How a section is read: every key is known, and has its own type."""
+
+
+def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema if it is one."""
+    if schema is not None:
+        Schema(schema)
+    return schema
+
+
+class ModelEntry(BaseModel):
+    """`[models.NAME]`: one model under a name of your own."""
+
+    model_config = ConfigDict(**STRICT, protected_namespaces=())
+
+    provider: str = Field(min_length=1)
+    """`offline`, `openai` (any compatible server), `anthropic`, `google`."""
+    model: str = ""
+    """The provider's name for it."""
+    base_url: str | None = None
+    """Where an OpenAI-compatible server answers, such as `http://127.0.0.1:11434/v1`."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key. The key itself never stands in a file."""
+    context_tokens: int | None = Field(default=None, gt=0)
+    """How much the model can read."""
+    input_price: float | None = Field(default=None, ge=0)
+    """USD per million tokens read."""
+    output_price: float | None = Field(default=None, ge=0)
+    """USD per million tokens written."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Members added to the body of every request; `null` leaves one out of it."""
+
+
+class ModelSection(BaseModel):
+    """`[models]`: which models there are, and which one is the default."""
+
+    model_config = ConfigDict(**{**STRICT, "extra": "allow"})
+    __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
+
+    default: str = "offline"
+    """A name from `[models.NAME]`, or `provider:model`."""
+
+    @property
+    def entries(self) -> Mapping[str, ModelEntry]:
+        """Return the models by name."""
+        return self.__pydantic_extra__ or {}
+
+
+class RuleEntry(BaseModel):
+    """`[[rules]]`: whether calls of some tools are allowed, asked for, or denied."""
+
+    model_config = STRICT
+
+    tool: str = Field(min_length=1)
+    """A pattern for tool ids, such as `send_*`."""
+    action: Literal["allow", "ask", "deny"]
+    """Of all rules that fit, deny beats ask beats allow."""
+    agent: str = "*"
+    """A pattern for names of agents."""
+    labels: tuple[str, ...] = ()
+    """Only tools with one of these labels."""
+    when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
+    """Only calls whose input matches this JSON Schema."""
+
+    def rule(self) -> Rule:
+        """Return the rule that the invoker asks."""
+        return Rule(
+            tool=self.tool,
+            action=Action(self.action),
+            agent=self.agent,
+            labels=frozenset(self.labels),
+            when=None if self.when is None else Schema(self.when),
+        )
+
+
+class ServerSection(BaseModel):
+    """`[server]`: where `penstock serve` listens, and to whom."""
+
+    model_config = STRICT
+
+    host: str = "127.0.0.1"
+    """The address to bind; any but this machine's own needs a key (`penstock keys create`)."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """The port to bind; 0 takes a free one."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages of these origins may use the API."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses whose X-Forwarded-For is believed."""
+    request_wait_seconds: float | None = Field(default=None, gt=0)
+    """How long a chat without a stream waits; the limit of that name if it is not set."""
+    blob_url_seconds: int | None = Field(default=None, gt=0)
+    """How long a signed link works; the limit of that name if it is not set."""
+
+
+class RateSection(BaseModel):
+    """`[rate_limits]`: requests per minute of one key or address; 0 is no limit."""
+
+    model_config = STRICT
+
+    chat: int = Field(default=20, ge=0)
+    """Messages and regenerated answers."""
+    bulk: int = Field(default=10, ge=0)
+    """Deletions of many things at once."""
+    general: int = Field(default=100, ge=0)
+    """Everything else."""
+
+
+class ToolSection(BaseModel):
+    """`[tools]`: which tools of the project are loaded."""
+
+    model_config = STRICT
+
+    python: bool = True
+    """Whether `tools/*.py` run. They run in this process, with all its rights."""

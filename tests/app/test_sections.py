@@ -1,0 +1,85 @@
+"""The sections of penstock.toml: what each may say, and what becomes of it."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from penstock.app.sections import (
+    ModelEntry,
+    ModelSection,
+    RateSection,
+    RuleEntry,
+    ServerSection,
+    ToolSection,
+)
+from penstock.tools.rules import Action, Rule
+
+SECTIONS = [ModelEntry, RuleEntry, ServerSection, RateSection, ToolSection]
+RULE: dict[str, Any] = {"tool": "send_*", "action": "deny"}
+
+
+def test_a_rule_becomes_what_the_invoker_asks() -> None:
+    more: dict[str, Any] = {"agent": "clerk", "labels": ("mail",), "when": {"required": ["to"]}}
+    rule = RuleEntry(**RULE, **more).rule()
+    assert (rule.tool, rule.action, rule.agent) == ("send_*", Action.DENY, "clerk")
+    assert rule.labels == {"mail"}
+    assert rule.when is not None
+    assert not rule.when.problems({"to": 1})
+    assert rule.when.problems({})
+
+
+def test_a_rule_of_two_words_is_about_every_call() -> None:
+    assert RuleEntry(**RULE).rule() == Rule(tool="send_*", action=Action.DENY)
+
+
+def test_models_are_found_by_their_names() -> None:
+    text = 'default = "a"\n[a]\nprovider = "openai"\n[b]\nprovider = "offline"\n'
+    section = ModelSection.model_validate(tomllib.loads(text))
+    assert section.default == "a"
+    assert {name: entry.provider for name, entry in section.entries.items()} == {
+        "a": "openai",
+        "b": "offline",
+    }
+    assert ModelSection().entries == {}
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        (ModelEntry, {}),
+        (ModelEntry, {"provider": ""}),
+        (ModelEntry, {"provider": "openai", "context_tokens": 0}),
+        (ModelEntry, {"provider": "openai", "input_price": -1.0}),
+        (ModelEntry, {"provider": "openai", "output_price": float("nan")}),
+        (ModelSection, {"fast": {"model": "no provider"}}),
+        (RuleEntry, {"tool": "a"}),
+        (RuleEntry, {"tool": "", "action": "ask"}),
+        (RuleEntry, {"tool": "a", "action": "maybe"}),
+        (RuleEntry, RULE | {"when": {"type": 5}}),
+        (ServerSection, {"port": -1}),
+        (ServerSection, {"port": 65_536}),
+        (ServerSection, {"request_wait_seconds": 0}),
+        (ServerSection, {"blob_url_seconds": 0}),
+        (RateSection, {"chat": -1}),
+        (RateSection, {"bulk": 1.5}),
+        (ToolSection, {"python": "yes"}),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(section: type[BaseModel], said: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        section.model_validate(said)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_key_that_is_not_known_is_refused(section: type[BaseModel]) -> None:
+    whole = {"provider": "openai"} if section is ModelEntry else {}
+    whole = RULE if section is RuleEntry else whole
+    assert section.model_validate(whole).model_dump()
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        section.model_validate(whole | {"other": 1})
+
+
+def test_a_rate_of_nothing_is_no_limit_and_may_be_set() -> None:
+    assert RateSection(chat=0, bulk=0, general=0).chat == 0
