@@ -8,28 +8,35 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
        --no-emit-index-url --no-header --no-annotate
 APART := tests/chaos tests/conformance
 UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
-CODE := $(wildcard penstock tests scripts bench examples)
+CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit setup check fix bench bench-peers floors docs trace pins clean
+.PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors docs trace pins clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
 
-run: .venv/base     ## Start the server on 127.0.0.1 with the project of examples/ and the offline model (PORT=8000).
+run: .venv/base blobs  ## Start the server on 127.0.0.1 with the project of examples/ and the offline model (PORT=8000).
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
 	@$(BIN)/penstock serve examples --port $(PORT)
 
-test: .venv/dev     ## Run every test: the suite, then conformance and chaos (ARGS= goes to pytest).
+test: .venv/dev blobs  ## Run every test: the suite, then conformance and chaos (ARGS= goes to pytest).
 	@echo "Running the suite"
 	@$(BIN)/python -m pytest -q -n auto $(APART:%=--ignore=%) $(ARGS)
 	@echo "Running conformance and chaos: the served document, the benches, processes that are killed"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
-unit: .venv/dev     ## Run the tests that start no process and no server.
+unit: .venv/dev blobs  ## Run the tests that start no process and no server.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
 
-setup: .venv/dev    ## Create .venv and install everything that is pinned.
+setup: .venv/dev blobs  ## Create .venv and install everything that is pinned.
+
+blobs: | .venv/bin/python  ## Fetch the wasm blobs of the sandbox, if they are not there yet.
+	@$(BIN)/python scripts/fetch_blobs.py --check 2>/dev/null || $(MAKE) --no-print-directory fetch
+
+fetch: | .venv/bin/python
+	@test -n "$(NPM)" || command -v npm >/dev/null || $(INSTALL) --require-hashes -r requirements/blobs.txt
+	@$(BIN)/python scripts/fetch_blobs.py
 
 check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but running the code.
 	$(BIN)/ruff format --check --quiet .
@@ -43,10 +50,10 @@ fix: .venv/dev      ## Let ruff repair what it can.
 	-$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/dev    ## Measure penstock.
+bench: .venv/dev blobs  ## Measure penstock.
 	$(BIN)/python -m bench all
 
-bench-peers: .venv/dev  ## Measure the peers with the same model.
+bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
 
 floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
@@ -55,10 +62,11 @@ floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 docs: .venv/dev     ## Write the generated tables of docs/ anew.
 	$(BIN)/python scripts/docs.py
 
-trace: .venv/base   ## Call one tool of examples/ and print the hops (ARGS='tool input').
+trace: .venv/base blobs  ## Call one tool of examples/ and print the hops (ARGS='tool input').
 	@$(BIN)/penstock call --project examples --trace $(ARGS)
 
 pins: .venv/dev     ## Compile the pinned requirement files anew (ARGS=--upgrade for newer versions).
+	$(PIN) $(ARGS) requirements/blobs.in -o requirements/blobs.txt
 	$(PIN) $(ARGS) requirements/build.in -o requirements/build.txt
 	$(PIN) $(ARGS) pyproject.toml -o requirements/base.txt
 	$(PIN) $(ARGS) pyproject.toml --extra dev -c requirements/base.txt -c requirements/build.txt \
