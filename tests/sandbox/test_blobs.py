@@ -1,0 +1,102 @@
+"""The blobs are the pinned ones, and their machine code is nobody else's."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.sandbox import blobs
+from penstock.sandbox.blobs import blob, check_engine, native, open_cache, pinned, write_whole
+
+
+@pytest.mark.parametrize("name", json.loads(blobs.PINS.read_text()))
+def test_every_blob_is_wasm_with_its_licence_beside_it(name: str) -> None:
+    assert blob(name).startswith(b"\0asm")
+    assert "opyright" in (blobs.FOLDER / f"{name}.LICENSE").read_text()
+
+
+def test_a_missing_blob_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        blob("swc.wasm", tmp_path)
+    assert str(refused.value) == (
+        f"the sandbox needs swc.wasm, which is not in {tmp_path}: run `make setup`"
+    )
+
+
+def test_another_blob_than_the_pinned_one_is_never_used(tmp_path: Path) -> None:
+    (tmp_path / "lexer.wasm").write_bytes(b"\0asm and more")
+    with pytest.raises(ConfigError, match=f"wanted SHA-256 {pinned('lexer.wasm')}, found "):
+        blob("lexer.wasm", tmp_path)
+
+
+def test_a_blob_is_compiled_once(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def compile_blob(wasm: bytes) -> bytes:
+        seen.append(len(wasm))
+        return b"machine code"
+
+    first, again = (native("lexer.wasm", tmp_path / "cache", compile_blob) for _ in range(2))
+    assert first == again
+    assert first.read_bytes() == b"machine code"
+    assert seen == [len(blob("lexer.wasm"))]
+    assert pinned("lexer.wasm")[:32] in first.name
+
+
+def test_the_cache_is_for_the_user_alone(tmp_path: Path) -> None:
+    open_cache(tmp_path / "a" / "cache")
+    assert stat.S_IMODE((tmp_path / "a" / "cache").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_cache_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(ConfigError) as refused:
+        native("lexer.wasm", folder, lambda wasm: wasm)
+    assert str(refused.value) == (
+        f"{folder} holds machine code, so nobody else may write to it; found owner "
+        f"{os.geteuid()}, mode {mode:o}: make it yours, with mode 700"
+    )
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "x").touch()
+    with pytest.raises(OSError, match="taken"):
+        write_whole(tmp_path / "taken", b"x")
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
+
+
+def test_the_engine_is_there() -> None:
+    check_engine()
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([], "the sandbox needs wasmtime, which is not installed: run `make setup`"),
+        (
+            ["wasmtime/__init__.py"],
+            "scripts cannot run here: the installed wasmtime has no engine for ",
+        ),
+    ],
+    ids=["no package", "a package for any machine"],
+)
+def test_a_missing_engine_is_told_in_plain_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], said: str
+) -> None:
+    """On an odd platform pip takes the wheel for any machine, which has no engine."""
+    for file in files:
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    monkeypatch.delitem(sys.modules, "wasmtime", raising=False)
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    with pytest.raises(ConfigError, match=said):
+        check_engine()
