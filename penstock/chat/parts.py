@@ -56,6 +56,7 @@ def question_part(question: Question) -> dict[str, Any]:
         "context": question.context,
         "options": options or None,
         "schema": None if question.schema is None else dict(question.schema),
+        "form": None if question.form is None else dict(question.form),
     }
     return part | {key: value for key, value in optional.items() if value is not None}
 

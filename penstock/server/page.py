@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
+
+from penstock.core.limits import Limits
+from penstock.server.site import Doorstep
 
 router = APIRouter(include_in_schema=False)
 
@@ -20,13 +23,18 @@ _FOLDER = Path(__file__).with_suffix("")
 _HTML, _STYLE, _SCRIPT = (
     (_FOLDER / name).read_bytes() for name in ("index.html", "page.css", "page.js")
 )
+_LONGEST = b"{content_chars}"
+"""Where the page says how long a message may be."""
 _METHODS = ["GET", "HEAD"]
 
 
 @router.api_route("/", methods=_METHODS)
-async def page() -> Response:
-    """Return the page."""
-    return Response(_HTML, headers=HEADERS, media_type="text/html")
+async def page(request: Request) -> Response:
+    """Return the page, which knows how long a message may be."""
+    doorstep: Doorstep = request.app.state.doorstep
+    limits = Limits() if doorstep.site is None else doorstep.site.limits
+    html = _HTML.replace(_LONGEST, str(limits.content_chars).encode())
+    return Response(html, headers=HEADERS, media_type="text/html")
 
 
 @router.api_route("/page.css", methods=_METHODS)

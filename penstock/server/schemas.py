@@ -93,8 +93,19 @@ _QUESTION = {
     "context": STRING,
     "options": listed(record({"label": STRING, "value": STRING})),
     "schema": OBJECT,
+    "form": record(
+        {
+            "type": {"enum": ["input", "select", "confirm"]},
+            "multiSelect": TRUTH,
+            "allowCustom": TRUTH,
+            "defaultValue": STRING,
+        },
+        "multiSelect",
+        "allowCustom",
+        "defaultValue",
+    ),
 }
-_QUESTION_OPTIONAL = ("toolCallId", "toolName", "arguments", "path", "context", "options", "schema")
+_QUESTION_OPTIONAL = tuple(name for name in _QUESTION if name not in {"id", "kind", "text"})
 _CHECKS = record(
     {
         name: {"enum": ["ok", "failed"]}

@@ -228,8 +228,8 @@ def _blank_form(event: Event) -> Event:
         case TaskEnded():
             return replace(event, content="", message_id=None, envelope=None)
         case QuestionAsked(question=question):
-            blank = replace(question, text="", input=None, context=None, options=(), schema=None)
-            return QuestionAsked(question=blank)
+            blank = replace(question, text="", input=None, context=None, options=())
+            return QuestionAsked(question=replace(blank, schema=None, form=None))
         case QuestionAnswered():
             return replace(event, answer={})
         case _:

@@ -1,5 +1,10 @@
 """Calls, results and questions on the wire."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from penstock.chat.parts import call_part, question_part, question_record, result_part
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
@@ -80,6 +85,21 @@ def test_a_question_shows_what_a_person_needs_and_no_more() -> None:
         "path": ["plan", "ask_user"],
         "options": [{"label": "One", "value": "1"}],
     }
+
+
+FORMS = [
+    {"type": "select", "multiSelect": True, "allowCustom": False},
+    {"type": "input", "defaultValue": "tea"},
+    {"type": "confirm"},
+    None,
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_question_with_a_type_shows_its_form(form: dict[str, Any] | None) -> None:
+    part = question_part(replace(ASKED, form=form, schema={"type": "string"}))
+    assert part.get("form") == form
+    assert part["schema"] == {"type": "string"}
 
 
 def test_a_question_in_a_list_says_what_became_of_it() -> None:

@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from penstock.core.limits import Limits
 from penstock.server import page
+from penstock.server.application import create_application
 from penstock.server.page import HEADERS
-from tests.kit.server import served
+from tests.kit.server import HERE, in_memory, served
 
 FOLDER = Path(page.__file__).with_suffix("")
 NAMES = ["index.html", "page.css", "page.js"]
@@ -36,9 +39,22 @@ async def test_each_file_comes_as_it_is_and_with_strict_headers(
         response = await server.client.get(path)
         head = await server.client.head(path)
     assert (response.status_code, response.headers["content-type"]) == (200, media_type)
-    assert response.content == (FOLDER / name).read_bytes()
+    written = (FOLDER / name).read_bytes()
+    assert response.content == written.replace(b"{content_chars}", b"100000")
     assert HEADERS.items() <= dict(response.headers).items()
     assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_a_message_may_be_as_long_as_the_server_takes_it() -> None:
+    async with served(limits=Limits(content_chars=70)) as server:
+        html = (await server.client.get("/")).text
+    assert re.findall(r'<textarea id="content" [^>]*maxlength="(\d+)"', html) == ["70"]
+
+
+async def test_the_page_comes_while_the_server_starts() -> None:
+    transport = httpx2.ASGITransport(create_application(in_memory))
+    async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+        assert 'maxlength="100000"' in (await client.get("/")).text
 
 
 def test_the_policy_lets_nothing_in_but_our_own() -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from penstock.builtins.ask_user import TOOLS
 from penstock.models.scripted import ScriptedModel, call, say
-from tests.kit.server import InMemoryServer, served
+from penstock.tools.invocation import Invocation
+from tests.kit.server import InMemoryServer, frames, served
 from tests.kit.tools import Act
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -47,6 +49,42 @@ async def test_open_questions_are_listed() -> None:
         assert bad.status_code == 400
         wrong = await server.client.get("/api/questions", params={"sort": "text"})
         assert wrong.json()["error"]["details"][0]["field"] == "/sort"
+
+
+FORMS = [
+    ({"type": "confirm"}, {"type": "confirm"}, []),
+    (
+        {"type": "input", "defaultValue": "tea"},
+        {"type": "input", "defaultValue": "tea"},
+        [],
+    ),
+    (
+        {"type": "select", "options": ["a", "b"], "multiSelect": True, "allowCustom": True},
+        {"type": "select", "multiSelect": True, "allowCustom": True},
+        ["a", "b", "Other (describe)"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "form", "options"), FORMS)
+async def test_a_frame_holds_all_that_a_client_shows_a_question_by(
+    given: dict[str, Any], form: dict[str, Any], options: list[str]
+) -> None:
+    """A question of a nested call has a form too: it does not stand in the model's arguments."""
+
+    async def wondering(input: Any, invocation: Invocation) -> Any:
+        asked = await invocation.invoke("ask_user", {"question": "Which?"} | given)
+        return asked.output
+
+    model = ScriptedModel([call("wonder")])
+    tools = [*TOOLS, Act("wonder", wondering)]
+    async with served(model=model, tools=tools) as server:
+        told = frames((await server.stream("Go")).text)
+        (frame,) = [each for _, each in told if each["type"] == "question"]
+        assert frame["form"] == form
+        assert [each["value"] for each in frame.get("options", [])] == options
+        listed = (await server.client.get(f"/api/questions/{frame['id']}")).json()
+        assert listed["form"] == form
 
 
 async def test_the_first_answer_wins() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
+from penstock.builtins.ask_user import TOOLS
 from penstock.core.codec import to_wire
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events import Erased, MessagesErased, TaskEnded
@@ -80,6 +81,17 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
         await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
         assert not await server.runtime.parts.blobs.exists(kept.blob_id)
+
+
+async def test_a_question_goes_with_its_form() -> None:
+    ask = call("ask_user", question="Which?", type="input", defaultValue=SECRET)
+    async with served(model=ScriptedModel([ask]), tools=TOOLS) as server:
+        log_id, task_id = await tell(server)
+        await server.runtime.cancel(task_id)
+        await server.runtime.wait(task_id)
+        assert SECRET in "".join(await texts(server, log_id))
+        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        assert SECRET not in "".join(await texts(server, log_id))
 
 
 async def test_a_conversation_at_work_is_left_alone() -> None:

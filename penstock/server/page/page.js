@@ -32,9 +32,7 @@ const FOLDS = {
   tool_call: (view, frame) => add(view, { ...frame, kind: "call", result: null }),
   tool_result: (view, frame) => change(view, "call", frame.toolCallId, { result: frame }),
   question(view, frame) {
-    const call = view.items.find((each) => each.kind === "call" && each.id === frame.toolCallId);
-    const form = call?.name === "ask_user" ? call.arguments : {};
-    add(view, { ...frame, asks: frame.kind, kind: "question", form, status: "open" });
+    add(view, { ...frame, asks: frame.kind, kind: "question", status: "open" });
     change(view, "call", frame.toolCallId, { waits: true });
   },
   question_answered(view, frame) {
@@ -275,11 +273,13 @@ function fillApproval(form, item, problem) {
   const no = button("Reject", () => decide("reject"), "danger");
   form.append(plain, input, make("div", { className: "row" }, note), make("div", { className: "row" }, yes, no, edit));
 }
+const shapeOf = ({ type, enum: values }) => (type === "boolean" ? { type: "confirm" } : values ? { type: "select" } : {});
 function fillReply(form, item) {
-  const { type, multiSelect, allowCustom, defaultValue = "" } = item.form ?? {};
-  const options = (item.options ?? []).filter((each) => each.value !== OTHER);
-  const words = field(options.length ? "Or in your own words" : "Your answer");
-  words.value = type === "input" ? defaultValue : "";
+  const schema = (item.asks !== "user_message" && item.schema) || {}; // there it is about something else
+  const { type, multiSelect, allowCustom, defaultValue } = item.form ?? shapeOf(schema);
+  const options = (item.options ?? schema.enum?.map((value) => ({ value, label: pretty(value) })) ?? [])
+    .filter((each) => each.value !== OTHER);
+  const words = Object.assign(field(options.length ? "Or in your own words" : "Your answer"), { value: defaultValue ?? "" });
   const boxes = options.map((each) => make("input", { type: "checkbox", value: each.value }));
   const [row, last] = [0, 1].map(() => make("div", { className: "row" }));
   if (type === "confirm") row.append(button("Yes", () => form.answer({ value: true }), "main"), button("No", () => form.answer({ value: false })));
@@ -288,7 +288,7 @@ function fillReply(form, item) {
   form.onsubmit = (event) => {
     event.preventDefault();
     const chosen = [...boxes.filter((each) => each.checked), words].map((each) => each.value.trim()).filter(Boolean);
-    form.answer(multiSelect ? { value: chosen } : { text: words.value });
+    form.answer(multiSelect ? { value: chosen } : defaultValue && !words.value.trim() ? { value: null } : { text: words.value });
   };
   if (type !== "confirm" && !(type === "select" && !allowCustom)) last.append(words);
   if (last.firstChild || multiSelect) last.append(make("button", { type: "submit", className: "main" }, "Answer"));
