@@ -1,1 +1,1 @@
-"""A conversation: its settings, its history, its sessions."""
+"""A conversation: what comes in, the work on it, what readers see of it."""
