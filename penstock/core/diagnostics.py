@@ -1,9 +1,15 @@
 """One finding in an authored file, and the nearest of some names."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from penstock.core.envelope import Json
+
+FEW_EDITS = 2
+"""A name this near is always offered, however short it is."""
+LONGEST_NAME = 200
+"""Nobody types a longer name; none is near to it."""
 
 
 class Severity(StrEnum):
@@ -26,20 +32,93 @@ class Diagnostic:
     column: int = 1
     severity: Severity = Severity.ERROR
     suggestion: str | None = None
+    end_line: int = 0
+    """Where the range ends; 0 is the line it begins in."""
+    end_column: int = 0
+    """The column behind the range; 0 is the one behind its first character."""
 
     def __str__(self) -> str:
         """Return one line, `file:line:column: severity code: message; suggestion`."""
-        hint = f"; {self.suggestion}" if self.suggestion else ""
         place = f"{self.file}:{self.line}:{self.column}: " if self.file else ""
-        return f"{place}{self.severity} {self.code}: {self.message}{hint}"
+        return f"{place}{self.severity} {self.code}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """Return the message, and what to do about it."""
+        return f"{self.message}; {self.suggestion}" if self.suggestion else self.message
+
+    @property
+    def order(self) -> tuple[str, int, int, str]:
+        """Return what findings are sorted by."""
+        return self.file, self.line, self.column, self.code
+
+    def to_wire(self) -> Json:
+        """Return the finding as JSON."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line or self.line,
+            "end_column": self.end_column or self.column + 1,
+            "severity": self.severity.value,
+            "code": self.code,
+            "message": self.text,
+            "suggestion": self.suggestion,
+        }
+
+
+def sort(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return findings by file, line, column and code, each once."""
+    return sorted(dict.fromkeys(diagnostics), key=lambda each: (each.order, each.message))
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that looks most like this one, or None."""
-    return next(iter(difflib.get_close_matches(name, names, n=1)), None)
+    """Return the name with the fewest edits, if they are two or a third of the longer name.
+
+    Of several the first in the alphabet.
+    """
+    best: tuple[int, str] | None = None
+    for each in set(names):
+        longer = max(len(name), len(each))
+        most = max(FEW_EDITS, longer // 3)
+        if best:
+            most = min(most, best[0])
+        if longer > LONGEST_NAME or abs(len(name) - len(each)) > most:
+            continue
+        found = (edits(name, each), each)
+        if found[0] <= most and (best is None or found < best):
+            best = found
+    return best and best[1]
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?`, or nothing."""
-    near = nearest(name, names)
+    """Return ` Did you mean 'x'?`, or nothing; a name that begins with this one will do, too."""
+    known = sorted(names)
+    longer = (each for each in known if name and each.startswith(name))
+    near = nearest(name, known) or next(longer, None)
     return f" Did you mean {near!r}?" if near else ""
+
+
+def edits(one: str, other: str) -> int:
+    """Return how many characters to add, drop or replace; a column of the table at a time.
+
+    The columns are the bits of two numbers, as Myers (1999) describes: `up` where the count grows
+    from one row to the next, `down` where it falls.
+    """
+    if not one:
+        return len(other)
+    last = 1 << (len(one) - 1)
+    everything = 2 * last - 1
+    where: dict[str, int] = {}
+    for row, character in enumerate(one):
+        where[character] = where.get(character, 0) | 1 << row
+    up, down, count = everything, 0, len(one)
+    for character in other:
+        match = where.get(character, 0)
+        across = (((match & up) + up) ^ up) | match
+        grows, falls = down | ~(across | up), up & across
+        count += bool(grows & last) - bool(falls & last)
+        grows = grows << 1 | 1
+        up = (falls << 1 | ~(match | down | grows)) & everything
+        down = grows & (match | down) & everything
+    return count

@@ -1,19 +1,28 @@
 """What authors write, with a line for every value: YAML 1.2 without surprises, and front matter."""
 
+import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import DeclarationError
 
 DEEPEST = 64
 FENCE = "---"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT_TAG = "tag:yaml.org,2002:str"
+
+
+def _finite(text: str) -> float | str:
+    """Return a number that JSON has; what is beyond stays a text."""
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
 _SCALARS = (
     (re.compile(r"null|Null|NULL|~|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
@@ -21,18 +30,75 @@ _SCALARS = (
     (re.compile(r"[-+]?[0-9]{1,18}"), int),
     (re.compile(r"0o[0-7]{1,20}"), lambda text: int(text, 0)),
     (re.compile(r"0x[0-9a-fA-F]{1,16}"), lambda text: int(text, 0)),
-    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (
+        re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
+        _finite,
+    ),
 )
+_FIRST = frozenset("nN~tTfF-+.0123456789")
+_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 
 YamlPath = tuple[str | int, ...]
+_Event = Any
+"""Of PyYAML, whose types leave out what an event has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value stands, from 1."""
+    """Where a value stands, from 1; a range ends in front of its end, in the line it begins in."""
 
     line: int
     column: int
+    end_column: int = field(default=0, compare=False)
+
+
+class Places(Mapping[YamlPath, Place]):
+    """Where the parts of a document stand, by path; a Place is made when somebody asks for it."""
+
+    def __init__(self, text: str = "", first_line: int = 1) -> None:
+        self._text = text
+        self._first_line = first_line
+        self._lines: list[str] | None = None
+        self.events: dict[YamlPath, _Event] = {}
+
+    def __getitem__(self, path: YamlPath) -> Place:
+        """Return where the part begins, and where it ends in that line."""
+        event = self.events[path]
+        start, end = event.start_mark, event.end_mark
+        is_within = isinstance(event, yaml.ScalarEvent) and start.line == end.line
+        last = end.column if is_within else len(self.line(start.line))
+        return Place(
+            line=start.line + self._first_line,
+            column=start.column + 1,
+            end_column=max(last, start.column + 1) + 1,
+        )
+
+    def __iter__(self) -> Iterator[YamlPath]:
+        """Yield the paths."""
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        """Return how many parts there are."""
+        return len(self.events)
+
+    def line(self, number: int) -> str:
+        """Return a line of the text, counted from 0, without white space at its end."""
+        if self._lines is None:
+            self._lines = _LINE_END.split(self._text)
+        return self._lines[number].rstrip() if number < len(self._lines) else ""
+
+    def content(self, path: YamlPath) -> Place:
+        """Return where the first character of a text stands, past its quote or its `|`."""
+        event, place = self.events[path], self[path]
+        style = getattr(event, "style", None)
+        if style not in {"|", ">"}:
+            return replace(place, column=place.column + (style in {"'", '"'}))
+        number = event.start_mark.line + 1
+        while number < event.end_mark.line and not self.line(number):
+            number += 1
+        written, value = self.line(number), getattr(event, "value", "").lstrip("\n")
+        indent = _indent(written) - _indent(value)
+        return Place(line=event.start_mark.line + 1 + self._first_line, column=indent + 1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,12 +107,22 @@ class Document:
 
     file: str
     value: Any = None
-    keys: dict[YamlPath, Place] = field(default_factory=dict)
+    is_read: bool = False
+    """There is a value, be it null; reading did not end before."""
+    keys: Places = field(default_factory=Places)
     """Where the key of a value stands; of a list item, the item."""
-    values: dict[YamlPath, Place] = field(default_factory=dict)
+    values: Places = field(default_factory=Places)
     problems: list[Diagnostic] = field(default_factory=list)
 
-    def problem(self, code: str, message: str, at: Place, suggestion: str | None = None) -> None:
+    def problem(
+        self,
+        code: str,
+        message: str,
+        at: Place,
+        suggestion: str | None = None,
+        *,
+        severity: Severity = Severity.ERROR,
+    ) -> None:
         """Note a finding."""
         self.problems.append(
             Diagnostic(
@@ -55,7 +131,10 @@ class Document:
                 file=self.file,
                 line=at.line,
                 column=at.column,
+                severity=severity,
                 suggestion=suggestion,
+                end_line=at.line,
+                end_column=at.end_column,
             )
         )
 
@@ -74,17 +153,21 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     Anchors, aliases and tags are refused, a key twice is an error, and only `true` and `false` are
     booleans.
     """
-    document = Document(file=file)
+    text = text.removeprefix("\ufeff")
+    document = Document(file=file, keys=Places(text, first_line), values=Places(text, first_line))
     try:
-        document.value = _Builder(document, first_line).build(yaml.parse(text, Loader=_LOADER))
+        _Builder(document, first_line).build(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
         at = Place(line=line + first_line, column=column + 1)
         document.problem("yaml-syntax", f"not valid YAML: {error.problem}", at)
     except yaml.YAMLError as error:
+        before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")
+        lines = _LINE_END.split(before)
+        at = Place(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
         said = str(error).splitlines()[0]
-        document.problem("yaml-syntax", f"not valid YAML: {said}", Place(line=first_line, column=1))
+        document.problem("yaml-syntax", f"not valid YAML: {said}", at)
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document
@@ -118,79 +201,93 @@ class _Builder:
         self._document = document
         self._first_line = first_line
 
-    def build(self, events: Iterable[yaml.Event]) -> Any:
-        """Return the value of the first document; a second one is refused."""
-        value, count = None, 0
+    def build(self, events: Iterable[_Event]) -> None:
+        """Read the first document, and say how many there are if there is another."""
+        starts: list[_Event] = []
         stream = iter(events)
         for event in stream:
             if isinstance(event, yaml.DocumentStartEvent):
-                count += 1
-                if count > 1:
-                    message = "one document is wanted; found another one"
-                    raise self._refusal("yaml-many-documents", message, self._place(event))
-                value = self._value(next(stream), stream, ())
-        return value
+                starts.append(event)
+                if len(starts) == 1:
+                    self._document.value = self._value(next(stream), stream, ())
+        self._document.is_read = True
+        if len(starts) > 1:
+            message = f"one manifest per file; found {len(starts)} documents"
+            self._document.problem("yaml-many-documents", message, self._place(starts[1]))
 
-    def _value(self, event: yaml.Event, stream: Iterator[yaml.Event], path: YamlPath) -> Any:
-        at = self._place(event)
-        self._refuse(event, at, path)
-        self._document.values[path] = at
+    def _value(self, event: _Event, stream: Iterator[_Event], path: YamlPath) -> Any:
+        self._refuse(event, path)
+        self._document.values.events[path] = event
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event.value) if event.implicit[0] else event.value
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(stream, path)
         return self._mapping(stream, path)
 
-    def _sequence(self, stream: Iterator[yaml.Event], path: YamlPath) -> list[Any]:
+    def _sequence(self, stream: Iterator[_Event], path: YamlPath) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(stream), yaml.SequenceEndEvent):
             here = (*path, len(items))
-            self._document.keys[here] = self._place(event)
+            self._document.keys.events[here] = event
             items.append(self._value(event, stream, here))
         return items
 
-    def _mapping(self, stream: Iterator[yaml.Event], path: YamlPath) -> dict[str, Any]:
+    def _mapping(self, stream: Iterator[_Event], path: YamlPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         while not isinstance(event := next(stream), yaml.MappingEndEvent):
-            at = self._place(event)
-            self._refuse(event, at, path)
+            self._refuse(event, path)
             if not isinstance(event, yaml.ScalarEvent):
-                raise self._refusal("yaml-syntax", "not valid YAML: a key must be a text", at)
+                raise self._refusal("yaml-syntax", "not valid YAML: a key must be a text", event)
             key = event.value
             if key in mapping:
                 first = self._document.keys[*path, key].line
                 message = f'key "{key}" appears twice; first at line {first}'
-                self._document.problem("yaml-duplicate-key", message, at)
+                self._document.problem("yaml-duplicate-key", message, self._place(event))
             else:
-                self._document.keys[*path, key] = at
+                self._document.keys.events[*path, key] = event
             mapping[key] = self._value(next(stream), stream, (*path, key))
         return mapping
 
-    def _refuse(self, event: yaml.Event, at: Place, path: YamlPath) -> None:
+    def _refuse(self, event: _Event, path: YamlPath) -> None:
         """Raise if the document uses what is not allowed; reading stops there."""
-        tag = getattr(event, "tag", None)
-        is_plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0]
-        is_merge = is_plain and getattr(event, "value", "") == "<<"
-        is_tagged = tag is not None and tag not in {_TEXT_TAG, "!"}
-        if is_merge or is_tagged or getattr(event, "anchor", None):
-            message = "anchors, aliases, merge keys and tags are not allowed"
-            raise self._refusal("yaml-alias", message, at)
+        if isinstance(event, yaml.AliasEvent) or event.anchor or _is_special(event):
+            message = "anchors, aliases, merge keys and tags are not allowed in a manifest"
+            raise self._refusal("yaml-alias", message, event)
         if len(path) > DEEPEST:
-            message = f"nested more than {DEEPEST} levels deep"
-            raise self._refusal("yaml-syntax", message, at)
+            message = f"not valid YAML: nested more than {DEEPEST} levels deep"
+            raise self._refusal("yaml-syntax", message, event)
 
-    def _refusal(self, code: str, message: str, at: Place) -> DeclarationError:
-        file = self._document.file
+    def _refusal(self, code: str, message: str, event: _Event) -> DeclarationError:
+        file, at = self._document.file, self._place(event)
         finding = Diagnostic(code=code, message=message, file=file, line=at.line, column=at.column)
         return DeclarationError([finding])
 
-    def _place(self, event: yaml.Event) -> Place:
-        mark: Any = event.start_mark
-        return Place(line=mark.line + self._first_line, column=mark.column + 1)
+    def _place(self, event: _Event) -> Place:
+        start, end = event.start_mark, event.end_mark
+        is_within = isinstance(event, yaml.ScalarEvent) and start.line == end.line
+        return Place(
+            line=start.line + self._first_line,
+            column=start.column + 1,
+            end_column=end.column + 1 if is_within else start.column + 2,
+        )
+
+
+def _is_special(event: _Event) -> bool:
+    """Whether the event has a tag of its own, or merges another mapping."""
+    if event.tag is not None and event.tag not in {_TEXT_TAG, "!"}:
+        return True
+    is_plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+    return is_plain and event.value == "<<"
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
 def _scalar(text: str) -> Any:
     """Return the value of an unquoted scalar, by the core schema of YAML 1.2."""
+    if text and text[0] not in _FIRST:
+        return text
     for pattern, read in _SCALARS:
         if pattern.fullmatch(text):
             return read(text)

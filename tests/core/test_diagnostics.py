@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, nearest
+from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, edits, nearest, sort
 
 FOUND = Diagnostic(
     code="unknown-tool",
@@ -22,6 +22,28 @@ def test_a_finding_is_one_line_with_its_place() -> None:
     assert str(BARE) == "warning empty: Nothing here."
 
 
+def test_a_finding_is_json_with_its_range() -> None:
+    """Every diagnostic also has `end_line`, `end_column`; a range never is empty."""
+    assert FOUND.to_wire() == {
+        "file": "agents/a.md",
+        "line": 3,
+        "column": 9,
+        "end_line": 3,
+        "end_column": 10,
+        "severity": "error",
+        "code": "unknown-tool",
+        "message": "no tool 'serch'; Did you mean 'search'?",
+        "suggestion": "Did you mean 'search'?",
+    }
+
+
+def test_findings_are_sorted_by_file_line_column_and_code_and_said_once() -> None:
+    """Sorted by file, line, column, code."""
+    places = [("b", 1, 1, "x"), ("a", 10, 1, "x"), ("a", 2, 9, "x"), ("a", 2, 9, "w")]
+    found = [Diagnostic(file=f, line=n, column=c, code=k, message="") for f, n, c, k in places]
+    assert [each.order for each in sort([*found, *found])] == sorted(places)
+
+
 NAMES = ["search_knowledge", "send_email", "browse_url"]
 
 
@@ -38,6 +60,38 @@ NAMES = ["search_knowledge", "send_email", "browse_url"]
 def test_the_nearest_name_is_offered_if_one_is_near(name: str, near: str | None) -> None:
     assert nearest(name, NAMES) == near
     assert did_you_mean(name, NAMES) == (f" Did you mean {near!r}?" if near else "")
+
+
+RULE = [
+    ("ab", ["abcd"], "abcd"),
+    ("ab", ["abcde"], None),
+    ("abcdef", ["abcdefxyz"], "abcdefxyz"),
+    ("abcdef", ["abcdefwxyz"], None),
+    ("tool_c", ["tool_b", "tool_a"], "tool_a"),
+    ("tool_c", ["tool_", "tool_c2", "tool_cc"], "tool_"),
+    ("timeout", ["timeout_ms", "retry_policy"], "timeout_ms"),
+    ("x" * 300, ["x" * 299], None),
+]
+
+
+@pytest.mark.parametrize(("name", "names", "near"), RULE)
+def test_near_is_two_edits_or_a_third_of_the_longer_name(
+    name: str, names: list[str], near: str | None
+) -> None:
+    """Edit distance ≤ max(2, a third of the longer name), ties by alphabet."""
+    assert nearest(name, names) == near
+
+
+EDITS = [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+
+
+@pytest.mark.parametrize(("one", "other", "count"), EDITS)
+def test_edits_are_characters_added_dropped_or_replaced(one: str, other: str, count: int) -> None:
+    assert edits(one, other) == edits(other, one) == count
+
+
+def test_a_name_that_goes_on_is_meant_too() -> None:
+    assert did_you_mean("api_key", iter(["api_key_env"])) == " Did you mean 'api_key_env'?"
 
 
 def test_of_no_names_none_is_near() -> None:

@@ -35,26 +35,36 @@ def test_every_value_knows_its_place() -> None:
     assert document.values["a", 0, "c", 1] == Place(line=12, column=12)
 
 
+NO_ALIAS = "error yaml-alias: anchors, aliases, merge keys and tags are not allowed in a manifest"
 REFUSED = [
     ("a: [1", "2:1: error yaml-syntax: not valid YAML: did not find expected ',' or ']'"),
-    ("a: &x 1", "1:4: error yaml-alias: anchors, aliases, merge keys and tags are not allowed"),
-    ("a: *x", "1:4: error yaml-alias: anchors, aliases, merge keys and tags are not allowed"),
+    (
+        "a: &x 1",
+        f"1:4: {NO_ALIAS}",
+    ),
+    (
+        "a: *x",
+        f"1:4: {NO_ALIAS}",
+    ),
     (
         "a: !!python/object:os.x 1",
-        "1:4: error yaml-alias: anchors, aliases, merge keys and tags are not allowed",
+        f"1:4: {NO_ALIAS}",
     ),
-    ("<<: {}", "1:1: error yaml-alias: anchors, aliases, merge keys and tags are not allowed"),
+    (
+        "<<: {}",
+        f"1:1: {NO_ALIAS}",
+    ),
     ("a: 1\na: 2", '2:1: error yaml-duplicate-key: key "a" appears twice; first at line 1'),
     ("? [a]\n: 1", "1:3: error yaml-syntax: not valid YAML: a key must be a text"),
     (
         "a: 1\n---\nb: 1",
-        "2:1: error yaml-many-documents: one document is wanted; found another one",
+        "2:1: error yaml-many-documents: one manifest per file; found 2 documents",
     ),
-    ("[" * 100_000, "1:66: error yaml-syntax: nested more than 64 levels deep"),
+    ("[" * 100_000, "1:66: error yaml-syntax: not valid YAML: nested more than 64 levels deep"),
     (
         "a: \x01",
         (
-            "1:1: error yaml-syntax: not valid YAML: unacceptable character #x0001: "
+            "1:4: error yaml-syntax: not valid YAML: unacceptable character #x0001: "
             "control characters are not allowed"
         ),
     ),
@@ -85,3 +95,65 @@ def test_a_windows_file_reads_the_same() -> None:
 )
 def test_a_file_without_front_matter_is_a_finding(text: str, code: str) -> None:
     assert [each.code for each in parse_front_matter(text, "x.md").head.problems] == [code]
+
+
+def test_a_byte_order_mark_moves_nothing() -> None:
+    document = parse_yaml("\ufeffa: 1\n", "x.yaml")
+    assert (document.value, document.keys["a",]) == ({"a": 1}, Place(line=1, column=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [("a: é\nb: \0", 2, 4), ("é: \x01", 1, 4), ("a: \ufffe", 1, 4), ('a: "\\ud800"', 1, 7)],
+)
+def test_what_no_text_may_hold_is_named_with_its_place(text: str, line: int, column: int) -> None:
+    (found,) = parse_yaml(text, "x.yaml").problems
+    assert (found.code, found.line, found.column) == ("yaml-syntax", line, column)
+
+
+RANGES = [
+    ("a: 'x y'", ("a",), 4, 9),
+    ("a: 'x\n  y'", ("a",), 4, 6),
+    ("a: [1,\n 2]", ("a",), 4, 7),
+    ("a:\n  b: 1  \n  c: 2", ("a",), 3, 7),
+    ("a:", ("a",), 3, 4),
+    ("a: |\n  text\n", ("a",), 4, 5),
+]
+
+
+@pytest.mark.parametrize(("text", "path", "column", "end"), RANGES)
+def test_a_range_is_never_empty_and_stays_in_its_line(
+    text: str, path: tuple[str], column: int, end: int
+) -> None:
+    """A range never is empty and never leaves the line of a scalar."""
+    place = parse_yaml(text, "x.yaml").values[path]
+    assert (place.column, place.end_column) == (column, end)
+
+
+CONTENTS = [
+    ("a: run", (1, 4)),
+    ("a: 'run'", (1, 5)),
+    ("a: |\n  run\n", (2, 3)),
+    ("a: |\n\n\n    run\n", (2, 5)),
+    ("a: |2\n     run\n", (2, 3)),
+    ("a: >-\n  run\n", (2, 3)),
+    ("a: |\n", (2, 1)),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), CONTENTS)
+def test_a_text_knows_where_its_first_character_stands(text: str, place: tuple[int, int]) -> None:
+    found = parse_yaml(text, "x.yaml").values.content(("a",))
+    assert (found.line, found.column) == place
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_a_number_beyond_all_others_stays_a_text(number: str) -> None:
+    assert parse_yaml(number, "x.yaml").value == number
+
+
+def test_a_bomb_of_aliases_is_refused_at_its_first_anchor() -> None:
+    lines = [f"{name}: &{name} [{', '.join(['*' + before] * 9)}]" for before, name in ("ab", "bc")]
+    document = parse_yaml("a: &a [x]\n" + "\n".join(lines), "x.yaml")
+    assert [(each.code, each.line) for each in document.problems] == [("yaml-alias", 1)]
+    assert not document.is_read
