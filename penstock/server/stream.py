@@ -11,6 +11,7 @@ from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
+from penstock.engine.bus import LiveReply
 from penstock.server.site import Site
 from penstock.server.sse import EventStream, Seat
 from penstock.server.wire import ChatFrames, Frame, Position, StreamView
@@ -113,7 +114,8 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
         if shown.seq > head:
             raise BadLastEventId(f"this conversation has come to {head}, not yet to {resume.last}")
         if not shown.is_whole:
-            _check_units(shown, await parts.log.read(log_id, after=shown.seq, limit=_NEXT))
+            following = await parts.log.read(log_id, after=shown.seq, limit=_NEXT)
+            _check_units(shown, following, parts.bus.reply(log_id))
         task = task or await parts.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
         reply = parts.bus.reply(log_id)
@@ -129,19 +131,29 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
     return _Beginning(shown, task.first_seq - 1, task.task_id)
 
 
-def _check_units(shown: Position, following: Sequence[Record]) -> None:
-    """Raise BadLastEventId for a place behind the end of a reply that is whole."""
+def _check_units(shown: Position, following: Sequence[Record], live: LiveReply | None) -> None:
+    """Raise BadLastEventId for a place behind the end of a reply, or behind what it has said yet.
+
+    How far a reply has come that another process writes is not known here: any place in it will do.
+    """
+    units = _end_of(shown.seq, following)
+    if units is None and live is not None and live.base == shown.seq:
+        units = live.units
+    if units is not None and shown.units > units:
+        raise BadLastEventId(f"what follows {shown.seq} has come to {shown.seq}.{units}")
+
+
+def _end_of(seq: int, following: Sequence[Record]) -> int | None:
+    """Return how many units follow an event, unless their reply is not whole yet."""
     for record in following:
         match record.event:
-            case ReplyReceived(base=shown.seq) as reply:
-                units = len(reply.reasoning) + len(reply.text) + max(len(reply.calls) - 1, 0)
-            case TaskEnded(content=content) if record.seq == shown.seq + 1:
-                units = len(content)
+            case ReplyReceived() as reply if reply.base == seq:
+                return len(reply.reasoning) + len(reply.text) + max(len(reply.calls) - 1, 0)
+            case TaskEnded(content=content) if record.seq == seq + 1:
+                return len(content)
             case _:
-                continue
-        if shown.units > units:
-            raise BadLastEventId(f"what follows {shown.seq} ends at {shown.seq}.{units}")
-        return
+                pass
+    return None
 
 
 async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:

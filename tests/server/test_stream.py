@@ -132,6 +132,27 @@ async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
         assert frames(newest.text)[0][1]["delta"] == ", Ann."
 
 
+async def test_a_place_that_a_reply_in_flight_has_not_come_to_is_refused() -> None:
+    """Malformed id, or one beyond the log: 400 `BAD_LAST_EVENT_ID`.
+
+    What was still to be said up to there would be taken for seen.
+    """
+    hold = Hold()
+    model = ScriptedModel([say("Good ", "day") + wait(hold) + say(", Ann.")])
+    async with served(model=model) as server:
+        name = (await server.client.post(f"{CHAT}/conversations")).json()["id"]
+        first = asyncio.create_task(server.stream("Hi", conversationId=name))
+        await hold.reached()
+        refused = await server.follow(name, lastEventId="3.9")
+        at_its_end = asyncio.create_task(server.follow(name, lastEventId="3.8"))
+        await settle(server)
+        hold.release()
+        rest, _ = await at_its_end, await first
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_LAST_EVENT_ID")
+    assert refused.json()["error"]["message"] == "what follows 3 has come to 3.8"
+    assert frames(rest.text)[0][1]["delta"] == ", Ann."
+
+
 async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:
     hold = Hold()
     model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
