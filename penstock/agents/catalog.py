@@ -38,10 +38,6 @@ class Catalog:
         """Return the agents, by name."""
         return [self._agents[name] for name in sorted(self._agents)]
 
-    def find(self, name: str) -> Agent | None:
-        """Return the agent, or None."""
-        return self._agents.get(name)
-
     def get(self, name: str) -> Agent:
         """Return the agent, or raise NotFound with the nearest name."""
         if agent := self._agents.get(name):
@@ -53,7 +49,3 @@ class Catalog:
         """Take an agent in, in place of one of its name; return it."""
         self._agents[agent.name] = agent
         return agent
-
-    def remove(self, name: str) -> None:
-        """Forget an agent that was taken in."""
-        self._agents.pop(name, None)

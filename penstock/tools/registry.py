@@ -1,10 +1,8 @@
 """Tools by id."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolNotFound
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken
 from penstock.core.schema import Schema
 from penstock.tools.tool import Tool
@@ -33,13 +31,6 @@ class Registry:
         """Return the tool, or None."""
         return self._tools.get(tool_id)
 
-    def get(self, tool_id: str) -> Tool:
-        """Return the tool, or raise ToolNotFound with the nearest name."""
-        if tool := self._tools.get(tool_id):
-            return tool
-        hint = did_you_mean(tool_id, self._tools)
-        raise ToolNotFound(f"There is no tool {tool_id!r}.{hint}")
-
     def effect_of(self, tool_id: str) -> Effect:
         """Return what a tool does to the world; nothing if there is no such tool."""
         tool = self._tools.get(tool_id)
@@ -62,7 +53,3 @@ class Registry:
         if schema is None:
             schema = self._outputs[spec.tool_id] = Schema(spec.output_schema)
         return schema
-
-    def plus(self, tools: Mapping[str, Tool]) -> "Registry":
-        """Return a registry that also has these; they win over others of their name."""
-        return Registry({**self._tools, **tools}.values())

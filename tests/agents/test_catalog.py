@@ -32,12 +32,10 @@ def test_an_unknown_agent_is_answered_with_the_nearest() -> None:
         Catalog().get("asistant")
     with pytest.raises(NotFound, match=r"There is no agent 'x'. There are assistant, writer."):
         Catalog([Agent("writer")]).get("x")
-    assert Catalog().find("x") is None
 
 
-def test_an_agent_may_be_taken_in_and_forgotten() -> None:
-    catalog = Catalog()
-    agent = catalog.add(Agent("writer"))
+def test_an_agent_may_be_taken_in_in_place_of_one_of_its_name() -> None:
+    catalog = Catalog([Agent("writer"), Agent("clerk")])
+    agent = catalog.add(Agent("writer", description="newer"))
     assert catalog.get("writer") is agent
-    catalog.remove("writer")
-    assert catalog.find("writer") is None
+    assert [each.name for each in catalog] == ["assistant", "clerk", "writer"]

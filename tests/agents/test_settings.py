@@ -15,6 +15,7 @@ from penstock.engine.budget import Allowance
         ("max_parallel_tools", 8),
         ("loop_window", 10),
         ("loop_max_repeats", 2),
+        ("loop_cycles", True),
         ("loop_no_progress", 4),
         ("result_max_chars", 10_000),
         ("llm_max_tokens", 2048),

@@ -102,6 +102,15 @@ def test_a_task_that_is_too_large_by_itself_is_an_error() -> None:
         talk.transcript(100).messages()
 
 
+def test_a_task_that_just_fits_is_read() -> None:
+    alone = Talk().task(LONG).transcript(10**6)
+    alone.messages()
+    talk = Talk().task("before", "x").task(LONG)
+    assert contents(talk.transcript(alone.estimated).messages()) == [LONG]
+    with pytest.raises(ContextTooLarge):
+        talk.transcript(alone.estimated - 1).messages()
+
+
 def test_the_count_of_the_provider_corrects_the_sum() -> None:
     talk = Talk().task("old" + LONG, LONG).task("new")
     transcript = talk.transcript(1000)

@@ -124,6 +124,9 @@ def test_what_is_too_large_is_not_kept() -> None:
     placeholders = Placeholders(Limits(image_bytes=191))
     assert placeholders.replace(PNG_URL) == "[base64 data: 192 bytes, image/png]"
     assert placeholders.found == []
+    placeholders = Placeholders(Limits(image_bytes=192))
+    assert placeholders.replace(PNG_URL) == SHOWN
+    assert len(placeholders.found) == 1
 
 
 def test_a_type_that_the_bytes_deny_is_not_passed_on() -> None:
