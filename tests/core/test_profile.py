@@ -2,7 +2,10 @@
 
 import pytest
 
-from penstock.core.profile import ADMIN, LOCAL, LOCAL_PROFILE, Profile
+from penstock.core.ids import ProfileId
+from penstock.core.profile import ADMIN, LOCAL, LOCAL_PROFILE, MANAGE, READ, Profile
+
+ANN, BOB = ProfileId("ann"), ProfileId("bob")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,23 @@ def test_a_profile_holds_what_it_was_given(
     profile: Profile, permission: str, *, holds: bool
 ) -> None:
     assert profile.holds(permission) is holds
+
+
+@pytest.mark.parametrize(
+    ("profile", "owner", "owns"),
+    [
+        (Profile(profile_id=ANN), ANN, True),
+        (Profile(profile_id=ANN), BOB, False),
+        (Profile(profile_id=ANN, permissions=frozenset({READ, MANAGE})), BOB, False),
+        (Profile(profile_id=ANN, permissions=frozenset({ADMIN})), BOB, True),
+        (LOCAL_PROFILE, BOB, True),
+        (Profile(), LOCAL, True),
+    ],
+)
+def test_a_profile_owns_what_is_its_own_and_an_admin_everything(
+    profile: Profile, owner: ProfileId, *, owns: bool
+) -> None:
+    assert profile.owns(owner) is owns
 
 
 def test_the_person_at_this_machine_is_local() -> None:
