@@ -162,6 +162,8 @@ class CallSettled:
     files: tuple[StoredFile, ...] = ()
     detector: str | None = None
     """Which loop detector blocked the call."""
+    clock_ms: int | None = None
+    """What the clock of the script that made the call shows from then on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,10 @@ class Ledger:
         plain = _ATTEMPT.sub("", path)
         return blake2b(plain.encode(), digest_size=16, key=self._key).hexdigest()
 
+    def seed(self, path: CallPath) -> bytes:
+        """Return 32 bytes of chance for a call: the same in each of its entries."""
+        return blake2b(path.encode(), digest_size=32, key=self._key, person=b"seed").digest()
+
     async def start(self, call: Call, *, again: bool) -> None:
         """Note on disk that a write is about to run.
 

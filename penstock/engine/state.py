@@ -1,5 +1,6 @@
 """What a log amounts to. Nothing else in the runtime remembers anything."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -83,6 +84,10 @@ class TaskState:
     active_ms: int = 0
     requests: list[tuple[int, int, int]] = field(default_factory=list)
     """Of each reply: the messages before it, their tokens, and the provider's count of these."""
+    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
+    """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
+    notes: Counter[tuple[CallPath, str]] = field(default_factory=Counter)
+    """How many events of an author each call wrote, by type."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
 
@@ -178,6 +183,8 @@ class SessionState:
                 task.cancel_requested, task.is_suspended = True, False
             case TaskEnded():
                 task.is_ended = True
+            case NoteEmitted() if path:
+                task.notes[path, event.event_type] += 1
             case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | TaskStarted():
@@ -247,6 +254,8 @@ class SessionState:
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
         if path is not None:
             task.settled[path] = settled
+            if settled.clock_ms is not None:
+                task.delivered[path] = (self.tick, settled.clock_ms)
             if task.parked:
                 task.parked.pop(path, None)
         if settled.ran:

@@ -169,6 +169,7 @@ STORED: list[tuple[Event, str, str]] = [
             total_characters=11,
             files=(FILE, StoredFile(blob_id=BLOB, mime_type="x/y", size=1, is_image=False)),
             detector="cycle",
+            clock_ms=1700000000000,
         ),
         "call_settled",
         '{"tool_id":"send","envelope":{"status":"success","output":{"n":[1,2]}},"call_id":"tc_1",'
@@ -176,7 +177,7 @@ STORED: list[tuple[Event, str, str]] = [
         '"artifact_id":"art_1","artifact_blob":"' + BLOB + '","total_characters":11,'
         '"files":[{"blob_id":"' + BLOB + '","mime_type":"image/png","size":9,"is_image":true,'
         '"width":3,"height":4},{"blob_id":"' + BLOB + '","mime_type":"x/y","size":1,'
-        '"is_image":false}],"detector":"cycle"}',
+        '"is_image":false}],"detector":"cycle","clock_ms":1700000000000}',
     ),
     (
         CallSettled(
