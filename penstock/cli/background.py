@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -85,9 +85,15 @@ class Feed(Generic[Value]):
         self._queue = queue
         self._filling = filling
 
-    def take(self) -> Value | None:
-        """Wait for the next item; None after the last. Raises KeyboardInterrupt, and loses none."""
-        item = self._queue.get()
+    def take(self, seconds: float | None = None) -> Value | None:
+        """Wait for the next item; None after the last. Raises KeyboardInterrupt, and loses none.
+
+        Raises TimeoutError when none came in so many seconds.
+        """
+        try:
+            item = self._queue.get(timeout=seconds)
+        except Empty:
+            raise TimeoutError from None
         if item is None:
             raise KeyboardInterrupt
         if item:

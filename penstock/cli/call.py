@@ -2,23 +2,27 @@
 
 import json
 import sys
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
 
 from penstock.app.runtime import Runtime, outcome_of
+from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import ask
-from penstock.cli.exit_codes import FAILED, OF_CALLS
+from penstock.cli.background import Background, on_interrupt
+from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
-from penstock.cli.project import run
+from penstock.cli.project import opened
 from penstock.cli.render import Screen, clean, envelope_text
+from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
 from penstock.core.envelope import Envelope, Json, Status
-from penstock.core.ids import QuestionId, TaskId
+from penstock.core.ids import QuestionId, TaskId, new_id
 from penstock.tools.tool import Tool
 
 ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
@@ -42,27 +46,26 @@ def call(
 ) -> None:
     """Call one tool that allows direct calls, and print its outcome.
 
-    Exit codes: 0 success, 1 failed, 3 the input is not valid, 4 it waits for a person.
+    Exit codes: 0 success, 1 failed, 3 the input is not valid, 4 it waits for a person. Ctrl-C
+    cancels the call; pressed again, it leaves at once.
     """
-    trace = Trace()
-
-    async def work(runtime: Runtime) -> Envelope:
-        known = runtime.parts.invoker.registry.find(tool)
-        members = _whole(given) | _members(known, pairs or [])
-        with trace.watch(is_wanted=with_trace):
-            envelope = await runtime.call(tool, members)
-        if sys.stdin.isatty() and not as_json:
-            envelope = await _answered(runtime, envelope)
-        return envelope
-
-    envelope = run(project, work)
+    trace, context = Trace(), opened(project)
+    with Background() as background:
+        runtime = background.enter(context)
+        try:
+            known = runtime.parts.invoker.registry.find(tool)
+            members = _whole(given) | _members(known, pairs or [])
+            one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
+            envelope = one.outcome(_watched(one.begun(tool, members), trace, is_wanted=with_trace))
+        finally:
+            background.leave(context)
     if with_trace:
         note(trace.text())
     if as_json:
         print_json(envelope.to_wire())
     else:
         print(clean(envelope_text(envelope)))
-    raise typer.Exit(OF_CALLS.get(envelope.status, FAILED))
+    raise typer.Exit(one.code(envelope))
 
 
 def _whole(given: str | None) -> dict[str, Any]:
@@ -107,24 +110,83 @@ def _value(schema: Json, text: str) -> Any:
         return text
 
 
-async def _answered(runtime: Runtime, envelope: Envelope) -> Envelope:
-    """Ask the person what the call waits for, until it waits no more."""
-    screen = Screen(Console(highlight=False, stderr=True))
-    while envelope.status is Status.SUSPENDED and envelope.error and envelope.error.details:
-        details = envelope.error.details
+class _OneCall:
+    """A call on its way, with the person who waits for it."""
+
+    def __init__(self, runtime: Runtime, background: Background, *, is_asking: bool) -> None:
+        self._runtime = runtime
+        self._background = background
+        self._is_asking = is_asking
+        self._task_id = TaskId(new_id("task"))
+        self._stopping: Stopping | None = None
+
+    def begun(self, tool_id: str, input: dict[str, Any]) -> Coroutine[Any, Any, Envelope]:
+        """Return the work."""
+        return self._runtime.call(tool_id, input, task_id=self._task_id)
+
+    def outcome(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
+        """Wait for the outcome, and ask the person what the call waits for."""
+        envelope = self._settled(work)
+        while self._is_asking and envelope.status is Status.SUSPENDED:
+            try:
+                if not self._answer(envelope):
+                    break
+            except KeyboardInterrupt:
+                self._stop()
+            envelope = self._settled(self._now())
+        return envelope
+
+    def code(self, envelope: Envelope) -> int:
+        """Return the exit code."""
+        if self._stopping is not None and not envelope.ok:
+            return INTERRUPTED
+        return OF_CALLS.get(envelope.status, FAILED)
+
+    def _settled(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
+        """Wait until the call is settled or waits for a person; Ctrl-C cancels it, once."""
+        feed = self._background.feed(_alone(work))
+        with on_interrupt(feed.interrupt):
+            while True:
+                try:
+                    envelope = feed.take(self._stopping.seconds if self._stopping else None)
+                except (KeyboardInterrupt, TimeoutError):
+                    self._stop()
+                else:
+                    return cast("Envelope", envelope)
+
+    def _stop(self) -> None:
+        if self._stopping is not None:
+            self._stopping.leave()
+        self._stopping = Stopping(self._runtime, self._background, self._task_id)
+
+    def _answer(self, envelope: Envelope) -> bool:
+        """Ask for an answer and hand it in; False when the person answers later."""
+        details = (envelope.error and envelope.error.details) or {}
         question_id = QuestionId(details["question_ids"][0])
-        record = await runtime.parts.projections.find_question(question_id)
-        if record is None:
-            return envelope
+        find = self._runtime.parts.projections.find_question(question_id)
+        if (record := self._background.do(find)) is None:
+            return False
         part = question_record(record)
-        screen.question(part)
+        Screen(Console(highlight=False, stderr=True)).question(part)
         try:
             body = ask(part, input)
         except EOFError:
-            return envelope
-        await runtime.answer(question_id, body)
-        reply = await runtime.wait(TaskId(details["task_id"]))
-        if reply is None:
-            return envelope
-        envelope = outcome_of(reply)
-    return envelope
+            return False
+        self._background.do(self._runtime.answer(question_id, body))
+        return True
+
+    async def _now(self) -> Envelope:
+        """Return how the call stands when nothing more happens in it by itself."""
+        reply = await self._runtime.wait(self._task_id)
+        return outcome_of(cast("Reply", reply))
+
+
+async def _alone(work: Coroutine[Any, Any, Envelope]) -> AsyncIterator[Envelope]:
+    yield await work
+
+
+async def _watched(
+    work: Coroutine[Any, Any, Envelope], trace: Trace, *, is_wanted: bool
+) -> Envelope:
+    with trace.watch(is_wanted=is_wanted):
+        return await work

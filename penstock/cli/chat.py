@@ -47,15 +47,14 @@ def chat(
     context = opened(project)
     with Background() as background:
         runtime = background.enter(context)
-        leave = background.leave
         try:
             talk = _Talk(runtime, background, as_json=as_json)
             talk.begin(agent, session, go_on=go_on)
             code = talk.alone(message) if _is_single(message) else talk.together()
         except KeyboardInterrupt:
-            code, leave = INTERRUPTED, background.abandon
+            code = INTERRUPTED
         finally:
-            leave(context)
+            background.leave(context)
     raise typer.Exit(code)
 
 
@@ -72,6 +71,7 @@ class _Talk:
             background,
             show=print_json if as_json else self._screen.show,
             ask=self._ask,
+            tell=self._tell,
         )
 
     def begin(self, agent: str, session: str | None, *, go_on: bool) -> None:
@@ -116,6 +116,10 @@ class _Talk:
                 self._conversation.say(said)
             except PenstockError as error:
                 self._screen.line(f"✗ {error}", "red")
+
+    def _tell(self, text: str) -> None:
+        self._screen.end_line()
+        note(text)
 
     def _ask(self, question: Frame) -> dict[str, Any] | None:
         """Return the person's answer; None when nobody is there, or later."""

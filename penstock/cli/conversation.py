@@ -8,7 +8,8 @@ from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Sent
 from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
-from penstock.cli.stopping import Stopping
+from penstock.cli.output import note
+from penstock.cli.stopping import Stopping, Tell
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
 from penstock.server.wire import ChatFrames, Position, StreamView
@@ -22,11 +23,14 @@ Ask = Callable[[Frame], dict[str, Any] | None]
 class Conversation:
     """Messages of one session, one after the other."""
 
-    def __init__(self, runtime: Runtime, background: Background, *, show: Show, ask: Ask) -> None:
+    def __init__(
+        self, runtime: Runtime, background: Background, *, show: Show, ask: Ask, tell: Tell = note
+    ) -> None:
         self._runtime = runtime
         self._background = background
         self._show = show
         self._ask = ask
+        self._tell = tell
         self.agent = ASSISTANT
         self.session_id: SessionId | None = None
         """None until the first message, and for a new conversation."""
@@ -35,8 +39,7 @@ class Conversation:
     def say(self, content: str) -> int:
         """Send a message and show what becomes of it; return how it ended.
 
-        Ctrl-C cancels the task. Raises KeyboardInterrupt at a second one, and when the task has not
-        ended soon; the person is told then what becomes of it.
+        Ctrl-C cancels the task; a second one ends the process, and so does a task that stays.
         """
         message = NewMessage(
             content=content, agent=self.agent, session_id=self.session_id, model=self.model
@@ -57,10 +60,13 @@ class Conversation:
                 except (KeyboardInterrupt, TimeoutError):
                     if stopping is not None:
                         stopping.leave()
-                    stopping = Stopping(self._runtime, self._background, sent.task_id)
+                    stopping = self._stop(sent)
                 else:
                     if code is not None:
-                        return INTERRUPTED if stopping and code is FAILED else code
+                        return INTERRUPTED if stopping and code == FAILED else code
+
+    def _stop(self, sent: Sent) -> Stopping:
+        return Stopping(self._runtime, self._background, sent.task_id, tell=self._tell)
 
     def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
         """Show a frame; return how the message ended, if it did."""

@@ -9,7 +9,7 @@ import pytest
 from penstock.app.runtime import Runtime
 from penstock.cli.background import Background
 from penstock.cli.conversation import Conversation, Frame
-from penstock.cli.exit_codes import FAILED, FINE, WAITING
+from penstock.cli.exit_codes import FINE, INTERRUPTED, WAITING
 from penstock.cli.project import opened
 
 TOOLS = '''
@@ -96,12 +96,14 @@ def test_who_answers_later_finds_the_task_waiting(runtime: Runtime, background: 
     assert person.types()[-1] == "suspended"
 
 
-def test_a_cancelled_task_has_failed(runtime: Runtime, background: Background) -> None:
+def test_a_task_that_ctrl_c_cancelled_ends_like_that(
+    runtime: Runtime, background: Background
+) -> None:
     person = Person()
 
     def leave(question: Frame) -> None:
         raise KeyboardInterrupt
 
     conversation = Conversation(runtime, background, show=person.show, ask=leave)
-    assert conversation.say("send to=Ann") == FAILED
+    assert conversation.say("send to=Ann") == INTERRUPTED
     assert person.seen[-1]["code"] == "CANCELLED"

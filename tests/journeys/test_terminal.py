@@ -7,14 +7,19 @@ import shlex
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.cli.init import init
-from tests.journeys.terminal import PENSTOCK, Terminal
+from tests.journeys.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
 
 TOOLS = '''\
 """Tools of a test."""
+
+import asyncio
+import contextlib
+import time
 
 from penstock import ToolContext, tool
 
@@ -32,7 +37,24 @@ def send_letter(to: str) -> dict[str, str]:
 @tool(effect="none", direct_call=True)
 async def wait_for_ever(ctx: ToolContext) -> None:
     """Wait until it is cancelled."""
+    ctx.emit("waiting")
     await ctx.wait_cancelled()
+
+
+@tool(effect="write", direct_call=True)
+async def stay(ctx: ToolContext) -> None:
+    """Wait, whatever anybody wants."""
+    ctx.emit("waiting")
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
+@tool(effect="write", direct_call=True)
+def sleep(ctx: ToolContext) -> None:
+    """Block a thread."""
+    ctx.emit("waiting")
+    time.sleep(60)
 '''
 
 
@@ -126,6 +148,61 @@ def test_the_first_ctrl_c_cancels_the_task_and_the_second_leaves(project: Path) 
         assert terminal.interrupt_until_ended() == 130
     (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
     assert task["status"] == "cancelled"
+
+
+def the_task(project: Path) -> Any:
+    """Return the one task that there is."""
+    (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
+    return task
+
+
+def until_waiting(project: Path) -> str:
+    """Wait until the tool of the one task is at work; returns the task's id."""
+    deadline = CLOCK.monotonic() + PATIENCE
+    while CLOCK.monotonic() < deadline:
+        tasks = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
+        if tasks and "waiting" in ran(project, "tasks", "events", tasks[0]["id"]):
+            return str(tasks[0]["id"])
+    raise AssertionError("no tool got to work")
+
+
+@pytest.mark.slow(reason=REASON)
+@pytest.mark.parametrize("tool", ["wait_for_ever", "sleep"])
+def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
+    with Terminal("call", tool, cwd=project) as terminal:
+        until_waiting(project)
+        terminal.interrupt()
+        terminal.until("Cancelling; Ctrl-C again leaves at once.")
+        terminal.until("failed: CANCELLED")
+        assert terminal.ended() == 130
+    assert the_task(project)["status"] == "cancelled"
+
+
+@pytest.mark.slow(reason=REASON)
+@pytest.mark.parametrize("words", [("call", "stay"), ("chat", "stay {}")], ids=["call", "chat"])
+def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_it(
+    project: Path, words: tuple[str, ...]
+) -> None:
+    with Terminal(*words, cwd=project) as terminal:
+        task_id = until_waiting(project)
+        terminal.interrupt()
+        terminal.until("Cancelling; ")
+        terminal.interrupt()
+        terminal.until("It has not ended yet; it ends when this project is opened again: ")
+        assert terminal.ended() == 130
+        assert f"penstock tasks show {task_id}" in terminal.said
+    assert the_task(project)["id"] == task_id
+    events = ran(project, "tasks", "events", task_id, "--follow", "--json").splitlines()
+    assert json.loads(events[-1])["body"]["status"] == "cancelled"
+
+
+@pytest.mark.slow(reason=REASON)
+def test_ctrl_c_at_the_question_of_a_direct_call_cancels_it(project: Path) -> None:
+    with Terminal("call", "send_letter", "to=Ann", cwd=project) as terminal:
+        terminal.until("answer later> ")
+        assert terminal.interrupt_until_ended() == 130
+        assert "failed: CANCELLED" in terminal.said
+    assert the_task(project)["status"] == "cancelled"
 
 
 @pytest.mark.slow(reason=REASON)
