@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -63,7 +64,11 @@ def create_application(
     """
     server = server or ServerSection()
     doorstep = Doorstep()
-    app = FastAPI(
+    counted = Rates(rates or RateSection())
+    app = Front(
+        lambda inner: LastDoor(
+            _shared(Gate(inner, doorstep=doorstep, server=server, rates=counted), server)
+        ),
         title="penstock",
         version=version("penstock"),
         description="Chat with agents, follow what they do, answer what they ask.",
@@ -80,19 +85,21 @@ def create_application(
     app.add_exception_handler(PenstockError, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
-    counted = Rates(rates or RateSection())
-    app.add_middleware(Gate, doorstep=doorstep, server=server, rates=counted)
-    if server.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=server.cors_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=_EXPOSED,
-        )
-    app.add_middleware(LastDoor)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
+
+
+class Front(FastAPI):
+    """Puts its doors outside of what FastAPI has around routes, where no stream is to wait."""
+
+    def __init__(self, doors: Callable[[ASGIApp], ASGIApp], **about: Any) -> None:
+        self._doors = doors
+        super().__init__(**about)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return all that a request passes; what answers to unexpected errors is the last door."""
+        stack = super().build_middleware_stack()
+        return self._doors(stack.app if isinstance(stack, ServerErrorMiddleware) else stack)
 
 
 class LastDoor:
@@ -120,6 +127,19 @@ class LastDoor:
             if not begun:
                 refusal.headers["x-request-id"] = request_id_of(scope)
                 await refusal(scope, receive, send)
+
+
+def _shared(app: ASGIApp, server: ServerSection) -> ASGIApp:
+    """Let pages of the origins that are allowed read the answers."""
+    if not server.cors_origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=server.cors_origins,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=_EXPOSED,
+    )
 
 
 def _lifespan(

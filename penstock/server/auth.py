@@ -86,12 +86,8 @@ class Gate:
             await problem(error, request_id)(scope, receive, stamped)
             return
         left: list[EventStream] = []
-        scope[LEFT] = left
-        await self._app(scope, receive, stamped)
+        await self._app({**scope, LEFT: left}, receive, stamped)
         if left:
-            scope.pop("fastapi", None)
-            for key in [key for key in scope if key.startswith("fastapi_")]:
-                del scope[key]
             await left[0].run(receive, stamped)
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:

@@ -140,8 +140,7 @@ class EventStream(Response):
         gone = asyncio.ensure_future(_gone(receive))
         gone.add_done_callback(self._on_gone)
         try:
-            headers, self.raw_headers = self.raw_headers, []
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._begin(send)
             if not await self._pass_on(send):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError as error:
@@ -159,6 +158,10 @@ class EventStream(Response):
             self._place.streams.end_to_write(here)
         self._tail.close()
         self._place.leave()
+
+    async def _begin(self, send: Send) -> None:
+        headers, self.raw_headers = self.raw_headers, []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _pass_on(self, send: Send) -> bool:
         """Send what comes; returns whether the last piece said that it was the last."""
