@@ -71,7 +71,7 @@ class Settings(BaseModel):
     tools: ToolSection = ToolSection()
     """Which tools are loaded."""
     limits: Annotated[Limits, AfterValidator(_in_range)] = Limits()
-    """Every size, depth, count and time."""
+    """Sizes, depths, counts and times."""
 
     _root: Path = PrivateAttr(default=Path())
     _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)

@@ -59,7 +59,13 @@ async def test_a_write_that_had_begun_is_interrupted_all_else_is_cancelled(fails
     held.add(started, ONE, call_path(2))
     written = await close(held, log, fails=fails)
     assert codes(written[1:]) == ["CANCELLED", "INTERRUPTED", "CANCELLED"]
-    assert [each.ran for each in written if isinstance(each, CallSettled)] == [False, True, False]
+    settled = [each for each in written if isinstance(each, CallSettled)]
+    assert [each.ran for each in settled] == [False, True, False]
+    how = "failed" if fails else "was cancelled"
+    assert [each.envelope.error.message for each in settled[:2] if each.envelope.error] == [
+        f"the task {how}; this was not done",
+        f"the task {how} while this ran: it may or may not have happened",
+    ]
     assert isinstance(written[-1], TaskEnded)
     assert written[-1].status is (TaskStatus.FAILED if fails else TaskStatus.CANCELLED)
     assert written[-1].usage.tool_calls == 1
