@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.call import CallPath, ToolCall
+from penstock.core.changes import Change
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.ids import (
@@ -202,6 +203,9 @@ class QuestionAnswered:
     status: QuestionStatus
     answer: Json = field(default_factory=dict)
     by: ProfileId | None = None
+    idempotency_key: str | None = None
+    """The sender's own name for the request, when a message was taken as the answer."""
+    request_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +293,8 @@ class Entry:
     event: Event
     task_id: TaskId | None = None
     path: CallPath | None = None
+    change: Change | None = None
+    """What is done with it, as one. What becomes of that is the outcome of the CallSettled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ class Limits:
     """Calls made from inside one root call."""
     error_chars: int = 2000
     """Text of an error, and of its details, that a model reads."""
+    argument_chars: int = 2000
+    """Arguments that are no JSON object, as text on the chat stream."""
     preview_chars: int = 200
     """The one line about a result that people see."""
     title_chars: int = 60
@@ -98,3 +100,27 @@ class Limits:
     """How often a reply on its way is written, and read, for readers in another process."""
     followed_seconds: float = 3
     """How long a reply is written for a reader in another process that says no more."""
+    state_value_bytes: int = 256 * KIB
+    """A value of the State, as JSON."""
+    state_key_bytes: int = 512
+    """A key of the State."""
+    state_entries: int = 100_000
+    """Values of the State in one scope."""
+    secret_bytes: int = 64 * KIB
+    """A secret of the vault."""
+    file_bytes: int = 64 * MIB
+    """A file of a workspace."""
+    task_bytes: int = 512 * MIB
+    """All files of a task."""
+    session_bytes: int = 2048 * MIB
+    """All files of a conversation."""
+    fetch_seconds: float = 30
+    """How long a request to another server may take, with all redirects."""
+    fetch_request_bytes: int = 16 * MIB
+    """A request's body."""
+    fetch_response_bytes: int = 8 * MIB
+    """A response's body, unpacked."""
+    fetch_redirects: int = 5
+    """Redirects that are followed."""
+    fetch_header_bytes: int = 64 * KIB
+    """A response's headers."""

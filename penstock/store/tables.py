@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -208,3 +208,67 @@ installation = Table(
     Column("value", LargeBinary, nullable=False),
 )
 """What was decided when the database was made, such as its secret."""
+
+scopes = Table(
+    "scopes",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("scope_id", Text, nullable=False),
+    Column("entries", BigInteger, nullable=False, server_default=text("0")),
+    Column("file_bytes", BigInteger, nullable=False, server_default=text("0")),
+    PrimaryKeyConstraint("kind", "scope_id"),
+    sqlite_with_rowid=False,
+)
+"""How much each scope holds. Who changes something in a scope writes its row first: one at a time.
+"""
+
+state = Table(
+    "state",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("scope_id", Text, nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("expires_at", BigInteger),
+    PrimaryKeyConstraint("kind", "scope_id", "key"),
+    sqlite_with_rowid=False,
+)
+"""Values that tools keep. Keys are bytes, so that both databases put them in the same order."""
+
+files = Table(
+    "files",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("scope_id", Text, nullable=False),
+    Column("path", LargeBinary, nullable=False),
+    Column("blob_id", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("modified_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "scope_id", "path"),
+    Index("files_of_a_blob", "blob_id"),
+    sqlite_with_rowid=False,
+)
+"""The workspaces: which bytes stand under which path."""
+
+loose_blobs = Table(
+    "loose_blobs",
+    metadata,
+    Column("blob_id", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Bytes of files that were removed, until somebody has looked whether anything else has them."""
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("scope_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "scope_id", "key"),
+)
+"""The vault: nonce and ciphertext, and which key they were made with."""

@@ -1,0 +1,56 @@
+"""What a call changes in the stores of the runtime, written in the transaction that records it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from penstock.core.ids import BlobId
+from penstock.core.scope import Scope
+
+
+class StateVerb(StrEnum):
+    """What is done to a value."""
+
+    PUT = "put"
+    PATCH = "patch"
+    APPEND = "append"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """One write to the State."""
+
+    verb: StateVerb
+    scope: Scope
+    key: str
+    revision: str
+    """A new name for what will be there, from whoever asks: a transaction may run twice."""
+    value: Any = None
+    """What is put, the patch, or the item."""
+    expected: tuple[str | None, ...] = ()
+    """The revision that must be there, None for nothing; empty: whatever is there."""
+    ttl_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """One file written whole, or removed."""
+
+    scope: Scope
+    path: str
+    blob_id: BlobId | None
+    """The bytes, which are in the blob store already; None removes the file."""
+    size: int = 0
+    replaces: bool = True
+    """A file that is there already may be written over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """Files that are written together, or none of them."""
+
+    files: tuple[FileChange, ...]
+
+
+Change = StateChange | FileChanges

@@ -1,0 +1,33 @@
+"""Whose a value is: of a profile, a conversation, a task, or of all."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ScopeKind(StrEnum):
+    """The kinds of owners. The values are the wire format."""
+
+    PROFILE = "profile"
+    SESSION = "session"
+    TASK = "task"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An owner of values."""
+
+    kind: ScopeKind
+    id: str
+    """Of the profile, the conversation or the task; of what is shared the name that authors gave.
+
+    What belongs to a task may be kept in parts: `task_1/letter` goes with `task_1`.
+    """
+
+    def part(self, name: str) -> "Scope":
+        """Return a scope beside this one that goes when this one goes."""
+        return Scope(self.kind, f"{self.id}/{name}")
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        return f"{self.kind}:{self.id}"
