@@ -12,7 +12,8 @@ from penstock.cli.output import note
 from penstock.cli.stopping import Stopping, Tell
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
-from penstock.server.wire import ChatFrames, Position, StreamView
+from penstock.server.frame import Position
+from penstock.server.wire import ChatFrames, StreamView
 
 Frame = Mapping[str, Any]
 Show = Callable[[Frame], None]
@@ -115,6 +116,7 @@ async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Fram
         session_id=sent.session_id,
         link_to=lambda blob_id: f"blob:{blob_id}",
         max_iterations=parts.agents.get(agent).settings.max_iterations,
+        argument_chars=parts.limits.argument_chars,
         only=sent.task_id,
     )
     task = await parts.projections.find_task(sent.task_id)

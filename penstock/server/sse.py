@@ -13,7 +13,8 @@ from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
-from penstock.server.wire import Frame, Frames
+from penstock.server.frame import Frame
+from penstock.server.wire import Frames
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,10 @@ from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import LiveReply
+from penstock.server.frame import Frame, Position
 from penstock.server.site import Site
 from penstock.server.sse import EventStream, Seat
-from penstock.server.wire import ChatFrames, Frame, Position, StreamView
+from penstock.server.wire import ChatFrames, StreamView
 from penstock.store.projections import Page
 
 NO_CONTENT = 204
@@ -169,4 +170,10 @@ async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position
 
 def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None) -> StreamView:
     most = site.runtime.parts.agents.get(agent).settings.max_iterations
-    return StreamView(session_id, site.links.to, most, task_id)
+    return StreamView(
+        session_id=session_id,
+        link_to=site.links.to,
+        max_iterations=most,
+        argument_chars=site.limits.argument_chars,
+        only=task_id,
+    )

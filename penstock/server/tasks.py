@@ -21,11 +21,11 @@ from penstock.core.messages import Usage
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import Live
+from penstock.server.frame import Frame, Position
 from penstock.server.openapi import answers, streams
 from penstock.server.problem import Json
 from penstock.server.site import Site, allowed, owned, site_of
 from penstock.server.sse import EventStream
-from penstock.server.wire import Frame, Position
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 

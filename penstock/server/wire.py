@@ -1,11 +1,9 @@
 """Events of a conversation as frames of the chat stream."""
 
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.chat.parts import LinkTo, call_part, question_part, result_part
-from penstock.core.errors import BadLastEventId
+from penstock.chat.parts import LinkTo, question_part, result_part
 from penstock.core.events import (
     CallRequested,
     CallSettled,
@@ -24,40 +22,9 @@ from penstock.core.events import (
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.core.text import cut
-from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
-
-ARGUMENTS_CHARACTERS = 2000
-_WHOLE = -1
-_ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?")
-
-
-class Position(NamedTuple):
-    """A place in the stream: event `seq`, or some units into the reply that follows it."""
-
-    seq: int
-    units: int = _WHOLE
-
-    def __str__(self) -> str:
-        """Return the place as the id of a frame."""
-        return str(self.seq) if self.units == _WHOLE else f"{self.seq}.{self.units}"
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is an event, not a place in the reply that follows."""
-        return self.units == _WHOLE
-
-    @classmethod
-    def parse(cls, text: str) -> "Position":
-        """Read the id of a frame. Raises BadLastEventId."""
-        match = _ID.fullmatch(text)
-        if match is None:
-            raise BadLastEventId(f'an event id is like "17" or "17.412", found {cut(text, 60)!r}')
-        seq, units = match.groups()
-        return cls(int(seq), _WHOLE if units is None else int(units))
-
-
-Frame = tuple[Position, dict[str, Any]]
+from penstock.engine.bus import Delta, Live, ReplyBegun
+from penstock.server.frame import Frame, Position, Unseen
+from penstock.server.reply import ReplyFrames
 
 
 class StreamView(NamedTuple):
@@ -66,6 +33,8 @@ class StreamView(NamedTuple):
     session_id: SessionId
     link_to: LinkTo
     max_iterations: int
+    argument_chars: int
+    """Of arguments that are no JSON object, as text."""
     only: TaskId | None = None
     """The one task to show; None shows all, one after the other."""
 
@@ -105,21 +74,25 @@ class ChatFrames:
 
     __slots__ = (
         "_calls",
-        "_frames",
         "_is_over",
-        "_last",
         "_queue",
+        "_replies",
         "_results",
         "_said",
         "_silent",
         "_task",
+        "_unseen",
         "_view",
     )
 
     def __init__(self, view: StreamView, last: Position) -> None:
         self._view = view
-        self._last = last
-        self._frames: list[Frame] = []
+        self._unseen = Unseen(last)
+        self._replies = ReplyFrames(
+            self._unseen,
+            max_iterations=view.max_iterations,
+            argument_chars=view.argument_chars,
+        )
         self._queue: dict[TaskId, MessageId | None] = {}
         self._silent: set[TaskId] = set()
         self._task: TaskId | None = None
@@ -138,14 +111,13 @@ class ChatFrames:
         for item in items:
             if type(item) is Delta:
                 if only is None or item.reply.task_id == only:
-                    self._piece(item.reply, item.kind, item.text, item.units)
+                    self._replies.say(item)
             elif type(item) is Record:
                 if item.task_id is not None and (only is None or item.task_id == only):
                     self._record(item, item.task_id)
             elif type(item) is ReplyBegun and (only is None or item.reply.task_id == only):
-                self._open(item.reply.base, item.reply.iteration, closing=item.reply.closing)
-        frames, self._frames = self._frames, []
-        return frames
+                self._replies.begin(item.reply)
+        return self._unseen.take()
 
     @property
     def is_over(self) -> bool:
@@ -161,11 +133,6 @@ class ChatFrames:
     def task_id(self) -> TaskId | None:
         """The task that is at work, as far as was fed."""
         return self._task
-
-    def _emit(self, position: Position, frame: dict[str, Any]) -> None:
-        if position > self._last:
-            self._last = position
-            self._frames.append((position, frame))
 
     def _record(self, record: Record, task_id: TaskId) -> None:
         event = record.event
@@ -183,7 +150,7 @@ class ChatFrames:
                 self._reply(record.seq, event)
             case CallSettled(call_id=call_id) if call_id is not None:
                 self._results[call_id] = event
-                self._emit(Position(record.seq), result_part(event, self._view.link_to))
+                self._unseen.add(Position(record.seq), result_part(event, self._view.link_to))
             case _:
                 self._rare(record.seq, task_id, event)
 
@@ -191,15 +158,15 @@ class ChatFrames:
         match event:
             case ReplyRestarted(iteration=iteration, closing=closing):
                 of = {"closing": True} if closing else {"iteration": iteration}
-                self._emit(Position(seq), {"type": "content_reset"} | of)
+                self._unseen.add(Position(seq), {"type": "content_reset"} | of)
             case QuestionAsked(question=question):
-                self._emit(Position(seq), {"type": "question"} | question_part(question))
+                self._unseen.add(Position(seq), {"type": "question"} | question_part(question))
             case QuestionAnswered():
                 self._answered(seq, event)
             case TaskSuspended(questions=questions):
                 self._is_over = True
                 frame = {"type": "suspended", "taskId": task_id, "questions": list(questions)}
-                self._emit(Position(seq), frame)
+                self._unseen.add(Position(seq), frame)
             case TaskEnded():
                 self._end(seq, task_id, event)
             case TaskResumed() | CancelRequested() if task_id == self._task:
@@ -218,61 +185,11 @@ class ChatFrames:
             "userMessageId": self._queue.pop(task_id, None),
             "model": event.model,
         }
-        self._emit(Position(seq), frame)
-
-    def _open(self, base: int, iteration: int, *, closing: bool) -> None:
-        if not closing:
-            most = self._view.max_iterations
-            frame = {"type": "thinking", "iteration": iteration, "maxIterations": most}
-            self._emit(Position(base, 0), frame)
-
-    def _piece(
-        self, reply: LiveReply | ReplyReceived, kind: DeltaKind, text: str, end: int
-    ) -> None:
-        """Show what the reader has not seen of a piece that ends with the unit `end`."""
-        seq, shown = self._last
-        base = reply.base
-        if base < seq or not text:
-            return
-        unseen = end - shown if base == seq else end
-        if unseen <= 0:
-            return
-        delta = text[-unseen:] if unseen < len(text) else text
-        frame: dict[str, Any]
-        if kind is DeltaKind.REASONING:
-            frame = {"type": "thinking", "iteration": reply.iteration, "delta": delta}
-        elif reply.closing:
-            frame = {"type": "content_delta", "closing": True, "delta": delta}
-        else:
-            frame = {"type": "content_delta", "iteration": reply.iteration, "delta": delta}
-        self._emit(Position(base, end), frame)
+        self._unseen.add(Position(seq), frame)
 
     def _reply(self, seq: int, reply: ReplyReceived) -> None:
-        self._open(reply.base, reply.iteration, closing=reply.closing)
-        self._said = bool(reply.text) and not reply.calls
-        units = len(reply.reasoning) + len(reply.text)
-        if self._last < (reply.base, units):
-            self._pieces(reply)
-        for number, call in enumerate(reply.calls, 1):
-            part = call_part(call)
-            self._calls.append(part)
-            frame = {"type": "tool_call"} | part | {"iteration": reply.iteration}
-            if call.arguments_text is not None:
-                frame["argumentsText"] = cut(call.arguments_text, ARGUMENTS_CHARACTERS)
-            is_last = number == len(reply.calls)
-            self._emit(Position(seq) if is_last else Position(reply.base, units + number), frame)
-
-    def _pieces(self, reply: ReplyReceived) -> None:
-        """Show what a whole reply says, run by run: reasoning and text take turns."""
-        whole = {DeltaKind.REASONING: reply.reasoning, DeltaKind.TEXT: reply.text}
-        taken = dict.fromkeys(whole, 0)
-        kind, end = DeltaKind.REASONING, 0
-        for length in reply.order or (len(reply.reasoning), len(reply.text)):
-            start = taken[kind]
-            taken[kind] = start + length
-            end += length
-            self._piece(reply, kind, whole[kind][start : start + length], end)
-            kind = DeltaKind.TEXT if kind is DeltaKind.REASONING else DeltaKind.REASONING
+        self._said = bool(reply.text)
+        self._calls += self._replies.finish(seq, reply)
 
     def _answered(self, seq: int, event: QuestionAnswered) -> None:
         self._is_over = False
@@ -283,7 +200,7 @@ class ChatFrames:
         }
         if event.status is QuestionStatus.ANSWERED:
             frame["answer"] = dict(event.answer)
-        self._emit(Position(seq), frame)
+        self._unseen.add(Position(seq), frame)
 
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
         if self._queue.pop(task_id, None) is None and task_id != self._task:
@@ -291,16 +208,16 @@ class ChatFrames:
         self._task = None
         if event.status is TaskStatus.SUCCEEDED:
             self._notice(seq, event)
-            self._emit(Position(seq), self._complete(task_id, event))
+            self._unseen.add(Position(seq), self._complete(task_id, event))
         else:
-            self._emit(Position(seq), _error(task_id, event))
+            self._unseen.add(Position(seq), _error(task_id, event))
         self._is_over = self._view.only is not None or not self._queue
 
     def _notice(self, seq: int, event: TaskEnded) -> None:
         """Show an answer that no model wrote as what it is, a closing text."""
         if not self._said and event.content:
             frame = {"type": "content_delta", "closing": True, "delta": event.content}
-            self._emit(Position(seq - 1, len(event.content)), frame)
+            self._unseen.add(Position(seq - 1, len(event.content)), frame)
 
     def _complete(self, task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
         link_to, results = self._view.link_to, self._results

@@ -25,7 +25,8 @@ from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind, Live, LiveReply, ReplyBegun
-from penstock.server.wire import ChatFrames, Frame, Position, StreamView
+from penstock.server.frame import Frame, Position
+from penstock.server.wire import ChatFrames, StreamView
 
 START = Position(0)
 
@@ -249,7 +250,12 @@ def joined(frames: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def frames_of(story: Story, items: list[Live] | None = None, last: Position = START) -> list[Frame]:
     """Return the frames of what happened, or of these items of it."""
-    view = StreamView(SessionId(story.log_id), lambda blob: f"/api/blobs/{blob}", max_iterations=8)
+    view = StreamView(
+        session_id=SessionId(story.log_id),
+        link_to=lambda blob: f"/api/blobs/{blob}",
+        max_iterations=8,
+        argument_chars=2000,
+    )
     return ChatFrames(view, last).feed(story.items if items is None else items)
 
 

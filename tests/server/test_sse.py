@@ -13,8 +13,9 @@ from penstock.core.errors import TooManyStreams
 from penstock.core.ids import LogId, ProfileId, SessionId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus
+from penstock.server.frame import Position
 from penstock.server.sse import BEGIN, PING, EventStream, Streams, encode
-from penstock.server.wire import ChatFrames, Position, StreamView
+from penstock.server.wire import ChatFrames, StreamView
 from penstock.testing.log import MemoryLog
 from tests.kit.stories import no_tools
 
@@ -67,7 +68,7 @@ class Line:
         self.story = story
         source = Source(log=MemoryLog(SystemClock(), LIMITS), bus=self.bus, limits=LIMITS)
         tail = Tail(source, LogId(story.log_id), after=2, stored=False)
-        frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8), Position(2))
+        frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
         place = self.streams.enter(ANN, is_local=True)
         self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})
 
