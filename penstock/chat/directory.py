@@ -8,7 +8,7 @@ from penstock.core.errors import NotFound, TaskOver
 from penstock.core.events import CancelRequested, Entry, SessionOpened
 from penstock.core.ids import LogId, NewId, SessionId
 from penstock.core.limits import Limits
-from penstock.core.profile import ADMIN, Profile
+from penstock.core.profile import Profile
 from penstock.core.task import SessionRecord
 from penstock.core.text import cut, one_line
 from penstock.engine.launcher import Launcher
@@ -32,7 +32,7 @@ class Directory:
     async def get(self, session_id: SessionId, agent: str, profile: Profile) -> SessionRecord:
         """Return a conversation of this profile with this agent, or raise NotFound."""
         session = await self._projections.find_session(session_id)
-        if session is None or session.agent != agent or not _owns(profile, session):
+        if session is None or session.agent != agent or not profile.owns(session.profile_id):
             raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
         return session
 
@@ -103,7 +103,3 @@ def conversation(session: SessionRecord) -> dict[str, Any]:
         "messageCount": session.message_count,
         "status": session.status.value if session.status else None,
     }
-
-
-def _owns(profile: Profile, session: SessionRecord) -> bool:
-    return profile.profile_id == session.profile_id or profile.holds(ADMIN)

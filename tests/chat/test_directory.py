@@ -1,5 +1,8 @@
 """The conversations of a profile."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from penstock.chat.directory import Directory, conversation
@@ -66,6 +69,29 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
             await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
         assert await parts.log.head(LogId(session.session_id)) == 0
         assert await parts.projections.find_task(reply.task_id) is None
+
+
+async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
+    """Long before its lease would have to be renewed."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work(input: Any, invocation: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    model = ScriptedModel([call("work")])
+    async with served(model=model, tools=[Act("work", work)]) as server:
+        directory = directory_of(server)
+        talk = asyncio.create_task(server.runtime.chat("Work"))
+        await begun.wait()
+        session = await directory.newest(AGENT, LOCAL_PROFILE)
+        assert session is not None
+        await directory.delete(session, server.archive.erasure)
+        await asyncio.wait_for(ended.wait(), 0.5)
+        talk.cancel()
 
 
 async def test_all_of_a_profile_are_deleted_and_no_others() -> None:

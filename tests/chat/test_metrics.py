@@ -1,6 +1,6 @@
 """What tools were used for, counted from what happened."""
 
-from penstock.chat.metrics import Tally, count, durations, tokens
+from penstock.chat.metrics import Span, Tally, count, durations, tokens
 from penstock.core.call import ToolCall
 from penstock.core.call_errors import (
     CallError,
@@ -10,9 +10,14 @@ from penstock.core.call_errors import (
     Rejected,
     ToolFailed,
 )
+from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
 from penstock.core.ids import CallId, MessageId
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from tests.kit.server import served
+from tests.kit.tools import Act
 
 
 def settled(error: CallError | None = None, duration: int = 5) -> CallSettled:
@@ -77,10 +82,10 @@ def test_times_are_the_usual_and_the_longest() -> None:
 
 
 def test_tokens_are_counted_where_they_were_spent() -> None:
-    call = ToolCall(CallId("tc_1"), "add", {"a": 1})
+    asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
     happened: list[tuple[str | None, Event]] = [
         ("task_1", TaskStarted(offered=("add", "mail"))),
-        ("task_1", reply(call)),
+        ("task_1", reply(asked)),
         ("task_1", settled()),
         ("task_1", reply()),
         ("task_1", reply(closing=True)),
@@ -90,6 +95,26 @@ def test_tokens_are_counted_where_they_were_spent() -> None:
     assert found["add"].arguments == tokens('{"a":1}')
     assert (found["add"].definitions, found["mail"].definitions) == (20, 40)
     assert found["mail"].calls == 0
+
+
+async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
+    """From the first moment on, up to the last, which is not in it."""
+    clock = FakeClock()
+    model = ScriptedModel([call("add"), say("Done.")])
+    async with served(model=model, tools=[Act("add")], clock=clock) as server:
+        await server.runtime.chat("Add")
+        now, metrics = clock.now(), server.archive.metrics
+        later = now + 1
+        spans = [
+            (("assistant", now, later), 1),
+            (("assistant", now - 9, now), 0),
+            (("assistant", later, now + 9), 0),
+            (("clerk", now, later), 0),
+        ]
+        for (agent, since, until), calls in spans:
+            span = Span(agent=agent, since=Moment(since), until=Moment(until))
+            found = await metrics.of_tools(span, {"add": 7})
+            assert sum(tally.calls for tally in found.values()) == calls, span
 
 
 def test_a_token_is_four_characters_or_less() -> None:

@@ -5,12 +5,20 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.parts import call_part, question_part, question_record, result_part
+from penstock.chat.parts import (
+    call_part,
+    event_part,
+    question_part,
+    question_record,
+    result_part,
+    task_part,
+)
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
+from penstock.core.codec import to_wire
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallSettled
-from penstock.core.ids import CallId, LogId, ProfileId, QuestionId, TaskId
+from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
+from penstock.core.ids import ArtifactId, BlobId, CallId, LogId, ProfileId, QuestionId, TaskId
 from penstock.core.question import (
     Option,
     Question,
@@ -18,6 +26,7 @@ from penstock.core.question import (
     QuestionRecord,
     QuestionStatus,
 )
+from penstock.core.task import TaskRecord, TaskStatus
 
 ASKED = Question(
     question_id=QuestionId("q_1"),
@@ -57,6 +66,85 @@ def test_a_result_has_output_and_preview() -> None:
         "success": True,
         "result": {"results": []},
         "resultPreview": "Found 5 results",
+    }
+
+
+def test_a_clipped_result_says_where_the_whole_is() -> None:
+    settled = CallSettled(
+        tool_id="search",
+        envelope=Envelope.success("never shown here"),
+        context="the beginning",
+        artifact_id=ArtifactId("art_1"),
+        total_characters=20_000,
+    )
+    part = result_part(settled, str)
+    assert part["result"] == "the beginning"
+    assert part["truncated"] is True
+    assert (part["totalCharacters"], part["artifactId"]) == (20_000, "art_1")
+
+
+def test_what_was_taken_out_of_a_result_is_linked() -> None:
+    files = (
+        StoredFile(
+            blob_id=BlobId("one"), mime_type="image/png", size=9, is_image=True, width=3, height=2
+        ),
+        StoredFile(blob_id=BlobId("two"), mime_type="image/webp", size=8, is_image=True),
+        StoredFile(
+            blob_id=BlobId("three"),
+            mime_type="application/pdf",
+            size=7,
+            is_image=False,
+            name="a.pdf",
+        ),
+    )
+    settled = CallSettled(tool_id="draw", envelope=Envelope.success(1), files=files)
+    part = result_part(settled, "https://here/{}".format)
+    first = {"url": "https://here/one", "mimeType": "image/png", "bytes": 9}
+    assert part["imageUrl"] == "https://here/one"
+    assert part["images"] == [
+        first | {"width": 3, "height": 2},
+        {"url": "https://here/two", "mimeType": "image/webp", "bytes": 8},
+    ]
+    (file,) = part["files"]
+    assert file["url"] == "https://here/three"
+    assert not {"truncated", "artifactId", "totalCharacters"} & part.keys()
+
+
+def test_an_event_is_shown_with_its_place_and_its_body() -> None:
+    note = NoteEmitted(event_type="step", message="half way")
+    path = CallPath("task_1/1/plan#a")
+    record = Record(LogId("conv_1"), 7, Moment(1000), TaskId("task_1"), path, note)
+    assert event_part(record) == {
+        "seq": 7,
+        "at": "1970-01-01T00:00:01.000Z",
+        "kind": "note_emitted",
+        "path": path,
+        "body": to_wire(note),
+    }
+
+
+@pytest.mark.parametrize(("log_id", "conversation"), [("conv_1", "conv_1"), ("task_1", None)])
+def test_a_task_of_its_own_log_is_in_no_conversation(log_id: str, conversation: str | None) -> None:
+    task = TaskRecord(
+        task_id=TaskId("task_1"),
+        log_id=LogId(log_id),
+        kind="message",
+        status=TaskStatus.RUNNING,
+        profile_id=ProfileId("ann"),
+        agent="clerk",
+        created_at=Moment(0),
+        first_seq=1,
+        started_at=Moment(1000),
+    )
+    assert task_part(task) == {
+        "id": "task_1",
+        "kind": "message",
+        "status": "running",
+        "agentId": "clerk",
+        "conversationId": conversation,
+        "createdAt": "1970-01-01T00:00:00.000Z",
+        "startedAt": "1970-01-01T00:00:01.000Z",
+        "endedAt": None,
     }
 
 
