@@ -40,6 +40,14 @@ async def test_a_body_over_the_limit_is_not_read_to_its_end() -> None:
         await read_json(request(b"[" * 8, b"[" * 8, b"never"), 10)
 
 
+async def test_a_body_of_the_limit_is_read() -> None:
+    body = b'{"a":1}'
+    assert await read_json(request(body, content_length="7"), 7) == ({"a": 1}, body)
+    for short in (request(body, content_length="7"), request(body)):
+        with pytest.raises(TooLarge):
+            await read_json(short, 6)
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff\xfe", b"NaN", b"[1,]", b"{'a':1}", b"[" * 99_999]
 )

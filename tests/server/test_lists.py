@@ -31,8 +31,21 @@ def test_what_a_list_is_not_sorted_by() -> None:
     assert refused.value.problems == [{"field": "/sort", "issue": issue}]
 
 
+@pytest.mark.parametrize(("limit", "offset"), [(1, 0), (200, 2**53)])
+def test_a_list_goes_to_its_bounds(limit: int, offset: int) -> None:
+    assert ListQuery(limit=limit, offset=offset).page == Page(limit=limit, offset=offset)
+
+
 @pytest.mark.parametrize(
-    "query", [{"limit": 0}, {"limit": 201}, {"offset": -1}, {"search": "x" * 201}, {"order": "up"}]
+    "query",
+    [
+        {"limit": 0},
+        {"limit": 201},
+        {"offset": -1},
+        {"offset": 2**53 + 1},
+        {"search": "x" * 201},
+        {"order": "up"},
+    ],
 )
 def test_a_query_has_bounds(query: dict[str, int | str]) -> None:
     with pytest.raises(ValidationError):
