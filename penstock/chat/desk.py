@@ -6,6 +6,7 @@ from typing import Any
 from penstock.chat.beginning import Beginnings
 from penstock.chat.endings import Endings
 from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.chat.repeats import Repeats
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,
@@ -54,6 +55,7 @@ class Desk:
         self._beginnings = beginnings
         self._launcher = beginnings.launcher
         self._endings = Endings(log, projections, bus, world)
+        self._repeats = Repeats(log, projections)
         self._limits = world.limits
         self._new_id = world.new_id
 
@@ -69,21 +71,10 @@ class Desk:
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
         self._check(message)
-        at_once = self._beginnings.may(message, profile)
-        if not at_once and (taken := await self._stand_in_line(message, profile)):
-            return taken
-        log_id = LogId(message.session_id or self._new_id("conv"))
-        entries = self._entries(message, profile, task_id or TaskId(self._new_id("task")))
         try:
-            if at_once:
-                if begun := await self._beginnings.begin(log_id, message.agent, entries, profile):
-                    return _sent(log_id, begun, has_begun=True)
-                if taken := await self._stand_in_line(message, profile):
-                    return taken
-            records = await self._log.send(log_id, entries, on_way=self._launcher.wake)
+            return await self._sent(message, profile, task_id or TaskId(self._new_id("task")))
         except IdempotencyConflict as error:
-            return await self._attached(error)
-        return _sent(log_id, records, has_begun=False)
+            return await self._repeats.first(message, error)
 
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
         """Hand a message in, and wait for the answer or for a question."""
@@ -133,24 +124,7 @@ class Desk:
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        asked = await self._question(question_id, profile)
-        answer, problems = check_answer(asked.question, body)
-        if problems:
-            raise InvalidAnswer(problems)
-        await self._beginnings.look_up(asked.log_id)
-        event = QuestionAnswered(
-            question_id=question_id,
-            status=QuestionStatus.ANSWERED,
-            answer=answer,
-            by=profile.profile_id,
-        )
-        try:
-            await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
-        except AlreadyAnswered as error:
-            recorded = (error.details or {}).get("answer")
-            if recorded != answer:
-                raise
-        self._launcher.wake(asked.log_id)
+        await self._take(question_id, body, profile, None)
         return await self._question(question_id, profile)
 
     async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
@@ -166,6 +140,50 @@ class Desk:
         if task is None or not profile.owns(task.profile_id):
             raise NotFound(f"there is no task {task_id!r}")
         return task
+
+    async def _take(
+        self,
+        question_id: QuestionId,
+        body: Mapping[str, Any],
+        profile: Profile,
+        idempotency: tuple[str, str] | None,
+    ) -> None:
+        """Take an answer in, and see to it that its task goes on."""
+        asked = await self._question(question_id, profile)
+        answer, problems = check_answer(asked.question, body)
+        if problems:
+            raise InvalidAnswer(problems)
+        await self._beginnings.look_up(asked.log_id)
+        key, request_hash = idempotency or (None, None)
+        event = QuestionAnswered(
+            question_id=question_id,
+            status=QuestionStatus.ANSWERED,
+            answer=answer,
+            by=profile.profile_id,
+            idempotency_key=key,
+            request_hash=request_hash,
+        )
+        try:
+            await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
+        except AlreadyAnswered as error:
+            recorded = (error.details or {}).get("answer")
+            if recorded != answer:
+                raise
+        self._launcher.wake(asked.log_id)
+
+    async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> Sent:
+        at_once = self._beginnings.may(message, profile)
+        if not at_once and (taken := await self._stand_in_line(message, profile)):
+            return taken
+        log_id = LogId(message.session_id or self._new_id("conv"))
+        entries = self._entries(message, profile, task_id)
+        if at_once:
+            if begun := await self._beginnings.begin(log_id, message.agent, entries, profile):
+                return _sent(log_id, begun, has_begun=True)
+            if taken := await self._stand_in_line(message, profile):
+                return taken
+        records = await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        return _sent(log_id, records, has_begun=False)
 
     def _check(self, message: NewMessage) -> None:
         most = self._limits.content_chars
@@ -196,7 +214,7 @@ class Desk:
         asked = await self._projections.open_questions(log_id)
         if not asked:
             return None
-        if sent := await self._repeated(message, asked[0].task_id):
+        if sent := await self._repeats.find(message, asked[0].task_id):
             return sent
         if message.cancel_open:
             for task_id in {each.task_id for each in asked}:
@@ -211,48 +229,11 @@ class Desk:
             details={"questions": ids},
         )
 
-    async def _answered(
-        self, message: NewMessage, asked: QuestionRecord, profile: Profile
-    ) -> Sent | None:
+    async def _answered(self, message: NewMessage, asked: QuestionRecord, profile: Profile) -> Sent:
         head = await self._log.head(asked.log_id)
-        await self.answer(asked.question.question_id, {"text": message.content}, profile)
-        records = await self._log.read(asked.log_id)
-        received = next(each for each in records if each.task_id == asked.task_id)
-        message_id = getattr(received.event, "message_id", MessageId(""))
-        return Sent(
-            session_id=SessionId(asked.log_id),
-            task_id=asked.task_id,
-            message_id=message_id,
-            seq=head,
-        )
-
-    async def _repeated(self, message: NewMessage, task_id: TaskId) -> Sent | None:
-        """Return where the message stands, if it is the one that began the waiting task."""
-        task = await self._projections.find_task(task_id) if message.idempotency else None
-        if task is None or message.idempotency is None:
-            return None
-        (first,) = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
-        key, request_hash = message.idempotency
-        if not isinstance(first.event, MessageReceived) or first.event.idempotency_key != key:
-            return None
-        details = {"task_id": task_id, "same": first.event.request_hash == request_hash}
-        return await self._attached(IdempotencyConflict(details=details))
-
-    async def _attached(self, error: IdempotencyConflict) -> Sent:
-        """Return where the first request of this key stands, if this one is the same."""
-        first = error.details or {}
-        if not first.get("same"):
-            raise IdempotencyConflict from None
-        task = await self._projections.find_task(first["task_id"])
-        if task is None:
-            raise NotFound("the conversation that this request began was deleted")
-        records = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
-        return Sent(
-            session_id=SessionId(task.log_id),
-            task_id=task.task_id,
-            message_id=getattr(records[0].event, "message_id", MessageId("")),
-            seq=task.first_seq,
-        )
+        question_id, said = asked.question.question_id, {"text": message.content}
+        await self._take(question_id, said, profile, message.idempotency)
+        return await self._repeats.sent(await self.task(asked.task_id, profile), head)
 
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
         key, request_hash = message.idempotency or (None, None)

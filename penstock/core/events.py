@@ -186,6 +186,7 @@ class NoteEmitted:
     message: str | None = None
     payload: Any = None
     level: str = "info"
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,12 @@ class Consequences:
                 "try again when one is done"
             )
 
-    def _claim(self, cursor: DBAPICursor, record: Record, event: events.MessageReceived) -> None:
+    def _claim(
+        self,
+        cursor: DBAPICursor,
+        record: Record,
+        event: events.MessageReceived | events.QuestionAnswered,
+    ) -> None:
         """Take the request's key, or say which task has it."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at
         oldest = at - 1000 * self._limits.idempotency_seconds
@@ -104,6 +109,8 @@ class Consequences:
             raise AlreadyAnswered(details={"question": answer.question_id, "seq": seq})
         if status == QuestionStatus.CANCELLED:
             raise QuestionClosed
+        if answer.idempotency_key is not None:
+            self._claim(cursor, record, answer)
 
     def _find(
         self, cursor: DBAPICursor, statement: str, key: tuple[str | None, str], noun: str

@@ -25,6 +25,9 @@ from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
 
+_Keyed = events.MessageReceived | events.QuestionAnswered
+"""What a request with an Idempotency-Key may become."""
+
 
 class MemoryProjections:
     """Tasks, sessions and questions of logs in memory."""
@@ -155,6 +158,7 @@ class MemoryProjections:
                     self._task_in(log, task_id)
                 case events.QuestionAnswered() as answer:
                     self._admit_answer(log, answer, coming)
+                    self._admit_key(log, answer, at)
                 case _:
                     pass
 
@@ -181,7 +185,7 @@ class MemoryProjections:
         coming.queued += 1
         coming.tasks.add(entry.task_id)
 
-    def _admit_key(self, log: Owned, event: events.MessageReceived, at: Moment) -> None:
+    def _admit_key(self, log: Owned, event: _Keyed, at: Moment) -> None:
         first = self._keys.get((log.profile_id, event.idempotency_key))
         if first is None or first.at < at - 1000 * self._limits.idempotency_seconds:
             return
@@ -209,10 +213,13 @@ class MemoryProjections:
         if superseded is not None and superseded.log is log:
             for task in log.tasks[log.tasks.index(superseded) :]:
                 task.messages = 0
+        self._claim(log, record, event)
+        self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
+
+    def _claim(self, log: Owned, record: Record, event: _Keyed) -> None:
         if event.idempotency_key is not None:
             claim = _Claim(log.log_id, _id(record), record.at, event)
             self._keys[log.profile_id, event.idempotency_key] = claim
-        self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
 
     def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
         self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
@@ -261,6 +268,7 @@ class MemoryProjections:
         asked = self._questions.get(event.question_id)
         if asked is not None and asked.status is QuestionStatus.OPEN:
             asked.status, asked.answered_at, asked.answered = event.status, record.at, event
+            self._claim(log, record, event)
 
     def _touch(self, log: Owned, record: Record) -> None:
         if session := self._sessions.get(log.log_id):
@@ -283,7 +291,7 @@ class _Claim:
     log_id: LogId
     task_id: TaskId
     at: Moment
-    event: events.MessageReceived
+    event: _Keyed
 
 
 def _id(record: Record) -> TaskId:

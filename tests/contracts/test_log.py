@@ -331,6 +331,24 @@ async def test_a_key_belongs_to_a_profile_and_counts_for_its_time(
     assert refused.value.details == {"task_id": THREE, "log_id": CHAT, "same": True}
 
 
+@pytest.mark.parametrize(("request_hash", "same"), [("h", True), ("another", False)])
+async def test_an_answer_has_a_key_as_a_message_has(
+    log: Log, *, request_hash: str, same: bool
+) -> None:
+    lease = await held(log)
+    why_not = QuestionId("q_2")
+    await log.append(lease, [started(), asked(), asked(why_not)])
+    await log.send(CHAT, [answered("Because.", key="key")])
+    coming = (
+        keyed(TWO, "key", request_hash),
+        answered("Because.", why_not, key="key", request_hash=request_hash),
+    )
+    for entry in coming:
+        with pytest.raises(IdempotencyConflict) as refused:
+            await log.send(CHAT, [entry])
+        assert refused.value.details == {"task_id": ONE, "log_id": CHAT, "same": same}
+
+
 async def test_a_refused_request_leaves_its_key_free(log: Log) -> None:
     await held(log)
     with pytest.raises(NotFound):

@@ -260,6 +260,21 @@ STORED: list[tuple[Event, str, str]] = [
         "question_answered",
         '{"question_id":"q_1","status":"cancelled","answer":{}}',
     ),
+    (
+        QuestionAnswered(
+            question_id=QUESTION,
+            status=QuestionStatus.ANSWERED,
+            answer={"text": "Ann"},
+            by=ANN,
+            idempotency_key="key",
+            request_hash="ab",
+        ),
+        "question_answered",
+        (
+            '{"question_id":"q_1","status":"answered","answer":{"text":"Ann"},"by":"ann",'
+            '"idempotency_key":"key","request_hash":"ab"}'
+        ),
+    ),
     (TaskSuspended(questions=(QUESTION,)), "task_suspended", '{"questions":["q_1"]}'),
     (
         TaskSuspended(

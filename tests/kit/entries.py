@@ -84,9 +84,21 @@ def asked(question_id: QuestionId = WHY, task_id: TaskId = ONE, *, text: str = "
     return Entry(QuestionAsked(question=question), task_id)
 
 
-def answered(text: str, question_id: QuestionId = WHY, by: ProfileId | None = ANN) -> Entry:
+def answered(
+    text: str,
+    question_id: QuestionId = WHY,
+    by: ProfileId | None = ANN,
+    *,
+    key: str | None = None,
+    request_hash: str = "h",
+) -> Entry:
     event = QuestionAnswered(
-        question_id=question_id, status=QuestionStatus.ANSWERED, answer={"text": text}, by=by
+        question_id=question_id,
+        status=QuestionStatus.ANSWERED,
+        answer={"text": text},
+        by=by,
+        idempotency_key=key,
+        request_hash=request_hash if key else None,
     )
     return Entry(event, ONE)
 
