@@ -201,13 +201,8 @@ def test_a_question_in_a_list_says_what_became_of_it() -> None:
 
 
 def test_an_answered_question_says_who_said_what() -> None:
-    record = QuestionRecord(
-        question=ASKED,
-        log_id=LogId("conv_1"),
-        task_id=TaskId("task_1"),
-        profile_id=ProfileId("ann"),
-        agent="assistant",
-        asked_at=Moment(0),
+    record = replace(
+        RECORD,
         status=QuestionStatus.ANSWERED,
         answered_at=Moment(1000),
         answered_by=ProfileId("ann"),

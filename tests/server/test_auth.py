@@ -166,6 +166,29 @@ async def test_who_guesses_keys_is_counted_by_address() -> None:
         assert (await get(server, x_forwarded_for="8.8.8.8, 10.0.0.2")).status_code == 401
 
 
+async def test_hops_that_are_trusted_or_empty_are_passed_over() -> None:
+    proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
+    async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
+        assert (await get(server, x_forwarded_for="9.9.9.9, 127.0.0.1")).status_code == 401
+        for hops in ("9.9.9.9", "9.9.9.9, , 127.0.0.1", "8.8.8.8, 9.9.9.9,"):
+            assert (await get(server, x_forwarded_for=hops)).status_code == 429, hops
+        for hops in ("", "127.0.0.1, "):
+            status = (await get(server, x_forwarded_for=hops)).status_code
+            assert status == (429 if hops else 401), hops
+
+
+async def test_a_wrong_key_is_refused_where_none_is_needed() -> None:
+    async with served() as server:
+        key = await server.archive.keys.create("ann")
+        answers = [
+            await get(server, "/api/health"),
+            await get(server, "/api/health", authorization=f"Bearer {key}"),
+            await get(server, "/api/health", authorization="Bearer pk_wrong"),
+            await get(server, "/api/health", authorization=f"Basic {key}"),
+        ]
+    assert [each.status_code for each in answers] == [200, 200, 401, 401]
+
+
 async def test_wrong_keys_are_counted_by_address() -> None:
     async with served(rates=RateSection(general=2), clock=FakeClock()) as server:
         key = await server.archive.keys.create("ann")
