@@ -1,4 +1,4 @@
-"""What the tests of logs and projections write into them."""
+"""Entries for logs and projections: one event each, with the task and the call it is of."""
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
