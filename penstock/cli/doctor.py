@@ -23,14 +23,16 @@ from penstock.cli.project import ReadProject, find
 from penstock.cli.render import clean
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt
 from penstock.core.limits import MIB
 from penstock.models.resolve import Models
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.health import Check, check, little_space, look, read_back
+from penstock.store.projections import Page
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
+from penstock.store.sql_projections import SqlProjections
 
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make every list anew from the logs.")]
 EXTRAS = {
@@ -40,6 +42,8 @@ EXTRAS = {
 }
 """What each extra brings."""
 _PATIENCE = 2.0
+MOST_LOGS = 200
+"""Read wholly, of those in which something is to be done."""
 
 
 class Mark(StrEnum):
@@ -192,8 +196,9 @@ async def _looked_at(
     findings = [Finding(Mark.FINE, "database", said), await _events(database)]
     blobs = open_blobs(settings.blob_place)
     findings += _ready(await look(database, blobs))
+    log = SqlLog(database, blobs, SystemClock())
+    findings += await _tasks(log, SqlProjections(database, blobs))
     if rebuilt:
-        log = SqlLog(database, blobs, SystemClock())
         logs = await rebuild(database, log)
         findings.append(Finding(Mark.FINE, "lists", f"made anew from {logs} logs"))
     return findings
@@ -204,6 +209,22 @@ def _ready(checks: Sequence[Check]) -> list[Finding]:
     failed = [Finding(Mark.WRONG, each.name, each.why) for each in checks if each.why]
     names = ", ".join(each.name for each in checks)
     return failed or [Finding(Mark.FINE, "ready", f"{names}: all work")]
+
+
+async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
+    """Return the tasks that nothing works on, because their log does not read back."""
+    findings = []
+    for pending in await log.pending(limit=MOST_LOGS):
+        try:
+            await log.read(pending.log_id)
+        except StoreCorrupt as error:
+            found, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
+            waiting = [each.task_id for each in found if not each.status.is_final]
+            said = f"{', '.join(waiting) or 'what waits'} cannot go on: {error}"
+            findings.append(Finding(Mark.WRONG, "tasks", said))
+    return findings or [
+        Finding(Mark.FINE, "tasks", "the logs of those that are to go on read back")
+    ]
 
 
 async def _events(database: Database) -> Finding:

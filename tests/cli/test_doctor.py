@@ -1,12 +1,20 @@
 """What is installed, reachable, misconfigured."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from penstock.cli.main import main
+from penstock.core.clock import SystemClock
+from penstock.core.ids import TaskId
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.sql_log import SqlLog
+from tests.kit.entries import CHAT, ONE, message, opened
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -17,6 +25,7 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert "✓ model offline: offline offline (the default)" in out
     assert "✓ database: " in out
     assert "✓ events: " in out
+    assert "✓ tasks: " in out
     assert "✓ ready: database, migrations, disk, blobs: all work" in out
     assert run_json("doctor")["ok"] is True
 
@@ -26,6 +35,33 @@ def test_lists_are_made_anew_from_the_logs(run: Run, run_json: Callable[..., Any
     before = run_json("tasks", "list")
     assert "✓ lists: made anew from 1 logs" in run("doctor", "--rebuild")[1]
     assert run_json("tasks", "list") == before
+
+
+async def queue_behind_a_broken_row(url: str) -> TaskId:
+    """Leave a task behind that is to go on, in a log that does not read back."""
+    database = await open_database(url)
+    log = SqlLog(database, open_blobs("memory:///"), SystemClock())
+    await log.send(CHAT, [opened(), message()])
+    spoil = text("UPDATE events SET body = '{bro' WHERE seq = 1")
+    await database.write(lambda connection: connection.execute(spoil))
+    await database.close()
+    return ONE
+
+
+def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
+    run: Run, project: Path, run_json: Callable[..., Any]
+) -> None:
+    """A copy of the database, or of its blobs, may yet make it readable: nothing ends the task."""
+    run("tasks", "list")
+    url = f"sqlite:///{project}/.penstock/penstock.db"
+    task_id = asyncio.run(queue_behind_a_broken_row(url))
+    for _ in range(2):
+        (task,) = run_json("tasks", "list")["tasks"]
+        assert task["status"] == "queued"
+    code, out, _ = run("doctor")
+    assert code == 1
+    assert f"✗ tasks: {task_id} cannot go on: event 1 of log 'conv_1' does not read back: " in out
+    assert "Restore the database from a copy, or delete this conversation." in out
 
 
 WRONG = [
@@ -47,12 +83,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "said"), WRONG)
+@pytest.mark.parametrize(("file", "content", "said"), WRONG)
 def test_what_is_wrong_is_named_and_ends_with_one(
-    run: Run, project: Path, file: str, text: str, said: str
+    run: Run, project: Path, file: str, content: str, said: str
 ) -> None:
     (project / file).parent.mkdir(exist_ok=True)
-    (project / file).write_text(text)
+    (project / file).write_text(content)
     code, out, _ = run("doctor")
     assert code == 1
     assert said in out
