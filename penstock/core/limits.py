@@ -20,6 +20,20 @@ class Limits:
     """Calls inside calls; a call one deeper gets DEPTH_EXCEEDED."""
     nested_calls: int = 1000
     """Calls made from inside one root call."""
+    host_calls: int = 10_000
+    """What one entry of a script may ask of its host, of all kinds."""
+    notes: int = 1000
+    """Events that one entry of a script may emit."""
+    note_bytes: int = 32 * KIB
+    """The payload of such an event, as JSON."""
+    script_memory_mb: int = 64
+    """Memory of one script; a manifest may ask for up to 512."""
+    script_cpu_ms: int = 30_000
+    """Computing time of one attempt of a script."""
+    script_stack_kb: int = 200
+    """Stack of one script."""
+    script_output_bytes: int = MIB
+    """Output of a script, as JSON."""
     error_chars: int = 2000
     """Text of an error, and of its details, that a model reads."""
     argument_chars: int = 2000
@@ -70,6 +84,8 @@ class Limits:
     """Open streams of one profile; none of this in local mode."""
     ping_seconds: float = 15
     """Silence on a stream before a comment is sent."""
+    stalled_seconds: float = 30
+    """How long the reader of a stream may take nothing before it is cut."""
     request_bytes: int = MIB
     """A request's JSON body."""
     request_wait_seconds: float = 600

@@ -110,7 +110,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
 async def _send(site: Site, profile: Profile, message: NewMessage, *, stream: bool) -> Response:
     if not stream:
         return await _answer(site, await site.runtime.send(message, profile))
-    place = site.streams.enter(profile.profile_id, is_local=profile.everything)
+    place = site.streams.enter(profile)
     try:
         sent = await site.runtime.send(message, profile)
         is_new = message.session_id is None and message.idempotency is None

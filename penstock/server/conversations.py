@@ -96,7 +96,7 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
         task_id=query.task_id,
         follow=query.follow,
     )
-    place = site.streams.enter(profile.profile_id, is_local=profile.everything)
+    place = site.streams.enter(profile)
     try:
         return await stream_of_session(site, resume, place)
     except BaseException:

@@ -13,6 +13,7 @@ from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
+from penstock.core.profile import Profile
 from penstock.server.frame import Frame
 from penstock.server.wire import Frames
 
@@ -25,7 +26,6 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
-_LOOK_SECONDS = 15
 _LOOKS = 2
 _STALLED = "its reader took nothing for a while"
 LEFT = "penstock.left"
@@ -43,10 +43,11 @@ class Streams:
         """Who waits for a piece to be taken, and how often that was seen."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, profile_id: ProfileId, *, is_local: bool) -> "Seat":
+    def enter(self, profile: Profile) -> "Seat":
         """Take a place, to be left again. Raises TooManyStreams."""
-        own, most = self._of.get(profile_id, 0), self._limits.streams_per_profile
-        if not is_local and own >= most:
+        profile_id, most = profile.profile_id, self._limits.streams_per_profile
+        own = self._of.get(profile_id, 0)
+        if not profile.everything and own >= most:
             raise TooManyStreams(f"{own} streams are open for this key, at most {most}; close one")
         if self._all >= self._limits.streams:
             raise TooManyStreams(f"{self._all} streams are open here; try again in a moment")
@@ -87,7 +88,8 @@ class Streams:
             self._look_later()
 
     def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self.look)
+        seconds = self._limits.stalled_seconds / _LOOKS
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.look)
 
 
 @dataclass(slots=True)
@@ -121,8 +123,6 @@ class EventStream(Response):
         self._frames = frames
         self._place = place
         self._first = first
-        self.follow = False
-        """Go on when the last task has ended."""
         self.status_code = 200
         self.background = None
         own = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -189,7 +189,7 @@ class EventStream(Response):
     @property
     def _is_over(self) -> bool:
         frames, tail = self._frames, self._tail
-        return frames.is_over and not self.follow and not tail.is_stored
+        return frames.is_over and not tail.is_stored
 
     def _on_gone(self, gone: "asyncio.Future[None]") -> None:
         self._tail.stop()

@@ -56,7 +56,9 @@ async def stream_of_sent(
     A new conversation holds nothing that is not known here, so nothing is read.
     """
     log_id = LogId(sent.session_id)
-    frames = ChatFrames(_view(site, agent, sent.session_id, sent.task_id), Position(sent.seq))
+    frames = ChatFrames(
+        _view(site, agent, sent.session_id, task_id=sent.task_id), Position(sent.seq)
+    )
     first: list[Frame] = []
     if sent.records:
         first = frames.feed(sent.records)
@@ -79,7 +81,9 @@ async def stream_of_session(site: Site, resume: Resume, place: Seat) -> Response
     """
     log_id = LogId(resume.session_id)
     beginning = await _beginning(site, log_id, resume)
-    view = _view(site, resume.agent, resume.session_id, resume.task_id)
+    view = _view(
+        site, resume.agent, resume.session_id, task_id=resume.task_id, follows=resume.follow
+    )
     frames = ChatFrames(view, beginning.shown)
     tail = Tail(site.source, log_id, after=beginning.read)
     first: list[Frame] = []
@@ -97,9 +101,7 @@ async def stream_of_session(site: Site, resume: Resume, place: Seat) -> Response
     headers: dict[str, str] = {"x-conversation-id": resume.session_id}
     if task_id:
         headers["x-task-id"] = task_id
-    stream = EventStream(tail, frames, place, headers=headers, first=first)
-    stream.follow = resume.follow
-    return stream
+    return EventStream(tail, frames, place, headers=headers, first=first)
 
 
 async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
@@ -168,7 +170,9 @@ async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position
     return Position(task.ended_seq)
 
 
-def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None) -> StreamView:
+def _view(
+    site: Site, agent: str, session_id: SessionId, *, task_id: TaskId | None, follows: bool = False
+) -> StreamView:
     most = site.runtime.parts.agents.get(agent).settings.max_iterations
     return StreamView(
         session_id=session_id,
@@ -176,4 +180,5 @@ def _view(site: Site, agent: str, session_id: SessionId, task_id: TaskId | None)
         max_iterations=most,
         argument_chars=site.limits.argument_chars,
         only=task_id,
+        follows=follows,
     )

@@ -116,7 +116,7 @@ async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | No
     shown = Position.parse(last).seq if last else 0
     if shown > await site.runtime.parts.log.head(task.log_id):
         raise BadLastEventId(f"this task has not come to event {last}")
-    place = site.streams.enter(profile.profile_id, is_local=profile.everything)
+    place = site.streams.enter(profile)
     tail = Tail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     headers = {"x-task-id": task.task_id}
     return EventStream(tail, TaskFrames(task.task_id, shown), place, headers=headers)

@@ -37,6 +37,8 @@ class StreamView(NamedTuple):
     """Of arguments that are no JSON object, as text."""
     only: TaskId | None = None
     """The one task to show; None shows all, one after the other."""
+    follows: bool = False
+    """Whether it goes on when the last task has ended."""
 
 
 class Frames(Protocol):
@@ -122,7 +124,7 @@ class ChatFrames:
     @property
     def is_over(self) -> bool:
         """Whether nothing more comes by itself: the last task has ended, or waits for a person."""
-        return self._is_over
+        return self._is_over and not self._view.follows
 
     @property
     def is_at_work(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import LogId, ProfileId, SessionId
 from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
 from penstock.server.frame import Position
 from penstock.server.sse import BEGIN, PING, EventStream, Streams, encode
@@ -19,7 +21,7 @@ from penstock.server.wire import ChatFrames, StreamView
 from penstock.testing.log import MemoryLog
 from tests.kit.stories import no_tools
 
-ANN, BOB = ProfileId("ann"), ProfileId("bob")
+ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
 LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profile=2)
 
 
@@ -34,13 +36,13 @@ def test_a_frame_on_the_wire() -> None:
 
 def test_one_stream_too_many_is_refused() -> None:
     streams = Streams(LIMITS)
-    first = streams.enter(ANN, is_local=False)
-    streams.enter(ANN, is_local=False)
+    first = streams.enter(ANN)
+    streams.enter(ANN)
     with pytest.raises(TooManyStreams, match="2 streams are open for this key, at most 2"):
-        streams.enter(ANN, is_local=False)
-    streams.enter(BOB, is_local=False)
+        streams.enter(ANN)
+    streams.enter(BOB)
     with pytest.raises(TooManyStreams, match="3 streams are open here"):
-        streams.enter(BOB, is_local=False)
+        streams.enter(BOB)
     first.leave()
     first.leave()
     assert streams.open == 2
@@ -48,7 +50,7 @@ def test_one_stream_too_many_is_refused() -> None:
 
 def test_this_machine_may_open_as_many_as_there_is_room_for() -> None:
     streams = Streams(LIMITS)
-    places = [streams.enter(ANN, is_local=True) for _ in range(3)]
+    places = [streams.enter(LOCAL_PROFILE) for _ in range(3)]
     for place in places:
         place.leave()
     assert streams.open == 0
@@ -57,9 +59,9 @@ def test_this_machine_may_open_as_many_as_there_is_room_for() -> None:
 class Line:
     """A connection that a test reads from, or does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         self.bus = Bus()
-        self.streams = Streams(LIMITS)
+        self.streams = Streams(limits)
         self.sent: list[bytes] = []
         self.free = asyncio.Event()
         self.free.set()
@@ -69,7 +71,7 @@ class Line:
         source = Source(log=MemoryLog(SystemClock(), LIMITS), bus=self.bus, limits=LIMITS)
         tail = Tail(source, LogId(story.log_id), after=2, stored=False)
         frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
-        place = self.streams.enter(ANN, is_local=True)
+        place = self.streams.enter(LOCAL_PROFILE)
         self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})
 
     def open(self) -> "asyncio.Task[None]":
@@ -155,6 +157,16 @@ async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
     line.streams.look()
     await running
     assert line.streams.open == 0
+
+
+async def test_how_long_a_reader_may_take_nothing_is_a_limit() -> None:
+    line = Line(replace(LIMITS, stalled_seconds=0.02))
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    line.free.clear()
+    line.tell(3, 3)
+    await running
+    assert (line.sent, line.streams.open) == ([BEGIN], 0)
 
 
 async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:

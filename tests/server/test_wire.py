@@ -168,6 +168,14 @@ def test_a_stream_goes_on_while_a_task_is_queued() -> None:
     assert (frames.is_over, frames.is_at_work) == (False, True)
 
 
+def test_a_stream_that_follows_goes_on_behind_the_last_task() -> None:
+    """`follow=true` (do not end with the last task)."""
+    view = StreamView(SessionId("conv_01"), str, 8, 2000, follows=True)
+    frames = ChatFrames(view, START)
+    frames.feed(no_tools().items)
+    assert (frames.is_over, frames.is_at_work) == (False, False)
+
+
 def test_a_stream_of_one_task_ends_with_it() -> None:
     story, frames = two_tasks(), chat_frames("task_01")
     assert kinds(frames.feed(story.items))[-1] == "6 message_complete"
