@@ -216,6 +216,8 @@ class ParkedCall:
     path: CallPath
     active_ms: int
     attempt: int = 1
+    entries: int = 1
+    """How often it was entered, as far as it waited each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

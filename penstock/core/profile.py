@@ -16,6 +16,8 @@ class Profile:
 
     profile_id: ProfileId = LOCAL
     permissions: frozenset[str] = frozenset()
+    kind: str = "user"
+    """`user`, or `builtin` for a service of the runtime itself."""
     everything: bool = False
     """Holds every permission there is, those of tools included."""
 

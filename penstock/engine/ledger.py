@@ -6,6 +6,7 @@ from hashlib import blake2b
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import fingerprint
+from penstock.core.changes import Change
 from penstock.core.clock import Moment
 from penstock.core.events import (
     CallRetried,
@@ -101,6 +102,16 @@ class Ledger:
         self.held.add(settled, self.task.task_id, path)
         self.held.submit_soon()
 
+    async def change(self, path: CallPath, settled: CallSettled, change: Change) -> CallSettled:
+        """Record a call and do what it changes, as one; returns it with what became of that.
+
+        On disk when this returns, and in the state of the task. A change that could not be made
+        makes a failure of the call. Raises LeaseLost, with nothing changed.
+        """
+        self.held.add_change(settled, change, self.task.task_id, path)
+        await self.held.commit()
+        return self.task.settled[path]
+
     def retry(self, path: CallPath, event: CallRetried) -> None:
         """Record that an attempt failed and another follows."""
         self.add(event, path)
@@ -111,12 +122,23 @@ class Ledger:
         It is written when the task parks; a crash before that forgets it.
         """
         active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
-        self.task.parked[path] = ParkedCall(path, active_ms, attempt)
+        self.task.parked[path] = ParkedCall(path, active_ms, attempt, self.entry(path))
 
     def active_ms(self, path: CallPath, attempt: int) -> int:
         """Return how long an attempt of a call was at work before it waited; 0 if it did not."""
         parked = self.task.parked.get(path)
         return parked.active_ms if parked is not None and parked.attempt == attempt else 0
+
+    def entry(self, path: CallPath) -> int:
+        """Return which entry of a call this is, from 1."""
+        parked = self.task.parked.get(path)
+        return 1 if parked is None else parked.entries + 1
+
+    def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
+        """Return what a person said last to a call, or to a question that its code asked."""
+        task = self.task
+        own = [each for each in task.answers if each == path or each.rpartition("/")[0] == path]
+        return task.answers[max(own, key=lambda each: task.asked[each])] if own else None
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
         """Return what a person said to the question that this call asked, if one did.

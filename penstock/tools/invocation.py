@@ -116,19 +116,29 @@ class Invocation:
         self.deadline = deadline
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
-        """Call another tool through the same door; a failure is an Envelope too.
+        """Call another tool through the same door; a failure is an Envelope too."""
+        try:
+            call = self.nested(tool_id, input)
+        except DepthExceeded as error:
+            return error.envelope()
+        return await self.make(call)
 
-        A call made beside others goes on when one of them suspends this one.
-        """
+    def nested(self, tool_id: str, input: dict[str, Any]) -> Call:
+        """Return the next call of this tool with this input. Raises DepthExceeded."""
         depth = self.call.depth + 1
         most = self.inside.world.limits.call_depth
         if depth > most:
-            return DepthExceeded(f"calls are nested more than {most} deep").envelope()
+            raise DepthExceeded(f"calls are nested more than {most} deep")
         self._check_running()
         path = self.place(tool_id, input, self.inside.effect_of(tool_id))
-        door = self.inside.door(
-            Call(path, tool_id, input, depth), self._inner(), self.ledger, self._nest
-        )
+        return Call(path, tool_id, input, depth)
+
+    async def make(self, call: Call) -> Envelope:
+        """Make a call inside this one.
+
+        One made beside others goes on when one of them suspends this one.
+        """
+        door = self.inside.door(call, self._inner(), self.ledger, self._nest)
         if asyncio.current_task() is not self.owner:
             task = asyncio.ensure_future(door)
             self._aside.append(task)
@@ -138,6 +148,11 @@ class Invocation:
         except Signal as signal:
             self.signal = signal
             raise
+
+    @property
+    def root_call_id(self) -> CallId | None:
+        """The model's call that this one is, or stands in."""
+        return self._nest.call_id
 
     async def ask(self, text: str, *, form: Form = FREE) -> QuestionAnswered:
         """Ask a person, once per question; does not return until there is an answer."""

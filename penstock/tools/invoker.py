@@ -28,7 +28,7 @@ from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.passage import Passage
-from penstock.tools.policy import Caller, refused
+from penstock.tools.policy import SCRIPT, Caller, refused
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
 from penstock.tools.threads import Threads
@@ -72,10 +72,10 @@ class Invoker:
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
         """Replay, resolve, permit, validate, ask, reserve, run and check, settle."""
-        if nest is not None:
-            nest.calls += 1
         if settled := ledger.find(call.path):
             return await self._replay(settled, caller)
+        if nest is not None:
+            nest.calls += 1
         passage = Passage(call, caller, ledger)
         try:
             try:
@@ -222,7 +222,8 @@ class Invoker:
             raise InvalidOutput(message, details=found(problems))
 
     async def _settle(self, passage: Passage, envelope: Envelope) -> Envelope:
-        call, clip_at = passage.call, passage.caller.clip_at
+        call, caller = passage.call, passage.caller
+        clip_at = caller.clip_at
         own_preview = passage.tool.preview if passage.tool else None
         try:
             shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
@@ -241,6 +242,7 @@ class Invoker:
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
             files=(*passage.files, *shown.files),
+            clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
         )
         passage.ledger.settle(call.path, settled)
         await self._let_go_on(passage)

@@ -9,6 +9,9 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.tools.spec import ToolSpec
 
+SCRIPT = "script"
+"""The kind of the tools that are scripts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -95,7 +98,7 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
 def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
     if caller.origin is not Origin.SCRIPT:
         return ToolNotFound(f"There is no tool {spec.tool_id!r}.")
-    who = "script of" if caller.inside_kind == "script" else "tool"
+    who = "script of" if caller.inside_kind == SCRIPT else "tool"
     skills = ", ".join(caller.selection.skills) or "none"
     own = f', not in the script_tools of "{caller.root.tool_id}"' if caller.root else ""
     return NotPermitted(

@@ -1,12 +1,13 @@
-"""Small durable values of one tool in one task."""
+"""Small durable values of one task: of one tool in it, or of all."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.call import Effect
-from penstock.core.clock import Moment
+from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StateWritten
+from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json
 
@@ -20,6 +21,8 @@ class Always:
 
 
 ALWAYS = Always()
+IfRevision = str | Always | None
+"""The revision that a write may replace; None where nothing may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,38 @@ class StateWrite:
     """Of the value that is there now: the new one, or the one in the way."""
 
 
+class TaskValues:
+    """What tools remember within one task, in partitions of their own."""
+
+    __slots__ = ("_clock", "_ledger")
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    def find(self, partition: str, key: str) -> StateWritten | None:
+        """Return what is there, if its time is not over."""
+        written = self._ledger.value(partition, key, self._clock.now())
+        return None if written is None or written.value is None else written
+
+    def write(
+        self, partition: str, key: str, value: Any, *, ttl: float | None, if_revision: IfRevision
+    ) -> StateWritten | str | None:
+        """Return the event that stores a value, or the revision in the way (None: nothing)."""
+        current = self.find(partition, key)
+        revision = None if current is None else str(current.revision)
+        if not isinstance(if_revision, Always) and if_revision != revision:
+            return revision
+        last = self._ledger.task.values.get((partition, key))
+        return StateWritten(
+            tool_id=partition,
+            key=key,
+            value=value,
+            revision=last.revision + 1 if last else 1,
+            expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
+        )
+
+
 class ToolState:
     """What a tool remembers within one task; other tools have a partition of their own.
 
@@ -38,10 +73,11 @@ class ToolState:
     and writes nothing twice.
     """
 
-    __slots__ = ("_invocation",)
+    __slots__ = ("_invocation", "_values")
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
+        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value, or `default` when there is none or its time is over."""
@@ -50,7 +86,7 @@ class ToolState:
         path = invocation.place(GET, {"key": key}, Effect.READ)
         settled = invocation.ledger.find(path)
         if settled is None:
-            written = self._current(key)
+            written = self._values.find(invocation.spec.tool_id, key)
             found = [] if written is None else [written.value]
             settled = CallSettled(tool_id=GET, envelope=Envelope.success(found), ran=False)
             invocation.ledger.settle(path, settled)
@@ -58,12 +94,7 @@ class ToolState:
         return found[0] if found else default
 
     async def put(
-        self,
-        key: str,
-        value: Any,
-        ttl: float | None = None,
-        *,
-        if_revision: str | Always | None = ALWAYS,
+        self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
     ) -> StateWrite:
         """Store a value for so many seconds, or for as long as the task; None removes it.
 
@@ -79,38 +110,16 @@ class ToolState:
         path = invocation.place(PUT, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)
         if settled is None:
-            outcome = self._outcome(key, if_revision)
-            if outcome.ok:
-                revision = int(outcome.revision or 0)
-                event = self._event(key, value, ttl, revision=revision)
-                invocation.ledger.put(path, event)
-            output = [outcome.ok, outcome.revision]
+            written = self._values.write(
+                invocation.spec.tool_id, key, value, ttl=ttl, if_revision=if_revision
+            )
+            output: list[Any] = [False, written]
+            if isinstance(written, StateWritten):
+                invocation.ledger.put(path, written)
+                output = [True, str(written.revision)]
             settled = CallSettled(tool_id=PUT, envelope=Envelope.success(output), ran=False)
             invocation.ledger.settle(path, settled)
         return StateWrite(*settled.envelope.output)
-
-    def _current(self, key: str) -> StateWritten | None:
-        ledger, now = self._invocation.ledger, self._invocation.inside.world.clock.now()
-        written = ledger.value(self._invocation.spec.tool_id, key, now)
-        return None if written is None or written.value is None else written
-
-    def _outcome(self, key: str, if_revision: str | Always | None) -> StateWrite:
-        current = self._current(key)
-        revision = None if current is None else str(current.revision)
-        if not isinstance(if_revision, Always) and if_revision != revision:
-            return StateWrite(ok=False, revision=revision)
-        last = self._invocation.ledger.task.values.get((self._invocation.spec.tool_id, key))
-        return StateWrite(ok=True, revision=str(last.revision + 1 if last else 1))
-
-    def _event(self, key: str, value: Any, ttl: float | None, *, revision: int) -> StateWritten:
-        now = self._invocation.inside.world.clock.now()
-        return StateWritten(
-            tool_id=self._invocation.spec.tool_id,
-            key=key,
-            value=value,
-            revision=revision,
-            expires_at=None if ttl is None else Moment(now + round(1000 * ttl)),
-        )
 
 
 def _check_key(key: str) -> None:
