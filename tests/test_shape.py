@@ -313,8 +313,11 @@ def comments_in(text: str) -> list[str]:
 
 
 def test_pins_are_hashed_and_name_no_host() -> None:
-    for path in (ROOT / "requirements").glob("*.txt"):
+    paths = sorted((ROOT / "requirements").glob("*.txt"))
+    assert [path.stem for path in paths] == ["base", "build", "dev"]
+    for path in paths:
         text = path.read_text()
+        assert "==" in text
         pins = re.split(r"\n(?=\S)", text.strip())
         assert [pin for pin in pins if "==" not in pin or "--hash=sha256:" not in pin] == []
         assert not re.search(r"https?:|--(extra-)?index|--find-links", text), path.name

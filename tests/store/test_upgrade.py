@@ -61,8 +61,9 @@ def test_the_newest_migration_is_the_one_that_the_tables_name() -> None:
 
 
 def test_migrations_go_forward_only() -> None:
-    for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions():
-        assert not hasattr(script.module, "downgrade"), script.revision
+    scripts = list(ScriptDirectory(str(MIGRATIONS)).walk_revisions())
+    assert scripts[0].revision == REVISION
+    assert [each.revision for each in scripts if hasattr(each.module, "downgrade")] == []
 
 
 def do(statement: str, row: dict[str, object], connection: Connection) -> None:
