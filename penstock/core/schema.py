@@ -1,5 +1,6 @@
 """A value against a JSON Schema (draft 2020-12): every problem with its path, no remote `$ref`."""
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,6 +56,48 @@ class Schema:
             ]
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFault:
+    """One thing wrong with a schema, and the path to it."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRef:
+    """A reference to another document; the path leads to its text."""
+
+    path: tuple[str | int, ...]
+    ref: str
+
+
+def check_schema(schema: Json) -> list[SchemaFault]:
+    """Return where this is no JSON Schema, or refers to what is not in it."""
+    try:
+        faults = [
+            SchemaFault(tuple(error.instance_path), _meaning(error))
+            for error in islice(_META.iter_errors(schema), MOST_PROBLEMS)
+        ]
+        if not faults:
+            Schema(schema)
+    except ValueError as error:
+        said = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
+        at = next((path for path, ref in _refs(schema) if ref[1:] and ref[1:] in said), ())
+        return [SchemaFault(at, said)]
+    return faults
+
+
+def remote_refs(schema: Json) -> list[RemoteRef]:
+    """Return the references that lead out of the schema."""
+    inside = {each for each in _ids(schema) if isinstance(each, str)}
+    return [
+        RemoteRef(path, ref)
+        for path, ref in _refs(schema)
+        if not ref.startswith("#") and ref.partition("#")[0] not in inside
+    ]
 
 
 def pointer(path: list[str | int]) -> str:
@@ -118,3 +161,52 @@ def _broken(error: jsonschema_rs.ValidationError) -> str:
 
 def _refuse(uri: str) -> Any:
     raise ValueError(f"the schema refers to {uri!r}; put the definition under $defs instead")
+
+
+_META = jsonschema_rs.Draft202012Validator(
+    {"$ref": "https://json-schema.org/draft/2020-12/schema"}, validate_formats=True
+)
+_TYPES = "array, boolean, integer, null, number, object or string"
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_PLAIN = frozenset({"const", "enum", "default", "examples"})
+
+
+def _meaning(error: jsonschema_rs.ValidationError) -> str:
+    """Return what is wrong; of a type, which there are."""
+    if error.instance_path[-1:] == ["type"]:
+        return f"{cut(json.dumps(error.instance), MESSAGE_CHARACTERS)} is not {_TYPES}"
+    return cut(error.message, MESSAGE_CHARACTERS)
+
+
+def _refs(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield every reference with the path to it; what only looks like one is left out."""
+    for path, each in _subschemas(schema):
+        for key in ("$ref", "$dynamicRef"):
+            if isinstance(ref := each.get(key), str):
+                yield (*path, key), ref
+
+
+def _ids(schema: Any) -> Iterator[Any]:
+    return (each["$id"] for _, each in _subschemas(schema) if "$id" in each)
+
+
+def _subschemas(schema: Any) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """Yield the schema and all in it, in the order in which they stand."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), schema)]
+    while waiting:
+        path, each = waiting.pop()
+        if isinstance(each, dict):
+            yield path, each
+            inner = [((*path, key), one) for key, one in each.items() if key not in _PLAIN]
+            named = [(place, one) for place, one in inner if place[-1] in _NAMED]
+            waiting += reversed([pair for pair in inner if pair[0][-1] not in _NAMED])
+            waiting += reversed([pair for place, one in named for pair in _members(place, one)])
+        elif isinstance(each, list):
+            waiting += reversed([((*path, number), one) for number, one in enumerate(each)])
+
+
+def _members(path: tuple[str | int, ...], each: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the schemas that stand under names of the author's own."""
+    if isinstance(each, dict):
+        for key, one in each.items():
+            yield (*path, key), one

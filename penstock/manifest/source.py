@@ -39,6 +39,8 @@ _FIRST = frozenset("nN~tTfF-+.0123456789")
 _LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 
 YamlPath = tuple[str | int, ...]
+_Span = tuple[int, int, int, int, str | None]
+"""Line and column from 0, twice, and the style of a scalar; of what is none, nothing."""
 _Event = Any
 """Of PyYAML, whose types leave out what an event has."""
 
@@ -59,27 +61,36 @@ class Places(Mapping[YamlPath, Place]):
         self._text = text
         self._first_line = first_line
         self._lines: list[str] | None = None
-        self.events: dict[YamlPath, _Event] = {}
+        self._spans: dict[YamlPath, _Span] = {}
+
+    def note(self, path: YamlPath, event: _Event) -> None:
+        """Keep where a part stands; numbers alone, for thousands of them are kept."""
+        start, end = event.start_mark, event.end_mark
+        style = event.style if isinstance(event, yaml.ScalarEvent) else ""
+        self._spans[path] = (start.line, start.column, end.line, end.column, style)
 
     def __getitem__(self, path: YamlPath) -> Place:
         """Return where the part begins, and where it ends in that line."""
-        event = self.events[path]
-        start, end = event.start_mark, event.end_mark
-        is_within = isinstance(event, yaml.ScalarEvent) and start.line == end.line
-        last = end.column if is_within else len(self.line(start.line))
+        line, column, end_line, end_column, style = self._spans[path]
+        is_within = style != "" and line == end_line
+        last = end_column if is_within else len(self.line(line))
         return Place(
-            line=start.line + self._first_line,
-            column=start.column + 1,
-            end_column=max(last, start.column + 1) + 1,
+            line=line + self._first_line,
+            column=column + 1,
+            end_column=max(last, column + 1) + 1,
         )
+
+    def __contains__(self, path: object) -> bool:
+        """Whether there is such a part."""
+        return path in self._spans
 
     def __iter__(self) -> Iterator[YamlPath]:
         """Yield the paths."""
-        return iter(self.events)
+        return iter(self._spans)
 
     def __len__(self) -> int:
         """Return how many parts there are."""
-        return len(self.events)
+        return len(self._spans)
 
     def line(self, number: int) -> str:
         """Return a line of the text, counted from 0, without white space at its end."""
@@ -87,18 +98,17 @@ class Places(Mapping[YamlPath, Place]):
             self._lines = _LINE_END.split(self._text)
         return self._lines[number].rstrip() if number < len(self._lines) else ""
 
-    def content(self, path: YamlPath) -> Place:
+    def content(self, path: YamlPath, text: str) -> Place:
         """Return where the first character of a text stands, past its quote or its `|`."""
-        event, place = self.events[path], self[path]
-        style = getattr(event, "style", None)
+        line, _, end_line, _, style = self._spans[path]
+        place = self[path]
         if style not in {"|", ">"}:
             return replace(place, column=place.column + (style in {"'", '"'}))
-        number = event.start_mark.line + 1
-        while number < event.end_mark.line and not self.line(number):
+        number = line + 1
+        while number < end_line and not self.line(number):
             number += 1
-        written, value = self.line(number), getattr(event, "value", "").lstrip("\n")
-        indent = _indent(written) - _indent(value)
-        return Place(line=event.start_mark.line + 1 + self._first_line, column=indent + 1)
+        indent = _indent(self.line(number)) - _indent(text.lstrip("\n"))
+        return Place(line=line + 1 + self._first_line, column=indent + 1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,7 +227,7 @@ class _Builder:
 
     def _value(self, event: _Event, stream: Iterator[_Event], path: YamlPath) -> Any:
         self._refuse(event, path)
-        self._document.values.events[path] = event
+        self._document.values.note(path, event)
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event.value) if event.implicit[0] else event.value
         if isinstance(event, yaml.SequenceStartEvent):
@@ -228,7 +238,7 @@ class _Builder:
         items: list[Any] = []
         while not isinstance(event := next(stream), yaml.SequenceEndEvent):
             here = (*path, len(items))
-            self._document.keys.events[here] = event
+            self._document.keys.note(here, event)
             items.append(self._value(event, stream, here))
         return items
 
@@ -244,7 +254,7 @@ class _Builder:
                 message = f'key "{key}" appears twice; first at line {first}'
                 self._document.problem("yaml-duplicate-key", message, self._place(event))
             else:
-                self._document.keys.events[*path, key] = event
+                self._document.keys.note((*path, key), event)
             mapping[key] = self._value(next(stream), stream, (*path, key))
         return mapping
 

@@ -143,7 +143,8 @@ CONTENTS = [
 
 @pytest.mark.parametrize(("text", "place"), CONTENTS)
 def test_a_text_knows_where_its_first_character_stands(text: str, place: tuple[int, int]) -> None:
-    found = parse_yaml(text, "x.yaml").values.content(("a",))
+    document = parse_yaml(text, "x.yaml")
+    found = document.values.content(("a",), document.value["a"])
     assert (found.line, found.column) == place
 
 

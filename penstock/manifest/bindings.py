@@ -1,0 +1,118 @@
+"""`vault` and `state` of a tool: which secrets and which durable values its script may reach."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.manifest.fields import Field, Node, quoted
+from penstock.manifest.kinds import ID, ListOf, OneOf, Record, SetOf, Text
+
+SCOPES = ("profile", "session", "task", "shared")
+VAULT_SCOPES = ("profile", "shared")
+MOST = 64
+_VAULT_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_SCOPE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultKey:
+    """A secret that the script may ask for."""
+
+    key: str
+    scope_kinds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateBinding:
+    """A prefix of keys that the script may read and write."""
+
+    name: str
+    key_prefix: str
+    scope_kind: str
+    scope_id: str | None = None
+    """Of a shared scope alone."""
+
+
+def _state_binding(node: Node, values: dict[str, Any]) -> StateBinding:
+    is_shared = values["scope_kind"] == "shared"
+    if is_shared and "scope_id" not in node.value:
+        said = f'{node.title} needs "scope_id" because scope_kind is shared'
+        node.refuse("state-scope-id", said)
+    if values["scope_kind"] and not is_shared and "scope_id" in node.value:
+        said = f'{node.title} must not have "scope_id": it is only for scope_kind shared'
+        node.refuse("state-scope-id", said, at=node.at("scope_id").key_place)
+    return StateBinding(**values)
+
+
+def refuse_overlaps(state: Node) -> None:
+    """Note where one prefix of a scope kind begins with another."""
+    bindings = state.value[:MOST] if isinstance(state.value, list) else []
+    before: list[tuple[str, str, str]] = []
+    for number, binding in enumerate(bindings):
+        each = binding if isinstance(binding, dict) else {}
+        name, prefix, kind = each.get("name"), each.get("key_prefix"), each.get("scope_kind")
+        if not (isinstance(name, str) and isinstance(prefix, str) and kind in SCOPES) or not prefix:
+            continue
+        for other, start, scope in before:
+            if scope == kind and (prefix.startswith(start) or start.startswith(prefix)):
+                short, long = sorted((start, prefix), key=len)
+                said = f"state bindings {quoted(other)} and {quoted(name)} overlap for scope_kind"
+                prefixes = f"{quoted(short)} is a prefix of {quoted(long)}"
+                place = state.at(number, "key_prefix")
+                place.refuse("state-overlap", f"{said} {kind}: {prefixes}")
+        before.append((name, prefix, str(kind)))
+
+
+def _vault_key(_: Node, values: dict[str, Any]) -> VaultKey:
+    return VaultKey(**values)
+
+
+VAULT_FIELDS = (
+    Field(
+        key="key",
+        kind=Text(wanted="a vault key", form=_VAULT_KEY),
+        required=True,
+        meaning="What the script asks for with `flo.vault.get`.",
+    ),
+    Field(
+        key="scope_kinds",
+        kind=SetOf(words=VAULT_SCOPES, wanted="a non-empty list of profile and shared"),
+        required=True,
+        meaning="Whose secret it may be.",
+    ),
+)
+STATE_FIELDS = (
+    Field(
+        key="name",
+        kind=Text(wanted="an id", form=ID),
+        required=True,
+        meaning="A label, of one binding in the tool.",
+    ),
+    Field(
+        key="key_prefix",
+        kind=Text(wanted="a non-empty string of at most 256 bytes", least=1, most_bytes=256),
+        required=True,
+        meaning="The keys that begin so belong to the binding.",
+    ),
+    Field(
+        key="scope_kind",
+        kind=OneOf(words=SCOPES),
+        required=True,
+        meaning="Where the values live.",
+    ),
+    Field(
+        key="scope_id",
+        kind=Text(wanted="a scope id", form=_SCOPE_ID),
+        meaning="Which shared scope; for `shared`, and only for it.",
+    ),
+)
+VAULT = ListOf(
+    item=Record(fields=VAULT_FIELDS, build=_vault_key),
+    wanted="a list of {key, scope_kinds}",
+    most=MOST,
+)
+STATE = ListOf(
+    item=Record(fields=STATE_FIELDS, build=_state_binding),
+    wanted="a list of {name, key_prefix, scope_kind, scope_id}",
+    most=MOST,
+)

@@ -1,0 +1,175 @@
+"""All manifests of a project, checked together; what is broken is known, and takes no part."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic, Severity, sort
+from penstock.manifest.discover import discover
+from penstock.manifest.fields import Node, quoted
+from penstock.manifest.file import ReadFile, read_file
+from penstock.manifest.permissions import PermissionCatalog
+from penstock.manifest.prompts import Prompts
+from penstock.manifest.reach import check_cycles, check_script_tools
+from penstock.manifest.references import (
+    Neighbours,
+    ReadSkill,
+    ReadTool,
+    References,
+    check_ids,
+    duplicate,
+    inline_tools,
+)
+from penstock.manifest.skill import SkillManifest
+from penstock.manifest.tool import ToolManifest
+
+Findings = Mapping[str, Sequence[Diagnostic]]
+"""By the id of what they break."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Everything that the manifests of a project say."""
+
+    tools: Mapping[str, ToolManifest] = field(default_factory=dict)
+    """Those that can be called, by id; inline ones, too."""
+    skills: Mapping[str, SkillManifest] = field(default_factory=dict)
+    """Those that can be selected, by id."""
+    broken_tools: Findings = field(default_factory=dict)
+    """Those that exist and cannot be called, with what is wrong."""
+    broken_skills: Findings = field(default_factory=dict)
+    permissions: PermissionCatalog | None = None
+    """None is: every id is allowed."""
+    prompts: Prompts | None = None
+    diagnostics: Sequence[Diagnostic] = ()
+    """Sorted; of what is broken, too."""
+    tool_count: int = 0
+    """Broken ones included, also those whose id could not be read."""
+    skill_count: int = 0
+
+    def with_findings(self, found: Findings) -> "Bundle":
+        """Return the bundle with more findings, by tool; a tool with an error is broken."""
+        broken = dict(self.broken_tools)
+        for tool_id, findings in found.items():
+            if tool_id in broken or _has_error(findings):
+                broken[tool_id] = sort([*broken.get(tool_id, ()), *findings])
+        every = [each for findings in found.values() for each in findings]
+        return replace(
+            self,
+            tools={name: each for name, each in self.tools.items() if name not in broken},
+            broken_tools=broken,
+            diagnostics=sort([*self.diagnostics, *every]),
+        )
+
+
+def load_bundle(root: Path, neighbours: Neighbours | None = None) -> Bundle:
+    """Read every manifest below a folder, and check what they say about each other."""
+    beside = neighbours or Neighbours()
+    found = discover(root)
+    files = [read_file(root, noun, path) for noun, path in found.files]
+    _refuse_seconds(files, "permissions", "second-catalog")
+    _refuse_seconds(files, "prompts", "second-prompts")
+    catalog = next((one for one in _whole(files) if isinstance(one, PermissionCatalog)), None)
+    outside = _check(files, catalog, beside)
+    noted = (each for file in files for each in file.node.document.problems)
+    tools, skills = _tools(files), _skills(files)
+    broken_tools = _broken(
+        [(each.manifest.tool_id, each.node) for each in tools], beside.builtin_tools
+    )
+    broken_skills = _broken(
+        [(each.manifest.skill_id, each.node) for each in skills], beside.builtin_skills
+    )
+    return Bundle(
+        tools={each.manifest.tool_id: each.manifest for each in tools if not is_broken(each.node)},
+        skills={
+            each.manifest.skill_id: each.manifest for each in skills if not is_broken(each.node)
+        },
+        broken_tools=broken_tools,
+        broken_skills=broken_skills,
+        permissions=catalog,
+        prompts=next((one for one in _whole(files) if isinstance(one, Prompts)), None),
+        diagnostics=sort([*found.diagnostics, *outside, *noted]),
+        tool_count=len(tools) + sum(each.noun == "tool" and not each.manifest for each in files),
+        skill_count=sum(each.noun == "skill" for each in files),
+    )
+
+
+def is_broken(node: Node) -> bool:
+    """Whether there is an error in the file of a manifest."""
+    return _has_error(node.document.problems)
+
+
+def _has_error(findings: Iterable[Diagnostic]) -> bool:
+    return any(each.severity is Severity.ERROR for each in findings)
+
+
+def _whole(files: Iterable[ReadFile]) -> list[Any]:
+    return [each.manifest for each in files if not is_broken(each.node)]
+
+
+def _broken(named: Iterable[tuple[str, Node]], taken: Container[str]) -> Findings:
+    """Return what is wrong with each id; of a built-in one nothing is."""
+    broken: dict[str, list[Diagnostic]] = {}
+    for name, node in named:
+        if name and name not in taken and is_broken(node):
+            broken.setdefault(name, []).extend(node.document.problems)
+    return {name: sort(findings) for name, findings in broken.items()}
+
+
+def _refuse_seconds(files: Sequence[ReadFile], noun: str, code: str) -> None:
+    """Note that there are several of what a project has one of."""
+    own = [each for each in files if each.noun == noun]
+    names = ", ".join(quoted(each.node.document.file) for each in own)
+    for each in own if len(own) > 1 else ():
+        said = f"a project has at most one {noun} manifest; of these none is used: {names}"
+        each.node.refuse(code, said)
+
+
+def _check(
+    files: Sequence[ReadFile], catalog: PermissionCatalog | None, neighbours: Neighbours
+) -> list[Diagnostic]:
+    """Note what does not go together; return what is wrong outside of manifests."""
+    skills, tools = _skills(files), _tools(files)
+    several = check_ids(tools, skills, neighbours)
+    by_id: dict[str, ReadSkill] = {}
+    for skill in skills:
+        by_id.setdefault(skill.manifest.skill_id, skill)
+    own = {each.manifest.tool_id for each in tools}
+    known = own | neighbours.builtin_tools | neighbours.python_tools.keys()
+    references = References(known, by_id.keys() | neighbours.builtin_skills, catalog)
+    for tool in tools:
+        references.check_tool(tool)
+    for skill in skills:
+        references.check_skill(skill)
+    check_cycles(by_id)
+    check_script_tools(tools, by_id, neighbours.open_tools)
+    return [
+        Diagnostic(
+            code="duplicate-tool",
+            message=duplicate("tool", name, places, python),
+            file=python.file,
+            line=python.line,
+        )
+        for name, places in several.items()
+        if (python := neighbours.python_tools.get(name))
+    ]
+
+
+def _tools(files: Iterable[ReadFile]) -> list[ReadTool]:
+    """Return the tools, those that skills define among them, in the order of their files."""
+    found: list[ReadTool] = []
+    for each in files:
+        if isinstance(each.manifest, ToolManifest):
+            found.append(ReadTool(manifest=each.manifest, node=each.node))
+        elif isinstance(each.manifest, SkillManifest):
+            found += inline_tools(ReadSkill(manifest=each.manifest, node=each.node))
+    return found
+
+
+def _skills(files: Iterable[ReadFile]) -> list[ReadSkill]:
+    return [
+        ReadSkill(manifest=each.manifest, node=each.node)
+        for each in files
+        if isinstance(each.manifest, SkillManifest)
+    ]

@@ -1,0 +1,86 @@
+"""Which files of a project are manifests, in the order in which they are read."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.core.diagnostics import Diagnostic, Severity
+
+NOUNS = ("tool", "skill", "permissions", "prompts")
+LATER = (".schedule.yaml",)
+NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
+MOST_MANIFESTS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The manifests of a project, and what was wrong with the names of files."""
+
+    files: Sequence[tuple[str, str]] = ()
+    """What each is, such as `tool`, and its path relative to the project, with `/`."""
+    diagnostics: Sequence[Diagnostic] = ()
+
+
+def discover(root: Path) -> Found:
+    """Return every manifest below a folder, by the bytes of its path."""
+    files: list[tuple[str, str]] = []
+    diagnostics: list[Diagnostic] = []
+    for path in sorted(_walk(root), key=os.fsencode):
+        name = path.rpartition("/")[2]
+        noun = next((each for each in NOUNS if name.endswith(f".{each}.yaml")), None)
+        if noun:
+            files.append((noun, path))
+        elif name.endswith(LATER):
+            diagnostics.append(_warning("not-read-yet", path, "is not read in this version"))
+        elif near := _near_miss(name, path):
+            said = f'looks like a manifest but is not read; rename it to "{near}"'
+            diagnostics.append(_warning("near-miss-name", path, said))
+    if len(files) > MOST_MANIFESTS:
+        said = f"the project has {len(files)} manifests; the limit is {MOST_MANIFESTS}"
+        beyond = shown(files[MOST_MANIFESTS][1])
+        diagnostics.append(Diagnostic(code="bundle-too-large", message=said, file=beyond))
+    return Found(files=files[:MOST_MANIFESTS], diagnostics=diagnostics)
+
+
+def shown(path: str) -> str:
+    """Return a path that can be printed, whatever its bytes are."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def is_searched(name: str) -> bool:
+    """Whether a folder, or a file, of this name is looked at."""
+    return not name.startswith(".") and name not in NOT_SEARCHED
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Yield the files below a folder; symlinked folders are not followed."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(root / folder))
+        except OSError:
+            continue
+        for entry in entries:
+            if not is_searched(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{folder}{entry.name}/")
+            elif entry.name[-4:].lower() in {"yaml", ".yml"}:
+                yield f"{folder}{entry.name}"
+
+
+def _near_miss(name: str, path: str) -> str | None:
+    """Return the name that would be read, if this one looks like it."""
+    stem, _, noun = name.lower().removesuffix(".yml").removesuffix(".yaml").rpartition(".")
+    if noun not in NOUNS:
+        return None
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    return f"{shown(name[: len(stem)] or folder or 'my')}.{noun}.yaml"
+
+
+def _warning(code: str, path: str, said: str) -> Diagnostic:
+    file = shown(path)
+    message = f'"{file}" {said}'
+    return Diagnostic(code=code, message=message, file=file, severity=Severity.WARNING)

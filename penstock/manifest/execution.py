@@ -1,0 +1,95 @@
+"""`execution` of a tool: the script that runs, in the manifest or in a file beside it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.manifest.fields import Field, Node, Wrong
+from penstock.manifest.kinds import OneOf, Record, Text, exactly_one
+from penstock.manifest.paths import SCRIPTS, FilePath
+from penstock.manifest.source import Place
+
+MOST_SOURCE_BYTES = 262_144
+ENGINES = ("wasm", "deno")
+ENTRYPOINT = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What runs when the tool is called: a source in the manifest, or a file beside it."""
+
+    script: str | None = None
+    """The source, if it stands in the manifest."""
+    script_file: str | None = None
+    """Relative to the folder of the manifest."""
+    entrypoint: str = ENTRYPOINT
+    """The function that is called."""
+    engine: str | None = None
+    """The engine it wants; None is the project's."""
+    script_at: Place
+    """Where the first character of the source, or the path of the file, stands."""
+    entrypoint_at: Place
+    """Where its name stands, or the place where it is left out."""
+
+
+def _execution(node: Node, values: dict[str, Any]) -> Execution:
+    exactly_one(node, "script", "script_file")
+    script, entrypoint = node.at("script"), node.at("entrypoint")
+    is_inline = isinstance(script.value, str)
+    places = script.document.values
+    at = node.at("script_file").place
+    if is_inline:
+        at = places.content(script.path, script.value)
+    return Execution(
+        script=values["script"],
+        script_file=values["script_file"],
+        entrypoint=values["entrypoint"],
+        engine=values["engine"],
+        script_at=at,
+        entrypoint_at=entrypoint.place if "entrypoint" in node.value else at,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrypoint:
+    """A name that a module may export."""
+
+    wanted: str = "the name of an exported function"
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the name."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        is_name = node.value.replace("$", "_").isidentifier()
+        return node.value if is_name else node.bad_value(self.wanted)
+
+
+FIELDS = (
+    Field(
+        key="type",
+        kind=OneOf(words=("script",)),
+        required=True,
+        meaning="The only one that manifests have.",
+    ),
+    Field(
+        key="script",
+        kind=Text(wanted="JavaScript or TypeScript source", least=1, most_bytes=MOST_SOURCE_BYTES),
+        meaning="The source itself, read as TypeScript. Either this or `script_file`.",
+    ),
+    Field(
+        key="script_file",
+        kind=FilePath(wanted="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS),
+        meaning="A file below the manifest's folder.",
+    ),
+    Field(
+        key="entrypoint",
+        kind=Entrypoint(),
+        default=ENTRYPOINT,
+        meaning="The exported function that is called with the input.",
+    ),
+    Field(
+        key="engine",
+        kind=OneOf(words=ENGINES),
+        meaning="The engine it wants, stronger than the project's.",
+    ),
+)
+EXECUTION = Record(fields=FIELDS, build=_execution)

@@ -1,0 +1,70 @@
+"""One manifest file, from its bytes to its value."""
+
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.manifest import permissions, prompts, skill, tool
+from penstock.manifest.discover import shown
+from penstock.manifest.fields import Node, found
+from penstock.manifest.home import Home
+from penstock.manifest.source import Document, Place, parse_yaml
+
+MOST_BYTES = 262_144
+_TOP = Place(line=1, column=1)
+_READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
+    "tool": (tool.WHAT, tool.read_tool),
+    "skill": (skill.WHAT, skill.read_skill),
+    "permissions": (permissions.WHAT, permissions.read_permissions),
+    "prompts": (prompts.WHAT, prompts.read_prompts),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """What was read of a file; what is wrong stands in the document of the node."""
+
+    noun: str
+    node: Node
+    manifest: Any = None
+    """None if the file is no mapping."""
+
+
+def read_file(root: Path, noun: str, path: str) -> ReadFile:
+    """Read one manifest; whatever stands in the file, problems are noted, and nothing raises."""
+    what, read = _READERS[noun]
+    document = _document(root / path, shown(path))
+    folder = path.rpartition("/")[0]
+    home = Home(folder=root / folder, shown=shown(folder) or ".")
+    node = Node(document=document, home=home, what=what, value=document.value)
+    if not document.is_read:
+        return ReadFile(noun=noun, node=node)
+    if not isinstance(document.value, dict):
+        said = f"a manifest must be a mapping, found {found(document.value)}"
+        node.refuse("yaml-not-mapping", said)
+        return ReadFile(noun=noun, node=node)
+    return ReadFile(noun=noun, node=node, manifest=read(node))
+
+
+def _document(path: Path, file: str) -> Document:
+    document = Document(file=file)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            document.problem("file-unreadable", "the file cannot be read: it is no file", _TOP)
+            return document
+        with path.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+            size = path.stat().st_size
+        if len(content) > MOST_BYTES:
+            said = f"the manifest has {max(size, len(content))} bytes; the limit is {MOST_BYTES}"
+            document.problem("file-too-large", said, _TOP)
+            return document
+        return parse_yaml(content.decode(), file)
+    except UnicodeDecodeError as error:
+        document.problem("file-encoding", f"not UTF-8 at byte {error.start}", _TOP)
+    except OSError as error:
+        said = f"the file cannot be read: {error.strerror}"
+        document.problem("file-unreadable", said, _TOP)
+    return document

@@ -1,0 +1,217 @@
+"""What the fields of manifests may be: texts, numbers, choices, lists, mappings."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.manifest.fields import WRONG, Field, Kind, Node, Wrong, quoted, read_fields
+
+ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text of some length, or of some form."""
+
+    wanted: str = "a string"
+    least: int = 0
+    most: int | None = None
+    """In characters."""
+    most_bytes: int | None = None
+    form: re.Pattern[str] | None = None
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the text."""
+        text = node.value
+        if not isinstance(text, str):
+            return node.wrong_type(self.wanted)
+        is_long = self.most is not None and len(text) > self.most
+        is_large = self.most_bytes is not None and len(text.encode()) > self.most_bytes
+        is_other = self.form is not None and not self.form.fullmatch(text)
+        if len(text) < self.least or is_long or is_large or is_other:
+            return node.bad_value(self.wanted)
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A text that is not empty, and has no space around it."""
+
+    wanted: str
+    most: int = 128
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the text."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        if not node.value or node.value.strip() != node.value or len(node.value) > self.most:
+            return node.bad_value(self.wanted)
+        return node.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Id:
+    """The id of a tool or a skill."""
+
+    noun: str
+    wanted: str = "a string"
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the id."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        if not ID.fullmatch(node.value):
+            rule = 'use letters, digits, "_", "." and "-", begin with a letter or "_"'
+            said = f"{quoted(node.value)} is not a valid {self.noun} id"
+            return node.refuse("bad-id", f"{said}: {rule}, at most 64 characters")
+        return node.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole number between two others."""
+
+    low: int
+    high: int
+
+    @property
+    def wanted(self) -> str:
+        """What it must be."""
+        return f"an integer from {self.low} to {self.high}"
+
+    def read(self, node: Node) -> int | Wrong:
+        """Return the number."""
+        if type(node.value) is not int:
+            return node.wrong_type(self.wanted)
+        return node.value if self.low <= node.value <= self.high else node.bad_value(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number between two others."""
+
+    low: int
+    high: int
+
+    @property
+    def wanted(self) -> str:
+        """What it must be."""
+        return f"a number from {self.low} to {self.high}"
+
+    def read(self, node: Node) -> float | Wrong:
+        """Return the number."""
+        number = node.value
+        if type(number) is not int and type(number) is not float:
+            return node.wrong_type(self.wanted)
+        return number if self.low <= number <= self.high else node.bad_value(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """True or false, and no other word for them."""
+
+    wanted: str = "true or false"
+
+    def read(self, node: Node) -> bool | Wrong:
+        """Return the value."""
+        return node.value if isinstance(node.value, bool) else node.wrong_type(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOf:
+    """One of some words."""
+
+    words: Sequence[str]
+    make: Callable[[str], Any] = str
+
+    @property
+    def wanted(self) -> str:
+        """What it must be."""
+        if len(self.words) == 1:
+            return f'"{self.words[0]}"'
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, node: Node) -> Any:
+        """Return the word as the runtime knows it."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        return self.make(node.value) if node.value in self.words else node.bad_value(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """Some values of one kind."""
+
+    item: Kind
+    wanted: str
+    most: int
+    least: int = 0
+
+    def read(self, node: Node) -> tuple[Any, ...] | Wrong:
+        """Return the items that could be read."""
+        if not isinstance(node.value, list):
+            return node.wrong_type(self.wanted)
+        count = len(node.value)
+        if count > self.most:
+            return node.bad_value(self.wanted, f"array of {count}; the limit is {self.most}")
+        if count < self.least:
+            return node.bad_value(self.wanted)
+        items = [self.item.read(node.at(number)) for number in range(count)]
+        return tuple(each for each in items if each is not WRONG)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOf:
+    """Some of the words, each once, at least one."""
+
+    words: Sequence[str]
+    wanted: str
+
+    def read(self, node: Node) -> frozenset[str] | Wrong:
+        """Return the words."""
+        if not isinstance(node.value, list):
+            return node.wrong_type(self.wanted)
+        chosen = [each for each in node.value if isinstance(each, str) and each in self.words]
+        if not chosen or len(chosen) != len(node.value) or len(set(chosen)) != len(chosen):
+            return node.bad_value(self.wanted)
+        return frozenset(chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A mapping with a table of its own."""
+
+    fields: Sequence[Field]
+    build: Callable[[Node, dict[str, Any]], Any]
+    """Makes the value of what was read; may note what does not go together."""
+    wanted: str = "a mapping"
+
+    def read(self, node: Node) -> Any:
+        """Return what `build` makes of the fields."""
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        return self.build(node, read_fields(node, self.fields))
+
+
+def refuse_doubles(node: Node, noun: str, key: str = "") -> None:
+    """Note each item of a list, or the text under a key of it, that was there before."""
+    seen: set[str] = set()
+    for number in range(len(node.value) if isinstance(node.value, list) else 0):
+        item = node.at(number, key) if key else node.at(number)
+        if not isinstance(item.value, str):
+            continue
+        if item.value in seen:
+            said = f'{noun} {quoted(item.value)} is declared twice in "{node.name}"'
+            item.refuse("declared-twice", said)
+        seen.add(item.value)
+
+
+def exactly_one(node: Node, one: str, other: str) -> None:
+    """Note that a mapping has both of two keys, or neither."""
+    count = (one in node.value) + (other in node.value)
+    if count == 1:
+        return
+    said = f'{node.title} must have exactly one of "{one}" and "{other}"'
+    at = node.at(other).key_place if count else node.place
+    node.refuse("exactly-one", f"{said}; found {'both' if count else 'neither'}", at=at)

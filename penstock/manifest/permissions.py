@@ -1,0 +1,136 @@
+"""`*.permissions.yaml`: the catalog of a project's permissions, in groups."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.manifest.fields import Field, Node, quoted, read_fields
+from penstock.manifest.kinds import Label, ListOf, Record, Text
+
+WHAT = "a permissions manifest"
+BUILTIN = ("read", "chat", "approve", "manage", "admin")
+"""What every project has; a catalog defines none of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """One permission that tools and skills may require."""
+
+    permission_id: str
+    name: str
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionGroup:
+    """Permissions that are shown together."""
+
+    group_id: str
+    name: str
+    description: str | None = None
+    permissions: tuple[Permission, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionCatalog:
+    """Every permission of a project; nothing else can be required or granted."""
+
+    catalog_id: str | None = None
+    version: str | None = None
+    groups: tuple[PermissionGroup, ...] = ()
+    file: str
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Return the ids of all groups."""
+        return frozenset(each.permission_id for group in self.groups for each in group.permissions)
+
+
+def read_permissions(node: Node) -> PermissionCatalog:
+    """Return the catalog in a mapping; what is wrong is noted."""
+    values = read_fields(node, FIELDS)
+    _refuse_doubles("group", _ids(node, "groups", "group_id"))
+    groups = range(_length(node.at("groups")))
+    permissions = [
+        each
+        for number in groups
+        for each in _ids(node.at("groups", number), "permissions", "permission_id")
+    ]
+    _refuse_doubles("permission", permissions)
+    for each in permissions:
+        if each.value in BUILTIN:
+            said = f"{quoted(each.value)} is a built-in permission; choose another id"
+            each.refuse("builtin-collision", said)
+    return PermissionCatalog(**values, file=node.document.file)
+
+
+def _ids(node: Node, listed: str, key: str) -> list[Node]:
+    """Return the ids in a list of mappings, as far as there are any."""
+    every = [node.at(listed, number, key) for number in range(_length(node.at(listed)))]
+    return [each for each in every if isinstance(each.value, str)]
+
+
+def _length(node: Node) -> int:
+    return len(node.value) if isinstance(node.value, list) else 0
+
+
+def _refuse_doubles(noun: str, ids: list[Node]) -> None:
+    counts = Counter(each.value for each in ids)
+    first: dict[str, Node] = {}
+    for each in ids:
+        before = first.setdefault(each.value, each)
+        if counts[each.value] > 1 and before is not each:
+            line = before.place.line
+            said = f"{noun} {quoted(each.value)} is defined twice; first at line {line}"
+            each.refuse(f"duplicate-{noun}", said)
+
+
+def _permission(_: Node, values: dict[str, Any]) -> Permission:
+    return Permission(**values)
+
+
+def _group(_: Node, values: dict[str, Any]) -> PermissionGroup:
+    return PermissionGroup(**values)
+
+
+def _named(key: str, noun: str) -> Iterator[Field]:
+    yield Field(
+        key=key, kind=Label(wanted=f"a {noun} id"), required=True, meaning=f"The {noun}'s id."
+    )
+    yield Field(key="name", kind=Label(wanted="a name"), required=True, meaning="What people see.")
+    yield Field(key="description", kind=Text(most=4096), meaning="What it is for.")
+
+
+_SHORT = Text(wanted="a string of at most 64 characters", most=64)
+PERMISSION_FIELDS = tuple(_named("permission_id", "permission"))
+GROUP_FIELDS = (
+    *_named("group_id", "group"),
+    Field(
+        key="permissions",
+        kind=ListOf(
+            item=Record(fields=PERMISSION_FIELDS, build=_permission),
+            wanted="a list of permissions",
+            most=500,
+        ),
+        required=True,
+        default=(),
+        meaning="The permissions of the group.",
+    ),
+)
+FIELDS = (
+    Field(key="catalog_id", kind=_SHORT, meaning="Shown in lists."),
+    Field(key="version", kind=_SHORT, meaning="Shown in lists."),
+    Field(
+        key="groups",
+        kind=ListOf(
+            item=Record(fields=GROUP_FIELDS, build=_group),
+            wanted="a list of 1 to 100 groups",
+            least=1,
+            most=100,
+        ),
+        required=True,
+        default=(),
+        meaning="The groups, as people see them.",
+    ),
+)

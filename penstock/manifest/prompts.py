@@ -1,0 +1,115 @@
+"""`*.prompts.yaml`: what stands first in every system prompt of a project."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.manifest.execution import Entrypoint
+from penstock.manifest.fields import Field, Node, Wrong, read_fields
+from penstock.manifest.kinds import Record, Whole
+from penstock.manifest.paths import FilePath
+from penstock.manifest.source import Place
+
+WHAT = "a prompts manifest"
+MOST_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptResolver:
+    """A script that is asked once a task for more of the prompt."""
+
+    script_file: str
+    entrypoint: str
+    timeout_ms: int
+    script_at: Place
+    """Where the path stands."""
+    entrypoint_at: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """What joins the system prompt in front of an agent's instructions."""
+
+    preamble: str
+    resolver: PromptResolver | None = None
+    file: str
+    folder: str
+    """In which the script lies; relative to the project, `.` is the project."""
+
+
+def read_prompts(node: Node) -> Prompts:
+    """Return the prompts in a mapping; what is wrong is noted."""
+    values = read_fields(node, FIELDS)
+    return Prompts(
+        preamble=values["execution"] or "",
+        resolver=values["system_prompt_resolver"],
+        file=node.document.file,
+        folder=node.home.shown,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Preamble:
+    """A text that says something."""
+
+    wanted: str = "a string of 1 to 65536 bytes that is not blank"
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the text."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        if not node.value.strip() or len(node.value.encode()) > MOST_BYTES:
+            return node.bad_value(self.wanted)
+        return node.value
+
+
+def _execution(_: Node, values: dict[str, Any]) -> str | None:
+    preamble: str | None = values["preamble"]
+    return preamble
+
+
+def _resolver(node: Node, values: dict[str, Any]) -> PromptResolver:
+    script, entrypoint = node.at("script_file"), node.at("entrypoint")
+    return PromptResolver(**values, script_at=script.place, entrypoint_at=entrypoint.place)
+
+
+EXECUTION_FIELDS = (
+    Field(
+        key="preamble",
+        kind=_Preamble(),
+        required=True,
+        meaning="Stands first in the system prompt, before the agent's instructions.",
+    ),
+)
+RESOLVER_FIELDS = (
+    Field(
+        key="script_file",
+        kind=FilePath(wanted="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")),
+        required=True,
+        meaning="A file below the manifest's folder.",
+    ),
+    Field(
+        key="entrypoint",
+        kind=Entrypoint(),
+        required=True,
+        meaning="The exported function that is asked.",
+    ),
+    Field(
+        key="timeout_ms",
+        kind=Whole(low=1, high=60_000),
+        required=True,
+        meaning="How long it may take.",
+    ),
+)
+FIELDS = (
+    Field(
+        key="execution",
+        kind=Record(fields=EXECUTION_FIELDS, build=_execution),
+        required=True,
+        meaning="What the prompt begins with.",
+    ),
+    Field(
+        key="system_prompt_resolver",
+        kind=Record(fields=RESOLVER_FIELDS, build=_resolver),
+        meaning="A script that gives a further part of the prompt, once for each task.",
+    ),
+)

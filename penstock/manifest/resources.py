@@ -1,0 +1,68 @@
+"""The files that come with a skill, for models and scripts to read."""
+
+import mimetypes
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.manifest.discover import LATER, NOUNS, is_searched, shown
+from penstock.manifest.paths import SCRIPTS
+from penstock.manifest.skill import SkillManifest
+
+MOST_RESOURCES = 200
+_MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
+_TYPES = mimetypes.MimeTypes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One file below the folder of a skill."""
+
+    resource_id: str
+    """`resource.1`, `resource.2` and so on, by path."""
+    path: str
+    """Relative to the folder of the skill, with `/`."""
+    media_type: str
+    size: int
+
+
+def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
+    """Return what a skill brings along: no manifests, scripts, hidden files or other skills."""
+    folder = root / skill.folder
+    own = None if skill.instruction_file is None else Path(skill.instruction_file).as_posix()
+    found = sorted(
+        ((path, size) for path, size in _files(folder) if path != own),
+        key=lambda each: os.fsencode(each[0]),
+    )
+    return tuple(
+        Resource(
+            resource_id=f"resource.{number}",
+            path=shown(path),
+            media_type=_TYPES.guess_type(path)[0] or "application/octet-stream",
+            size=size,
+        )
+        for number, (path, size) in enumerate(found[:MOST_RESOURCES], start=1)
+    )
+
+
+def _files(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield the files below a folder but for those of other skills; symlinks are not followed."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = [each for each in os.scandir(root / folder) if is_searched(each.name)]
+        except OSError:
+            continue
+        if folder and any(entry.name.endswith(".skill.yaml") for entry in entries):
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{folder}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False) and _is_resource(entry.name):
+                yield f"{folder}{entry.name}", entry.stat().st_size
+
+
+def _is_resource(name: str) -> bool:
+    return not name.endswith((*_MANIFESTS, *SCRIPTS))

@@ -1,0 +1,208 @@
+"""`*.skill.yaml`: instructions, and the tools they come with."""
+
+from dataclasses import dataclass
+
+from penstock.manifest.fields import Field, Node, Wrong, quoted, read_fields
+from penstock.manifest.kinds import (
+    Flag,
+    Id,
+    ListOf,
+    OneOf,
+    Text,
+    exactly_one,
+    refuse_doubles,
+)
+from penstock.manifest.paths import FilePath
+from penstock.manifest.tool import (
+    DESCRIPTION,
+    LABELS,
+    PERMISSIONS,
+    TOOL_IDS,
+    ToolManifest,
+    read_tool,
+)
+
+WHAT = "a skill manifest"
+MOST_INSTRUCTION_BYTES = 65_536
+MOST_INLINE = 100
+TIERS = ("nano", "small", "medium", "large", "frontier")
+"""From the weakest to the strongest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillManifest:
+    """One skill as its author wrote it, with its instructions read."""
+
+    skill_id: str
+    name: str
+    description: str
+    instruction: str
+    """The text, also where it lies in a file of its own."""
+    instruction_file: str | None = None
+    version: str | None = None
+    tools: tuple[str, ...] = ()
+    """What models and scripts may call; the inline tools besides."""
+    script_tools: tuple[str, ...] = ()
+    """What scripts alone may call."""
+    inline: tuple[ToolManifest, ...] = ()
+    requires_skills: tuple[str, ...] = ()
+    requires_labels: tuple[str, ...] = ()
+    requires_permissions: tuple[str, ...] = ()
+    execution_model_tier: str | None = None
+    completion_verification: bool | None = None
+    file: str
+    """Relative to the project."""
+    line: int
+    """Where the id stands."""
+    folder: str
+    """In which its resources lie; relative to the project, `.` is the project."""
+
+
+def read_skill(node: Node) -> SkillManifest:
+    """Return the skill in a mapping; what is wrong is noted, and a default stands for it."""
+    values = read_fields(node, FIELDS)
+    exactly_one(node, "instruction", "instruction_file")
+    refuse_doubles(node.at("requires_permissions"), "permission")
+    skill_id = values["skill_id"] or ""
+    if values["instruction_file"] is not None:
+        values["instruction"] = _read_instruction(node.at("instruction_file"))
+    inline = _inline(node.at("tool_definitions"), skill_id)
+    values |= {"skill_id": skill_id, "instruction": values["instruction"] or ""}
+    del values["tool_definitions"]
+    return SkillManifest(
+        **values,
+        inline=inline,
+        file=node.document.file,
+        line=node.at("skill_id").place.line if "skill_id" in node.value else node.place.line,
+        folder=node.home.shown,
+    )
+
+
+def _inline(node: Node, skill_id: str) -> tuple[ToolManifest, ...]:
+    items = node.value if isinstance(node.value, list) else []
+    count = len(items) if len(items) <= MOST_INLINE else 0
+    tools = [read_tool(node.at(number), skill=skill_id) for number in range(count)]
+    return tuple(each for each in tools if isinstance(each, ToolManifest))
+
+
+def _read_instruction(node: Node) -> str | None:
+    """Return the text of the file, or note why it cannot be one."""
+    wanted = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
+    try:
+        with (node.home.folder / node.value).open("rb") as file:
+            content = file.read(MOST_INSTRUCTION_BYTES + 1)
+        text: str = content.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        said = f"a file that is not UTF-8 at byte {error.start}"
+        node.bad_value(wanted, said)
+        return None
+    except OSError as error:
+        said = f"the file {quoted(node.value)} cannot be read: {error.strerror}"
+        node.refuse("file-unreadable", said)
+        return None
+    if not text or len(content) > MOST_INSTRUCTION_BYTES:
+        node.bad_value(wanted, "a larger file" if text else "an empty file")
+        return None
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Definitions:
+    """Inline tools, each a whole manifest; read when the id of the skill is known."""
+
+    wanted: str = "a list of tool manifests"
+
+    def read(self, node: Node) -> tuple[()] | Wrong:
+        """Note what is no list, or a too long one."""
+        if not isinstance(node.value, list):
+            return node.wrong_type(self.wanted)
+        if len(node.value) > MOST_INLINE:
+            seen = f"array of {len(node.value)}; the limit is {MOST_INLINE}"
+            return node.bad_value(self.wanted, seen)
+        return ()
+
+
+FIELDS = (
+    Field(
+        key="skill_id",
+        kind=Id(noun="skill"),
+        required=True,
+        meaning="The skill's id.",
+    ),
+    Field(
+        key="name",
+        kind=Text(wanted="a non-empty string of at most 128 characters", least=1, most=128),
+        required=True,
+        meaning="What people and models see.",
+    ),
+    Field(
+        key="description",
+        kind=DESCRIPTION,
+        required=True,
+        meaning="What it is for; models choose by it.",
+    ),
+    Field(
+        key="instruction",
+        kind=Text(wanted="a non-empty string", least=1, most_bytes=MOST_INSTRUCTION_BYTES),
+        meaning="Joins the prompt while the skill is selected. Either this or `instruction_file`.",
+    ),
+    Field(
+        key="instruction_file",
+        kind=FilePath(),
+        meaning="The same from a UTF-8 file below the manifest's folder.",
+    ),
+    Field(
+        key="version",
+        kind=Text(wanted="a string (put it in quotes)", most=64),
+        meaning="Shown in lists.",
+    ),
+    Field(
+        key="tools",
+        kind=TOOL_IDS,
+        default=(),
+        meaning="Models and scripts may call them while the skill is selected.",
+    ),
+    Field(
+        key="script_tools",
+        kind=TOOL_IDS,
+        default=(),
+        meaning="Scripts may call them; models do not see them.",
+    ),
+    Field(
+        key="tool_definitions",
+        kind=_Definitions(),
+        meaning="Inline tools: whole tool manifests, at most 100; they need not be listed.",
+    ),
+    Field(
+        key="requires_skills",
+        kind=ListOf(
+            item=Text(wanted="a skill id", least=1, most=200),
+            wanted="a list of skill ids",
+            most=50,
+        ),
+        default=(),
+        meaning="Selected with it: depth first, in the listed order, each once.",
+    ),
+    Field(
+        key="requires_labels",
+        kind=LABELS,
+        default=(),
+        meaning="The agent must have all of them.",
+    ),
+    Field(
+        key="requires_permissions",
+        kind=PERMISSIONS,
+        default=(),
+        meaning="The profile must hold all of them.",
+    ),
+    Field(
+        key="execution_model_tier",
+        kind=OneOf(words=TIERS),
+        meaning="The highest among the selected skills picks the model, in a later version.",
+    ),
+    Field(
+        key="completion_verification",
+        kind=Flag(),
+        meaning="Kept for a later version.",
+    ),
+)

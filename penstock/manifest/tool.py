@@ -1,0 +1,293 @@
+"""`*.tool.yaml`: one tool, its script, and what it may touch."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.retry import ONCE, RetryPolicy
+from penstock.manifest.bindings import STATE, VAULT, StateBinding, VaultKey, refuse_overlaps
+from penstock.manifest.execution import EXECUTION, Execution
+from penstock.manifest.fields import Field, Node, Wrong, read_fields
+from penstock.manifest.kinds import (
+    Flag,
+    Id,
+    Label,
+    ListOf,
+    Number,
+    OneOf,
+    Record,
+    Text,
+    Whole,
+    refuse_doubles,
+)
+from penstock.manifest.schemas import JsonSchema
+
+WHAT = "a tool manifest"
+_NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = rf"(\*|(\*\.)?{_NAME}(\.{_NAME})*|\[[0-9A-Fa-f:.]+\])"
+_PATTERN = re.compile(rf"(https?://)?{_HOST}(:[0-9]{{1,5}})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """What one call of the tool may use."""
+
+    memory_mb: int = 64
+    nested_calls: int = 1000
+    log_bytes: int = 262_144
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolManifest:
+    """One tool as its author wrote it, with every default filled in."""
+
+    tool_id: str
+    description: str
+    input_schema: Json
+    execution: Execution
+    timeout_ms: int = 60_000
+    retry_policy: RetryPolicy = ONCE
+    vault: tuple[VaultKey, ...] = ()
+    state: tuple[StateBinding, ...] = ()
+    direct_call: bool = False
+    script_tools: tuple[str, ...] = ()
+    requires_permissions: tuple[str, ...] = ()
+    output_schema: Json | None = None
+    effect: Effect = Effect.WRITE
+    idempotent: bool = False
+    requires_approval: bool | Json = False
+    """`{"when": schema}`: only if the input matches."""
+    egress: tuple[str, ...] | None = None
+    """None is what the project says."""
+    labels: tuple[str, ...] = ()
+    limits: ToolLimits = ToolLimits()
+    trust: str | None = None
+    trusted_source: bool = False
+    file: str
+    """Relative to the project."""
+    line: int
+    """Where the id stands."""
+    folder: str
+    """In which scripts and imports are looked for; relative to the project, `.` is the project."""
+    skill: str | None = None
+    """The skill in which it is defined inline."""
+
+
+def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Wrong:
+    """Return the tool in a mapping; what is wrong is noted, and a default stands for it.
+
+    WRONG only if it is no mapping.
+    """
+    if not isinstance(node.value, dict):
+        return node.wrong_type("a mapping")
+    values = read_fields(node, FIELDS)
+    for noun, key, name in _ONCE:
+        refuse_doubles(node.at(key), noun, name)
+    refuse_overlaps(node.at("state"))
+    if "revert" in node.value:
+        said = '"revert" is reserved and has no effect yet'
+        node.warn("reserved-key", said, at=node.at("revert").key_place)
+    del values["revert"]
+    return ToolManifest(
+        tool_id=values.pop("name") or "",
+        execution=values.pop("execution") or _no_execution(node),
+        **values,
+        file=node.document.file,
+        line=node.at("name").place.line if "name" in node.value else node.place.line,
+        folder=node.home.shown,
+        skill=skill,
+    )
+
+
+def _no_execution(node: Node) -> Execution:
+    return Execution(script_at=node.place, entrypoint_at=node.place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Approval:
+    """Whether a person is asked first: always, never, or by the input."""
+
+    wanted: str = "true, false or {when: schema}"
+
+    def read(self, node: Node) -> Any:
+        """Return the flag, or the mapping with its schema."""
+        if isinstance(node.value, bool):
+            return node.value
+        return Record(fields=_WHEN, build=_when, wanted=self.wanted).read(node)
+
+
+def _when(_: Node, values: dict[str, Any]) -> Json:
+    return values
+
+
+def _retry(_: Node, values: dict[str, Any]) -> RetryPolicy:
+    return RetryPolicy(**values)
+
+
+def _limits(_: Node, values: dict[str, Any]) -> ToolLimits:
+    return ToolLimits(**values)
+
+
+RETRY_FIELDS = (
+    Field(key="max_attempts", kind=Whole(low=1, high=10), default=1, meaning="The first included."),
+    Field(
+        key="initial_backoff_ms",
+        kind=Whole(low=0, high=600_000),
+        default=200,
+        meaning="The wait before the second attempt.",
+    ),
+    Field(
+        key="multiplier",
+        kind=Number(low=1, high=10),
+        default=2,
+        meaning="Each further wait is so many times the one before.",
+    ),
+    Field(
+        key="max_backoff_ms",
+        kind=Whole(low=0, high=600_000),
+        default=10_000,
+        meaning="No wait is longer.",
+    ),
+)
+LIMIT_FIELDS = (
+    Field(
+        key="memory_mb",
+        kind=Whole(low=16, high=512),
+        default=64,
+        meaning="Of one sandbox.",
+    ),
+    Field(
+        key="nested_calls",
+        kind=Whole(low=0, high=10_000),
+        default=1000,
+        meaning="New calls of other tools in one call.",
+    ),
+    Field(
+        key="log_bytes",
+        kind=Whole(low=0, high=1_048_576),
+        default=262_144,
+        meaning="What the script may write with `console`.",
+    ),
+)
+_WHEN = (Field(key="when", kind=JsonSchema(), required=True, meaning="What the input matches."),)
+TOOL_IDS = ListOf(
+    item=Text(wanted="a tool id", least=1, most=200), wanted="a list of tool ids", most=200
+)
+PERMISSIONS = ListOf(
+    item=Label(wanted="a permission id"), wanted="a list of permission ids", most=200
+)
+LABELS = ListOf(
+    item=Text(wanted="a string of at most 64 characters", most=64),
+    wanted="a list of strings",
+    most=32,
+)
+DESCRIPTION = Text(wanted="a non-empty string of at most 4096 characters", least=1, most=4096)
+FIELDS = (
+    Field(
+        key="name",
+        kind=Id(noun="tool"),
+        required=True,
+        meaning="The tool's id, for `tool_id` and `/call`.",
+    ),
+    Field(
+        key="description",
+        kind=DESCRIPTION,
+        required=True,
+        meaning="What models and people read about it.",
+    ),
+    Field(
+        key="input_schema",
+        kind=JsonSchema(is_object=True),
+        required=True,
+        meaning="What every input is checked against; of type `object`.",
+    ),
+    Field(key="execution", kind=EXECUTION, required=True, meaning="What runs."),
+    Field(
+        key="timeout_ms",
+        kind=Whole(low=1, high=3_600_000),
+        default=60_000,
+        meaning="Of one attempt, nested calls included; time spent waiting for people is free.",
+    ),
+    Field(
+        key="retry_policy",
+        kind=Record(fields=RETRY_FIELDS, build=_retry),
+        default=ONCE,
+        meaning="When a failed call is tried again; once, unless it says more.",
+    ),
+    Field(key="vault", kind=VAULT, default=(), meaning="The secrets that the script may ask for."),
+    Field(key="state", kind=STATE, default=(), meaning="The durable values it may reach."),
+    Field(
+        key="direct_call",
+        kind=Flag(),
+        default=False,
+        meaning="Callable by `/call`, by programs, and by any script; changes nothing for models.",
+    ),
+    Field(
+        key="script_tools",
+        kind=TOOL_IDS,
+        default=(),
+        meaning="Tools that scripts may call when this one is the direct call.",
+    ),
+    Field(
+        key="requires_permissions",
+        kind=PERMISSIONS,
+        default=(),
+        meaning="The profile must hold all of them.",
+    ),
+    Field(key="output_schema", kind=JsonSchema(), meaning="What every output is checked against."),
+    Field(
+        key="effect",
+        kind=OneOf(words=tuple(Effect), make=Effect),
+        default=Effect.WRITE,
+        meaning="What the tool does to the world, and so what a crash in the middle means.",
+    ),
+    Field(
+        key="idempotent",
+        kind=Flag(),
+        default=False,
+        meaning="May run again after a crash, with the same idempotency key.",
+    ),
+    Field(
+        key="requires_approval",
+        kind=_Approval(),
+        default=False,
+        meaning="A person must say yes first; with `when`, if the input matches that schema.",
+    ),
+    Field(
+        key="egress",
+        kind=ListOf(
+            item=Text(
+                wanted="a host pattern such as api.example.com or *.example.com", form=_PATTERN
+            ),
+            wanted="a list of host patterns such as api.example.com or *.example.com",
+            most=64,
+        ),
+        meaning="The hosts that `fetch` may reach; left out, `egress.default` of the project.",
+    ),
+    Field(key="labels", kind=LABELS, default=(), meaning="For filters and rules."),
+    Field(
+        key="limits",
+        kind=Record(fields=LIMIT_FIELDS, build=_limits),
+        default=ToolLimits(),
+        meaning="What one call may use.",
+    ),
+    Field(
+        key="trust",
+        kind=OneOf(words=("off", "ask", "deny")),
+        meaning="What happens to a call that would send out what was read from strangers.",
+    ),
+    Field(
+        key="trusted_source",
+        kind=Flag(),
+        default=False,
+        meaning="What the tool returns is not a stranger's text.",
+    ),
+    Field(key="revert", kind=Text(wanted="a tool id", least=1, most=64), meaning="Reserved."),
+)
+_ONCE = (
+    ("vault key", "vault", "key"),
+    ("state binding", "state", "name"),
+    ("permission", "requires_permissions", ""),
+)
