@@ -219,9 +219,9 @@ STORED: list[tuple[Event, str, str]] = [
         '{"tool_id":"t","key":"k","value":[0],"revision":1}',
     ),
     (
-        NoteEmitted(event_type="x.y", message="m", payload={"a": 0}, level="warning"),
+        NoteEmitted(event_type="x.y", message="m", payload={"a": 0}, level="error", title="T"),
         "note_emitted",
-        '{"event_type":"x.y","message":"m","payload":{"a":0},"level":"warning"}',
+        '{"event_type":"x.y","message":"m","payload":{"a":0},"level":"error","title":"T"}',
     ),
     (NoteEmitted(event_type="x.y"), "note_emitted", '{"event_type":"x.y"}'),
     (
@@ -281,13 +281,13 @@ STORED: list[tuple[Event, str, str]] = [
             questions=(QUESTION,),
             parked=(
                 ParkedCall(CallPath("task_1/1/plan#cd"), 1200),
-                ParkedCall(CallPath("task_1/1/send#ab"), 40, attempt=2),
+                ParkedCall(CallPath("task_1/1/send#ab"), 40, attempt=2, entries=3),
             ),
         ),
         "task_suspended",
         (
             '{"questions":["q_1"],"parked":[{"path":"task_1/1/plan#cd","active_ms":1200},'
-            '{"path":"task_1/1/send#ab","active_ms":40,"attempt":2}]}'
+            '{"path":"task_1/1/send#ab","active_ms":40,"attempt":2,"entries":3}]}'
         ),
     ),
     (CancelRequested(by=ANN), "cancel_requested", '{"by":"ann"}'),

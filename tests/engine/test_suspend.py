@@ -62,7 +62,7 @@ async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_wa
     await held.commit()
     current = fold(LOG, await log.read(LOG)).current
     assert current
-    assert current.parked == {path_of("a"): ParkedCall(path_of("a"), 1750)}
+    assert current.parked == {path_of("a"): ParkedCall(path_of("a"), 1750, entries=2)}
     assert [ledger.active_ms(path_of("a"), attempt) for attempt in (1, 2)] == [1750, 0]
 
 
