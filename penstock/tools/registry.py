@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotFound
+from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken
 from penstock.core.schema import Schema
 from penstock.tools.tool import Tool
@@ -35,6 +37,13 @@ class Registry:
         """Return what a tool does to the world; nothing if there is no such tool."""
         tool = self._tools.get(tool_id)
         return Effect.NONE if tool is None else tool.spec.effect
+
+    def get(self, tool_id: str) -> Tool:
+        """Return the tool, or raise ToolNotFound with the nearest name."""
+        if tool := self._tools.get(tool_id):
+            return tool
+        hint = did_you_mean(tool_id, self._tools)
+        raise ToolNotFound(f"There is no tool {tool_id!r}.{hint}")
 
     def schema(self, tool: Tool) -> Schema:
         """Return the compiled input schema of a tool."""

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.errors import NameTaken
 from penstock.tools.function import FunctionTool, tool
 from penstock.tools.registry import Registry
@@ -42,6 +43,12 @@ def test_the_effect_of_a_tool_is_known_by_its_id() -> None:
     registry = Registry([one, tool(effect="read")(again)])
     effects = [registry.effect_of(each) for each in ("one", "again", "three")]
     assert effects == [one.spec.effect, Effect.READ, Effect.NONE]
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    assert Registry([two, one]).get("one") is one
+    with pytest.raises(ToolNotFound, match=r"no tool 'onee'\. Did you mean 'one'\?"):
+        Registry([two, one]).get("onee")
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
