@@ -31,7 +31,10 @@ _SMALL = 256 * 1024
 
 
 class Blobs:
-    """Bytes that are kept once, whoever puts them, and are on disk when `put` returns."""
+    """Bytes that are kept once, whoever puts them, and are on disk when `put` returns.
+
+    Those that were put more than once have a mark beside them: the others have one owner at most.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -45,8 +48,14 @@ class Blobs:
             await _asked(obstore.put_async(self._store, blob_id, data, mode="create"))
         except AlreadyExistsError:
             await self._mend(blob_id, data)
+            await _asked(obstore.put_async(self._store, _mark(blob_id), b"", mode="overwrite"))
+            await self._flush(_mark(blob_id))
         await self._flush(blob_id)
         return blob_id
+
+    async def is_shared(self, blob_id: BlobId) -> bool:
+        """Whether the bytes were put more than once, so that several may have them."""
+        return await self._is_there(_mark(blob_id))
 
     async def get(self, blob_id: BlobId) -> bytes:
         """Return the bytes. Raises NotFound, or StoreCorrupt when they are not what was put."""
@@ -61,28 +70,28 @@ class Blobs:
 
     async def exists(self, blob_id: BlobId) -> bool:
         """Whether there are such bytes."""
-        if not _is_id(blob_id):
-            return False
-        try:
-            await _asked(obstore.head_async(self._store, blob_id))
-        except FileNotFoundError:
-            return False
-        return True
+        return _is_id(blob_id) and await self._is_there(blob_id)
 
     async def delete(self, blob_id: BlobId) -> None:
         """Remove the bytes; nothing happens if they are not there."""
         if not _is_id(blob_id):
             return
-        try:
-            await _asked(obstore.delete_async(self._store, blob_id))
-        except FileNotFoundError:
-            return
+        for name in (_mark(blob_id), blob_id):
+            with suppress(FileNotFoundError):
+                await _asked(obstore.delete_async(self._store, name))
 
     async def try_write(self) -> None:
         """Write a little and take it away, to learn whether anything can be. Raises StoreError."""
         await _asked(obstore.put_async(self._store, _TRIED, b"", mode="overwrite"))
         with suppress(FileNotFoundError):
             await _asked(obstore.delete_async(self._store, _TRIED))
+
+    async def _is_there(self, name: str) -> bool:
+        try:
+            await _asked(obstore.head_async(self._store, name))
+        except FileNotFoundError:
+            return False
+        return True
 
     async def _find(self, blob_id: BlobId) -> bytes | None:
         if not _is_id(blob_id):
@@ -98,11 +107,11 @@ class Blobs:
         if self.folder is not None and await self._find(blob_id) != data:
             await _asked(obstore.put_async(self._store, blob_id, data, mode="overwrite"))
 
-    async def _flush(self, blob_id: BlobId) -> None:
+    async def _flush(self, name: str) -> None:
         """Wait for the disk: obstore itself leaves that to the system."""
         if self.folder is None:
             return
-        await _asked(asyncio.to_thread(_sync, self.folder / blob_id, self.folder))
+        await _asked(asyncio.to_thread(_sync, self.folder / name, self.folder))
 
 
 def open_blobs(url: str) -> Blobs:
@@ -159,6 +168,10 @@ def _sync(*paths: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+def _mark(blob_id: BlobId) -> str:
+    return f"{blob_id}.shared"
 
 
 def _is_id(blob_id: str) -> bool:

@@ -36,7 +36,16 @@ from penstock.store.database import Database
 from penstock.store.log_units import Send
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
-from penstock.store.tables import deltas, events, idempotency, logs, questions, sessions, tasks
+from penstock.store.tables import (
+    deltas,
+    events,
+    files,
+    idempotency,
+    logs,
+    questions,
+    sessions,
+    tasks,
+)
 
 ERASED_TITLE = ""
 """Lists show it as untitled."""
@@ -116,12 +125,17 @@ class Erasure:
             large = found[task_id] = await self._large(log_id, task_id)
 
     async def _drop(self, blob_ids: Iterable[BlobId]) -> None:
-        """Delete the blobs that no event refers to any more."""
+        """Delete the blobs that nothing refers to any more.
+
+        Events are looked through only for those that were put more than once.
+        """
         read = self._database.read
-        unused = {each for each in blob_ids if not await read(partial(_is_used, each))}
-        if unused:
-            unused -= await self._named_in_large()
-        for blob_id in unused:
+        unused = {each for each in blob_ids if not await read(partial(_is_file, each))}
+        shared = {each for each in unused if await self._blobs.is_shared(each)}
+        used = {each for each in shared if await read(partial(_is_used, each))}
+        if shared - used:
+            used |= await self._named_in_large()
+        for blob_id in unused - used:
             await self._blobs.delete(blob_id)
 
     async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
@@ -271,6 +285,13 @@ def _named_in(kind: str, body: str) -> set[BlobId]:
         return _files_of(decode(kind, body))
     except ValueError:
         return set(map(BlobId, _BLOB_ID.findall(body)))
+
+
+def _is_file(blob_id: BlobId, connection: Connection) -> bool:
+    return (
+        connection.execute(select(files.c.size).where(files.c.blob_id == blob_id)).first()
+        is not None
+    )
 
 
 def _is_used(blob_id: BlobId, connection: Connection) -> bool:

@@ -38,6 +38,17 @@ async def test_the_same_bytes_may_be_put_again_and_at_once(blobs: Blobs) -> None
     assert await blobs.get(ids[0]) == LARGE
 
 
+async def test_bytes_that_were_put_more_than_once_are_shared(blobs: Blobs) -> None:
+    one, other = await blobs.put(b"one"), await blobs.put(b"other")
+    assert not await blobs.is_shared(one)
+    await blobs.put(b"one")
+    assert (await blobs.is_shared(one), await blobs.is_shared(other)) == (True, False)
+    await blobs.delete(one)
+    assert not await blobs.is_shared(one)
+    await blobs.put(b"one")
+    assert not await blobs.is_shared(one)
+
+
 async def test_what_was_deleted_is_gone_and_may_be_deleted_again(blobs: Blobs) -> None:
     blob_id = await blobs.put(b"x")
     for _ in range(2):

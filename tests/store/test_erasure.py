@@ -1,6 +1,12 @@
 """Erasing: bodies are blanked, what ended stays ended."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
 import pytest
+from sqlalchemy import Engine, event
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
@@ -125,6 +131,41 @@ async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> No
         for answer, is_left in ((one, True), (two, False)):
             await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
             assert await server.runtime.parts.blobs.exists(kept.blob_id) == is_left
+
+
+async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
+    path = tmp_path / "one.db"
+    model = ScriptedModel([call("echo", text=SECRET * 500), say("Long.")])
+    async with served(
+        model=model, tools=[Act("echo", echo)], agents=[SMALL], url=f"sqlite:///{path}"
+    ) as server:
+        answer = (await server.say("Go")).json()["assistantMessage"]
+        artifact = answer["toolResults"][0]["artifactId"]
+        kept = await server.archive.lookup.find_artifact(artifact, None)
+        assert kept is not None
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            file = ("profile", "local", b"/a", kept.blob_id, 1, 1)
+            other.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", file)
+        await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+        assert await server.runtime.parts.blobs.exists(kept.blob_id)
+
+
+async def test_bytes_that_were_put_once_are_looked_for_nowhere_else() -> None:
+    """To delete a conversation costs as much as there is in it, not as much as there is at all."""
+    ran: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        ran.append(statement)
+
+    model = ScriptedModel([call("echo", text=SECRET * 500), say("Long.")])
+    async with served(model=model, tools=[Act("echo", echo)], agents=[SMALL]) as server:
+        answer = (await server.say("Go")).json()["assistantMessage"]
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+    assert [each for each in ran if "events" in each and "events.log_id =" not in each] == []
 
 
 async def test_a_deleted_log_leaves_what_others_share() -> None:
