@@ -4,8 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.core.call import CallPath
+from penstock.core.changes import Change
 from penstock.core.clock import Moment
-from penstock.core.events import CancelRequested, Entry, Event, Record, is_outside
+from penstock.core.events import (
+    CallSettled,
+    CancelRequested,
+    Entry,
+    Event,
+    Record,
+    is_outside,
+)
 from penstock.core.ids import TaskId
 from penstock.core.world import World
 from penstock.engine.state import SessionState
@@ -27,6 +35,7 @@ class HeldLog:
         "_lease_seconds",
         "_log",
         "_on_cancel",
+        "_open",
         "_sent",
         "_sure_until",
         "begins",
@@ -45,6 +54,8 @@ class HeldLog:
         """On the monotonic clock: until then nobody else can have the log."""
         self._added: list[Entry] = []
         self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
+        self._open: set[CallPath] = set()
+        """Calls whose outcome is known once they are on disk."""
         self._is_due = False
         """A `submit_soon` is still to be done."""
         self._on_cancel: Callable[[TaskId], None] | None = None
@@ -59,6 +70,22 @@ class HeldLog:
         """Take the event in; it is written with the next `submit` or `commit`."""
         self._added.append(Entry(event, task_id, path))
         self.state.apply(event, task_id, path, self._clock.now())
+
+    def add_change(
+        self, settled: CallSettled, change: Change, task_id: TaskId, path: CallPath
+    ) -> None:
+        """Take in a call that changes a store: its outcome is in the state once it is on disk."""
+        self._added.append(Entry(settled, task_id, path, change))
+        self._open.add(path)
+
+    async def in_order(self) -> None:
+        """Return when no call is open that stands in the log before what was added so far.
+
+        Whoever hands outcomes to code that is entered again waits for it: the order of the log is
+        the order that the next entry sees.
+        """
+        if self._open:
+            await self.commit()
 
     def submit(self) -> None:
         """Send what was added on its way, without waiting."""
@@ -125,6 +152,9 @@ class HeldLog:
     def _take(self, records: Sequence[Record]) -> None:
         state = self.state
         for record in records:
+            if self._open and record.path in self._open and type(record.event) is CallSettled:
+                self._open.discard(record.path)
+                state.apply(record.event, record.task_id, record.path, record.at)
             if record.seq <= state.seq:
                 continue
             state.seq = record.seq

@@ -89,8 +89,10 @@ class Log(Protocol):
         """Append as the holder; returns these records after the outside events before them.
 
         The entries are taken over when this is called, so calls that are not awaited one by one
-        keep their order. What is returned may be awaited by several, and by none; who stops waiting
-        stops nothing. Raises LeaseLost, also when an append before this one failed.
+        keep their order. The change of an entry is made with it, and its record tells what became
+        of that. With the end of a task goes what the task kept. What is returned may be awaited by
+        several, and by none; who stops waiting stops nothing. Raises LeaseLost, also when an append
+        before this one failed.
         """
         ...
 

@@ -15,13 +15,15 @@ from penstock.core.events import (
     Event,
     Record,
     SessionOpened,
+    TaskEnded,
     are_repeated,
     is_outside,
 )
-from penstock.core.ids import LogId, ProfileId
+from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.signals import LeaseLost
+from penstock.store.changes import Changes, drop_task
 from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
-from penstock.store.rows import Draft, Row
+from penstock.store.rows import Draft, Row, draft_of
 from penstock.store.statements import Statements, cursor_of, insert_all
 
 _NOBODY = ""
@@ -56,6 +58,8 @@ class Advance:
     outside: int
     slipped: Sequence[Row]
     """What came after the known event, if anything of it is from outside."""
+    entries: Sequence[Entry] | None = None
+    """What was written, if some of it was known only then."""
 
 
 @dataclass(slots=True)
@@ -69,12 +73,14 @@ class Append:
     drafts: Sequence[Draft]
     lease_until: int
     holding: Holding
+    changes: Changes | None = None
+    """Set when some of the entries change something besides the log."""
     is_said: bool = False
     """The reply that is on its way is whole with this, or taken back: its pieces are dropped."""
 
     def __call__(self, connection: Connection) -> Advance | None:
         """Leave the events at the end of the log, with all that follows from them."""
-        cursor, drafts = cursor_of(connection), self.drafts
+        cursor, drafts, entries = cursor_of(connection), self.drafts, self.entries
         log_id, holding, count = self.log_id, self.holding, len(drafts)
         key = (log_id, holding.epoch, holding.written)
         if are_repeated(self.entries):
@@ -85,18 +91,39 @@ class Append:
         if advanced is None:
             return None
         head, outside = advanced
-        first = head - count + 1
+        first, made = head - count + 1, None
+        if self.changes is not None:
+            entries, drafts = self._changed(self.changes, connection)
+            made = entries
         insert_all(cursor, self.sql.insert, placed(log_id, first, drafts))
-        for seq, entry in enumerate(self.entries, first):
+        for seq, entry in enumerate(entries, first):
             if type(entry.event) in HAVE_CONSEQUENCES:
                 record = Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
                 self.consequences.follow(cursor, record)
         if self.is_said:
             cursor.execute(self.sql.unsay, (log_id,))
         if outside == holding.outside:
-            return Advance(head, outside, ())
+            return Advance(head, outside, (), made)
         cursor.execute(self.sql.between, (log_id, holding.known, first - 1))
-        return Advance(head, outside, cursor.fetchall())
+        return Advance(head, outside, cursor.fetchall(), made)
+
+    def _changed(self, changes: Changes, connection: Connection) -> tuple[list[Entry], list[Draft]]:
+        """Make the changes; returns the entries and rows that tell what became of them."""
+        entries, drafts = list(self.entries), list(self.drafts)
+        for number, entry in enumerate(entries):
+            at = drafts[number][0]
+            if entry.change is not None:
+                entries[number] = settled = changes.settle(connection, entry, at)
+                drafts[number] = draft_of(settled, at)
+            elif isinstance(entry.event, TaskEnded) and entry.task_id:
+                self._drop_task(connection, entry.task_id, at)
+        return entries, drafts
+
+    def _drop_task(self, connection: Connection, task_id: TaskId, at: Moment) -> None:
+        cursor = cursor_of(connection)
+        cursor.execute(self.sql.task_scope, (task_id, len(task_id) + 1, f"{task_id}/"))
+        if cursor.fetchone() is not None:
+            drop_task(connection, task_id, at)
 
 
 @dataclass(slots=True)

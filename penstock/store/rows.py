@@ -25,10 +25,7 @@ class Rows:
 
     def drafts(self, entries: Sequence[Entry], at: Moment) -> list[Draft]:
         """Return the entries as rows, whatever their size."""
-        return [
-            (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
-            for entry in entries
-        ]
+        return [draft_of(entry, at) for entry in entries]
 
     def are_small(self, drafts: Sequence[Draft]) -> bool:
         """Whether every body may stand in the table."""
@@ -66,6 +63,11 @@ class Rows:
     def _is_small(self, body: str) -> bool:
         most = self._body_bytes
         return len(body) <= most and (body.isascii() or len(body.encode()) <= most)
+
+
+def draft_of(entry: Entry, at: Moment) -> Draft:
+    """Return an entry as a row, whatever its size."""
+    return at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None
 
 
 def records_of(log_id: LogId, rows: Sequence[Row]) -> list[Record] | None:

@@ -8,11 +8,12 @@ from sqlalchemy import Connection, literal_column, or_, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered
-from penstock.core.events import Entry, QuestionAnswered, Record, is_outside
+from penstock.core.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
 from penstock.store.appended import Appended
 from penstock.store.blobs import Blobs
+from penstock.store.changes import Changes
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
 from penstock.store.live_text import ENDS_OF_REPLIES
@@ -47,6 +48,7 @@ class SqlLog:
         self._clock = clock
         self._sql = Statements(database.dialect)
         self._consequences = Consequences(self._sql, limits)
+        self._changes = Changes(limits)
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._listeners: list[Listener] = []
@@ -133,6 +135,8 @@ class SqlLog:
         drafts = self._rows.drafts(entries, at)
         until = at + self._lease_ms
         unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
+        if any(each.change or type(each.event) is TaskEnded for each in entries):
+            unit.changes = self._changes
         if holding.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
             holding.is_overheard, unit.is_said = False, True
         holding.written += len(entries)
@@ -252,10 +256,10 @@ class SqlLog:
             return
         if holding is not None and holding.epoch == unit.holding.epoch:
             holding.known, holding.outside = advance.head, advance.outside
-        log_id, drafts = unit.log_id, unit.drafts
+        log_id, drafts, entries = unit.log_id, unit.drafts, advance.entries or unit.entries
         records = [
             Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
-            for seq, entry in enumerate(unit.entries, advance.head - len(drafts) + 1)
+            for seq, entry in enumerate(entries, advance.head - len(drafts) + 1)
         ]
         for listener in self._listeners:
             listener(records)

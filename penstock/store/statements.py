@@ -218,3 +218,8 @@ class Statements:
         "task_id = ? AND status = 'open'"
     )
     """at, log_id, task_id."""
+    task_scope = (
+        "SELECT scope_id FROM scopes WHERE kind = 'task' AND (scope_id = ? OR "
+        "substr(scope_id, 1, ?) = ?) LIMIT 1"
+    )
+    """task_id, length of what parts of it begin with, that -> whether the task keeps anything."""

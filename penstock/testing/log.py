@@ -10,6 +10,7 @@ from penstock.core.events import (
     Entry,
     Record,
     SessionOpened,
+    TaskEnded,
     are_repeated,
     is_outside,
 )
@@ -18,6 +19,7 @@ from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.owner import is_dead
+from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.rows import Owned
@@ -37,6 +39,8 @@ class MemoryLog(MemoryProjections):
         self._in_need: dict[LogId, _Kept] = {}
         """Those that need a run, now or later."""
         self._listeners: list[Listener] = []
+        self.changes = MemoryChanges(limits)
+        """What calls changed besides the log."""
         self.live_text = MemoryLiveText(limits, clock.now, self._epoch_of)
 
     def listen(self, listener: Listener) -> None:
@@ -181,10 +185,13 @@ class MemoryLog(MemoryProjections):
     def _write(self, log: "_Kept", entries: Sequence[Entry]) -> list[Record]:
         records, owned, at = log.records, log.owned, self._clock.now()
         log_id, first = owned.log_id, len(records)
-        for seq, entry in enumerate(entries, first + 1):
+        for seq, wanted in enumerate(entries, first + 1):
+            entry = self.changes.settle(wanted, at) if wanted.change else wanted
             record = Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
             records.append(record)
             self.follow(owned, record)
+            if isinstance(record.event, TaskEnded) and record.task_id:
+                self.changes.drop_task(record.task_id)
         written = records[first:]
         for listener in self._listeners:
             listener(written)

@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from penstock.core.limits import Limits
+from penstock.resources.state import SqlState, State
+from penstock.resources.workspace import Files, SqlFiles
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.log import Log
@@ -18,17 +20,30 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from penstock.testing.state import MemoryState
+from penstock.testing.workspace import MemoryFiles
 from tests.kit.databases import empty_database
 
-LIMITS = Limits(body_bytes=200, queued_tasks=3, lease_seconds=3)
+LIMITS = Limits(
+    body_bytes=200,
+    queued_tasks=3,
+    lease_seconds=3,
+    state_value_bytes=100,
+    state_entries=3,
+    file_bytes=10,
+    task_bytes=25,
+    session_bytes=50,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A log, its projections, and the clock that both look at."""
+    """A log, what follows from it, what is changed with it, and the clock that all look at."""
 
     log: Log
     lists: Projections
+    state: State
+    files: Files
     clock: FakeClock
 
 
@@ -66,12 +81,19 @@ async def place(address: str | None, tmp_path: Path) -> AsyncIterator[Place]:
     clock = FakeClock()
     if address is None:
         memory = MemoryLog(clock, LIMITS)
-        yield Place(log=memory, lists=memory, clock=clock)
+        kept = MemoryState(memory.changes, clock), MemoryFiles(memory.changes, clock)
+        yield Place(log=memory, lists=memory, state=kept[0], files=kept[1], clock=clock)
         return
     database = await open_database(address, synchronous="NORMAL", limits=LIMITS)
     blobs = open_blobs(str(tmp_path / "blobs"))
     log = SqlLog(database, blobs, clock)
-    yield Place(log=log, lists=SqlProjections(database, blobs), clock=clock)
+    yield Place(
+        log=log,
+        lists=SqlProjections(database, blobs),
+        state=SqlState(database, clock),
+        files=SqlFiles(database, clock),
+        clock=clock,
+    )
     await database.close()
 
 
@@ -83,6 +105,16 @@ def log(place: Place) -> Log:
 @pytest.fixture
 def lists(place: Place) -> Projections:
     return place.lists
+
+
+@pytest.fixture
+def state(place: Place) -> State:
+    return place.state
+
+
+@pytest.fixture
+def files(place: Place) -> Files:
+    return place.files
 
 
 @pytest.fixture

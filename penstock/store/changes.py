@@ -1,0 +1,244 @@
+"""What calls change in the stores of the runtime, done in the transaction that records the call."""
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
+
+from penstock.core.call_errors import CallError, ToolFailed
+from penstock.core.canonical import compact
+from penstock.core.changes import Change, FileChange, FileChanges, StateChange
+from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
+from penstock.core.events import CallSettled, Entry
+from penstock.core.ids import TaskId
+from penstock.core.limits import Limits
+from penstock.core.paths import parents
+from penstock.core.scope import Scope, ScopeKind
+from penstock.store.state_entry import StateEntry, StateOutcome, changed
+from penstock.store.tables import files, scopes, state
+
+_TAKE = text("INSERT INTO scopes (kind, scope_id) VALUES (:kind, :scope_id) ON CONFLICT DO NOTHING")
+_LOOSEN = text(
+    "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) ON CONFLICT DO NOTHING"
+)
+
+
+class Changes:
+    """Makes changes; each as a whole, or not at all."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def settle(self, connection: Connection, entry: Entry, at: Moment) -> Entry:
+        """Make the change of a call's outcome; returns the entry as it is to be written."""
+        change, event = entry.change, entry.event
+        if change is None or not isinstance(event, CallSettled):
+            return entry
+        connection.exec_driver_sql("SAVEPOINT change")
+        try:
+            event = with_outcome(event, self.make(connection, change, at))
+        except CallError as error:
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+            event = refused(event, error)
+        connection.exec_driver_sql("RELEASE SAVEPOINT change")
+        return Entry(event, entry.task_id, entry.path)
+
+    def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
+        """Make a change; raises CallError, and may then have done a part of it."""
+        match change:
+            case StateChange():
+                return self.make_state(connection, change, at)
+            case FileChanges():
+                for file in change.files:
+                    self._change_file(connection, file, at)
+                return None
+            case _:
+                assert_never(change)
+
+    # ---- state ----
+
+    def make_state(self, connection: Connection, change: StateChange, at: Moment) -> StateOutcome:
+        """Change one value; raises ToolFailed with nothing changed but the row of the scope."""
+        entries, _ = _take(connection, change.scope)
+        here = and_(of_scope(state, change.scope), state.c.key == change.key.encode())
+        row = connection.execute(select(state).where(here)).first()
+        current = None if row is None else entry_of(row)
+        outcome = changed(current, change, at, self._limits)
+        new = outcome.entry
+        if new is not None:
+            values = {"value": new.text, "revision": new.revision, "expires_at": new.expires_at}
+            if current is not None:
+                connection.execute(state.update().where(here).values(values))
+                return outcome
+            if entries >= self._limits.state_entries:
+                self._make_room(connection, change.scope, at)
+            owner = {"kind": change.scope.kind.value, "scope_id": change.scope.id}
+            key = change.key.encode()
+            connection.execute(state.insert().values({**owner, "key": key, **values}))
+            _count(connection, change.scope, entries=1)
+        elif current is not None and (outcome.ok or current.is_over(at)):
+            connection.execute(state.delete().where(here))
+            _count(connection, change.scope, entries=-1)
+        return outcome
+
+    def _make_room(self, connection: Connection, scope: Scope, at: Moment) -> None:
+        """Drop what is over in a full scope. Raises ToolFailed when that is not enough."""
+        over = and_(of_scope(state, scope), state.c.expires_at <= at)
+        dropped = connection.execute(state.delete().where(over)).rowcount
+        if not dropped:
+            most = self._limits.state_entries
+            raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
+        _count(connection, scope, entries=-dropped)
+
+    # ---- files ----
+
+    def _change_file(self, connection: Connection, change: FileChange, at: Moment) -> None:
+        _, used = _take(connection, change.scope)
+        here = and_(of_scope(files, change.scope), files.c.path == change.path.encode())
+        old = connection.execute(select(files).where(here)).first()
+        if change.blob_id is None and old is None:
+            raise reason("not_found", f"there is no file {change.path!r}")
+        if change.blob_id is not None:
+            self._check_file(connection, change, is_there=old is not None)
+            check_room(change, used - (old.size if old else 0), self._limits)
+        if old is not None:
+            connection.execute(files.delete().where(here))
+            _loosen(connection, old.blob_id, at)
+        if change.blob_id is not None:
+            values = {
+                "kind": change.scope.kind.value,
+                "scope_id": change.scope.id,
+                "path": change.path.encode(),
+                "blob_id": change.blob_id,
+                "size": change.size,
+                "modified_at": at,
+            }
+            connection.execute(files.insert().values(values))
+        more = (change.size if change.blob_id else 0) - (old.size if old else 0)
+        _count(connection, change.scope, file_bytes=more)
+
+    def _check_file(self, connection: Connection, change: FileChange, *, is_there: bool) -> None:
+        above = [each.encode() for each in parents(change.path)]
+        own = of_scope(files, change.scope)
+        wanted = select(files.c.path).where(own, files.c.path.in_(above)).limit(1)
+        if above and (file := connection.execute(wanted).scalar()) is not None:
+            raise not_a_directory(bytes(file).decode())
+        inside = select(files.c.path).where(own, starts_with(files, f"{change.path}/")).limit(1)
+        if not change.path or connection.execute(inside).first() is not None:
+            raise is_directory(change.path)
+        if is_there and not change.replaces:
+            raise reason("exists", f"there is a file {change.path!r} already")
+
+
+def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:
+    """Return how a call is recorded whose change was made."""
+    if outcome is None:
+        return event
+    return replace(event, envelope=Envelope.success(outcome.to_wire()))
+
+
+def refused(event: CallSettled, error: CallError) -> CallSettled:
+    """Return how a call is recorded whose change could not be made."""
+    said = {"error": str(error), "code": error.code, "details": error.details}
+    context = None if event.context is None else compact(said)
+    blank = replace(event, preview=None, artifact_id=None, artifact_blob=None, files=())
+    return replace(blank, envelope=error.envelope(), context=context, total_characters=None)
+
+
+def check_room(change: FileChange, used: int, limits: Limits) -> None:
+    """Raise ToolFailed if a file is too large, or its scope has no room beside what is used."""
+    if change.size > limits.file_bytes:
+        raise reason(
+            "too_large", f"a file has at most {limits.file_bytes} bytes, this has {change.size}"
+        )
+    is_task = change.scope.kind is ScopeKind.TASK
+    most = limits.task_bytes if is_task else limits.session_bytes
+    if used + change.size > most:
+        raise quota(
+            f"the files of {change.scope} may have {most} bytes in all, there are {used}:"
+            f" {change.path!r} with {change.size} does not fit"
+        )
+
+
+def reason(name: str, message: str) -> ToolFailed:
+    """Return a failure with one of the closed list of reasons."""
+    return ToolFailed(message, details={"reason": name})
+
+
+def quota(message: str) -> ToolFailed:
+    """Return the failure of what is full."""
+    return reason("quota", message)
+
+
+def not_a_directory(path: str) -> ToolFailed:
+    """Return the failure of a file that stands where a directory is wanted."""
+    return reason("not_a_directory", f"{path!r} is a file, not a directory")
+
+
+def is_directory(path: str) -> ToolFailed:
+    """Return the failure of a directory that stands where a file is wanted."""
+    return reason("is_directory", f"{path or '/'!r} is a directory, not a file")
+
+
+def drop_task(connection: Connection, task_id: TaskId, at: Moment) -> None:
+    """Delete what a task kept; its bytes are looked through later."""
+    parts = func.substr(scopes.c.scope_id, 1, len(task_id) + 1) == f"{task_id}/"
+    of_task = and_(scopes.c.kind == ScopeKind.TASK.value, or_(scopes.c.scope_id == task_id, parts))
+    drop_scopes(connection, of_task, at)
+
+
+def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment) -> None:
+    """Delete all that the scopes hold which a condition on their table finds."""
+    gone = scopes.delete().where(wanted).returning(scopes.c.kind, scopes.c.scope_id)
+    for kind, scope_id in connection.execute(gone).all():
+        scope = Scope(ScopeKind(kind), scope_id)
+        connection.execute(state.delete().where(of_scope(state, scope)))
+        mine = files.delete().where(of_scope(files, scope)).returning(files.c.blob_id)
+        for blob_id in connection.execute(mine).scalars().all():
+            _loosen(connection, blob_id, at)
+
+
+def of_scope(table: Table, scope: Scope) -> ColumnElement[bool]:
+    """Return the condition that a row is of the scope."""
+    return and_(table.c.kind == scope.kind.value, table.c.scope_id == scope.id)
+
+
+def starts_with(table: Table, prefix: str) -> ColumnElement[bool]:
+    """Return the condition that a row's key or path begins so; an index answers it."""
+    name = table.c.key if "key" in table.c else table.c.path
+    low = prefix.encode()
+    if not low:
+        return true()
+    return and_(name >= low, name < low[:-1] + bytes([low[-1] + 1]))
+
+
+def entry_of(row: Any) -> StateEntry:
+    """Return a row of `state` as a value."""
+    return StateEntry(
+        key=bytes(row.key).decode(),
+        text=row.value,
+        revision=row.revision,
+        expires_at=row.expires_at,
+    )
+
+
+def _take(connection: Connection, scope: Scope) -> tuple[int, int]:
+    """Make everybody else who changes something in the scope wait; returns what it holds."""
+    owner = {"kind": scope.kind.value, "scope_id": scope.id}
+    connection.execute(_TAKE, owner)
+    same = scopes.update().where(of_scope(scopes, scope)).values(entries=scopes.c.entries)
+    taken = connection.execute(same.returning(scopes.c.entries, scopes.c.file_bytes)).one()
+    return int(taken.entries), int(taken.file_bytes)
+
+
+def _count(connection: Connection, scope: Scope, *, entries: int = 0, file_bytes: int = 0) -> None:
+    more = {
+        scopes.c.entries: scopes.c.entries + entries,
+        scopes.c.file_bytes: scopes.c.file_bytes + file_bytes,
+    }
+    connection.execute(scopes.update().where(of_scope(scopes, scope)).values(more))
+
+
+def _loosen(connection: Connection, blob_id: str, at: Moment) -> None:
+    connection.execute(_LOOSEN, {"blob_id": blob_id, "at": at})

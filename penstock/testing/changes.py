@@ -1,0 +1,131 @@
+"""State and files of scopes in memory, changed with the log in memory."""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from penstock.core.call_errors import CallError
+from penstock.core.changes import Change, FileChange, FileChanges, StateChange
+from penstock.core.clock import Moment
+from penstock.core.events import CallSettled, Entry
+from penstock.core.ids import BlobId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.paths import parents
+from penstock.core.scope import Scope, ScopeKind
+from penstock.store.changes import (
+    check_room,
+    is_directory,
+    not_a_directory,
+    quota,
+    reason,
+    refused,
+    with_outcome,
+)
+from penstock.store.state_entry import StateEntry, StateOutcome, changed
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file of a workspace."""
+
+    blob_id: BlobId
+    size: int
+    modified_at: Moment
+
+
+@dataclass(slots=True)
+class Kept:
+    """What one scope holds."""
+
+    state: dict[str, StateEntry] = field(default_factory=dict)
+    files: dict[str, KeptFile] = field(default_factory=dict)
+
+
+class MemoryChanges:
+    """Makes changes; each as a whole, or not at all."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._scopes: dict[Scope, Kept] = {}
+
+    def of(self, scope: Scope) -> Kept:
+        """Return what a scope holds."""
+        return self._scopes.setdefault(scope, Kept())
+
+    def settle(self, entry: Entry, at: Moment) -> Entry:
+        """Make the change of a call's outcome; returns the entry as it is to be written."""
+        change, event = entry.change, entry.event
+        if change is None or not isinstance(event, CallSettled):
+            return entry
+        try:
+            event = with_outcome(event, self.make(change, at))
+        except CallError as error:
+            event = refused(event, error)
+        return Entry(event, entry.task_id, entry.path)
+
+    def make(self, change: Change, at: Moment) -> StateOutcome | None:
+        """Make a change, or raise CallError and change nothing."""
+        match change:
+            case StateChange():
+                return self.make_state(change, at)
+            case FileChanges(files=files):
+                before = {each.scope: dict(self.of(each.scope).files) for each in files}
+                try:
+                    for file in files:
+                        self._change_file(file, at)
+                except CallError:
+                    for scope, kept in before.items():
+                        self.of(scope).files = kept
+                    raise
+                return None
+            case _:
+                assert_never(change)
+
+    def drop_task(self, task_id: TaskId) -> None:
+        """Delete what a task kept."""
+        for scope in list(self._scopes):
+            if scope.kind is ScopeKind.TASK and scope.id.partition("/")[0] == task_id:
+                del self._scopes[scope]
+
+    def make_state(self, change: StateChange, at: Moment) -> StateOutcome:
+        """Change one value, or raise ToolFailed and change nothing."""
+        values = self.of(change.scope).state
+        current = values.get(change.key)
+        outcome = changed(current, change, at, self.limits)
+        if outcome.entry is not None:
+            if current is None:
+                self._make_room(change.scope, at)
+            values[change.key] = outcome.entry
+        elif current is not None and (outcome.ok or current.is_over(at)):
+            del values[change.key]
+        return outcome
+
+    def _make_room(self, scope: Scope, at: Moment) -> None:
+        values, most = self.of(scope).state, self.limits.state_entries
+        if len(values) < most:
+            return
+        for key in [key for key, entry in values.items() if entry.is_over(at)]:
+            del values[key]
+        if len(values) >= most:
+            raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
+
+    def _change_file(self, change: FileChange, at: Moment) -> None:
+        files = self.of(change.scope).files
+        old = files.get(change.path)
+        if change.blob_id is None:
+            if old is None:
+                raise reason("not_found", f"there is no file {change.path!r}")
+            del files[change.path]
+            return
+        self._check_file(change, files)
+        used = sum(each.size for each in files.values()) - (old.size if old else 0)
+        check_room(change, used, self.limits)
+        files[change.path] = KeptFile(change.blob_id, change.size, at)
+
+    def _check_file(self, change: FileChange, files: dict[str, KeptFile]) -> None:
+        for above in parents(change.path):
+            if above in files:
+                raise not_a_directory(above)
+        if not change.path or any(each.startswith(f"{change.path}/") for each in files):
+            raise is_directory(change.path)
+        if change.path in files and not change.replaces:
+            raise reason("exists", f"there is a file {change.path!r} already")
