@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import PenstockError, StoreError
 from penstock.core.events import (
     Entry,
-    MessagesErased,
     QuestionAnswered,
     Record,
     TaskEnded,
@@ -25,9 +23,10 @@ from penstock.core.question import QuestionStatus
 from penstock.core.signals import Cancel, LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
+from penstock.engine.folds import Folds
 from penstock.engine.held import HeldLog
 from penstock.engine.keeper import Keeper
-from penstock.engine.state import SessionState, TaskState, catch_up, fold
+from penstock.engine.state import SessionState, TaskState
 from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
@@ -59,12 +58,10 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._keeper = Keeper(self._held, world.limits.renew_seconds)
-        self._folded: OrderedDict[LogId, SessionState] = OrderedDict()
+        self._folds = Folds(log, self._held, most=world.limits.fold_cache)
         self._begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._is_closing = False
-        self._stale: set[LogId] = set()
-        """Logs at work in which something was erased: their states are not kept."""
 
     async def run(self, log_id: LogId) -> Moment | None:
         """Do all there is to do in a log; returns when to look again, if at some time."""
@@ -116,28 +113,16 @@ class Activations:
 
         Raises StoreCorrupt when it does not.
         """
-        if log_id in self._folded or log_id in self._held or log_id in self._begun:
-            return
-        state = fold(log_id, await self._log.read(log_id))
-        if state.seq and log_id not in self._folded and log_id not in self._held:
-            self._keep(state)
+        if log_id not in self._begun:
+            await self._folds.look_up(log_id)
 
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the state of a log that is folded here and not at work."""
-        return self._folded.get(log_id)
+        return self._folds.find(log_id)
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Take in what this process committed to a log that is new, or folded and not at work.
-
-        Who takes the lease next has nothing to read then.
-        """
-        log_id, first = records[0].log_id, records[0].seq
-        if first == 1:
-            self._keep(fold(log_id, records))
-        elif any(isinstance(record.event, MessagesErased) for record in records):
-            self.forget(log_id)
-        elif (state := self._folded.get(log_id)) and state.seq == first - 1:
-            catch_up(state, records)
+        """Take in what this process committed."""
+        self._folds.hear(records)
 
     def is_held(self, log_id: LogId) -> bool:
         """Whether this process is at work on the log."""
@@ -153,12 +138,10 @@ class Activations:
 
     def forget(self, log_id: LogId) -> None:
         """Drop what is folded of a log, because something in it was erased."""
-        self._folded.pop(log_id, None)
-        if log_id in self._held:
-            self._stale.add(log_id)
+        self._folds.forget(log_id)
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
-        state = await self._fold(lease)
+        state = await self._folds.take(lease)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         self._keeper.look_after()
@@ -166,18 +149,6 @@ class Activations:
             return await self._until_done(held)
         finally:
             del self._held[lease.log_id]
-            self._stale.discard(lease.log_id)
-
-    async def _fold(self, lease: Lease) -> SessionState:
-        state = self._folded.pop(lease.log_id, None)
-        if state is not None:
-            if state.seq == lease.head:
-                return state
-            newer = await self._log.read(lease.log_id, after=state.seq)
-            if not any(isinstance(record.event, MessagesErased) for record in newer):
-                catch_up(state, newer)
-                return state
-        return fold(lease.log_id, await self._log.read(lease.log_id))
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
@@ -189,7 +160,7 @@ class Activations:
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
                 break
-        self._keep(state)
+        self._folds.keep(state)
         return wake_at
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:
@@ -245,13 +216,6 @@ class Activations:
                 )
                 held.add(event, current.task_id)
         await held.commit()
-
-    def _keep(self, state: SessionState) -> None:
-        if state.log_id in self._stale:
-            return
-        self._folded[state.log_id] = state
-        if len(self._folded) > self._limits.fold_cache:
-            self._folded.popitem(last=False)
 
 
 class Stop:
