@@ -1,0 +1,145 @@
+"""The host calls of one entry: asked, open, parked, and what is to be delivered next."""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Sequence
+
+from penstock.core.signals import Signal, Suspend
+from penstock.sandbox.bridge import Bridge, Settled
+from penstock.sandbox.messages import Delivery, Message
+
+DROPPED_AT_THE_END = {"sleep", "timer"}
+"""Calls that nobody needs when the script has returned."""
+
+
+class Calls:
+    """Knows what the script waits for. Everything in it happens on the loop."""
+
+    def __init__(self, bridge: Bridge, wake: Callable[[], None]) -> None:
+        self._bridge = bridge
+        self._wake = wake
+        self._open: dict[int, asyncio.Task[Settled]] = {}
+        self._asked: dict[int, Message] = {}
+        self._recorded: list[tuple[int, int, Settled]] = []
+        self._fresh: list[tuple[int, Settled]] = []
+        self._waiting: list[Delivery] = []
+        self._parked: dict[int, Suspend] = {}
+        self._failure: BaseException | None = None
+
+    def ask(self, message: Message) -> None:
+        """Begin a host call."""
+        number = message.number
+        self._asked[number] = message
+        try:
+            found = self._bridge.ask(message.name, message.value)
+        except Suspend as signal:
+            self._parked[number] = signal
+            return
+        if isinstance(found, Settled):
+            self._settle(number, found)
+            return
+        self._open[number] = task = asyncio.ensure_future(_awaited(found))
+        task.add_done_callback(lambda done: self._done(number, done))
+
+    def drop(self, number: int) -> None:
+        """Give up a call that the script does not want any more."""
+        self._asked.pop(number, None)
+        self._parked.pop(number, None)
+        if task := self._open.pop(number, None):
+            task.cancel()
+
+    def take(self) -> list[Delivery]:
+        """Hand out what is ready, in order.
+
+        What is recorded goes one at a time: it may lead to more that was recorded before the rest.
+        """
+        self.check()
+        while self._recorded:
+            _order, number, settled = heapq.heappop(self._recorded)
+            if self._asked.pop(number, None):
+                return [_delivery(number, settled)]
+        fresh, self._fresh = self._fresh, []
+        waiting, self._waiting = self._waiting, []
+        known = [each for each in fresh if self._asked.pop(each[0], None)]
+        return waiting + [_delivery(number, settled) for number, settled in known]
+
+    def put_back(self, rest: Sequence[Delivery]) -> None:
+        """Take what could not be delivered yet: the script has asked for more, that may go first."""
+        self._waiting = [*rest, *self._waiting]
+
+    @property
+    def held(self) -> int:
+        """Bytes of the arguments of calls that are not settled."""
+        return sum(message.size for message in self._asked.values())
+
+    def check(self) -> None:
+        """Raise what a host call failed with: a Signal that ends the entry at once, or a fault."""
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def can_move(self) -> bool:
+        """Whether anything may yet settle in this entry."""
+        return bool(self._open)
+
+    def parking(self) -> Signal | None:
+        """Return the signal that ends an entry in which nothing can move."""
+        signals = [self._parked[number] for number in sorted(self._parked)]
+        if len(signals) <= 1:
+            return signals[0] if signals else None
+        return Suspend(*(question for each in signals for question in each.questions))
+
+    def unawaited(self) -> list[str]:
+        """Drop what nobody needs now, and return the names of what is still open or parked."""
+        for number in [*self._open, *self._parked]:
+            if self._asked[number].name in DROPPED_AT_THE_END:
+                self.drop(number)
+        return [self._asked[number].name for number in sorted({*self._open, *self._parked})]
+
+    async def finish(self) -> None:
+        """Wait for what is open; what parks now is passed over."""
+        while self._open:
+            await asyncio.wait(self._open.values())
+            self.check()
+
+    async def close(self) -> None:
+        """Cancel what is open, and wait until it has ended."""
+        tasks = list(self._open.values())
+        self._open.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _done(self, number: int, task: asyncio.Task[Settled]) -> None:
+        was_open = self._open.pop(number, None) is not None
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if not was_open:
+            return
+        if failure is None:
+            self._settle(number, task.result())
+        elif isinstance(failure, Suspend):
+            self._parked[number] = failure
+        else:
+            self._failure = self._failure or failure
+        self._wake()
+
+    def _settle(self, number: int, settled: Settled) -> None:
+        if settled.order is None:
+            self._fresh.append((number, settled))
+        else:
+            heapq.heappush(self._recorded, (settled.order, number, settled))
+
+
+def _delivery(number: int, settled: Settled) -> Delivery:
+    if settled.refusal is None:
+        return Delivery(kind="settle", number=number, value=settled.value, at_ms=settled.at_ms)
+    refusal = settled.refusal
+    value = {"name": refusal.name} | refusal.detail.to_wire()
+    return Delivery(kind="refuse", number=number, value=value, at_ms=settled.at_ms)
+
+
+async def _awaited(call: Awaitable[Settled]) -> Settled:
+    return await call

@@ -1,0 +1,119 @@
+"""How a script ended: what the caller of its tool gets for it."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.call_errors import (
+    BudgetExceeded,
+    CallError,
+    EgressDenied,
+    Interrupted,
+    NotAvailable,
+    OutOfMemory,
+    OutputTooLarge,
+    ScriptError,
+    ScriptLoadError,
+    StateDenied,
+    ToolFailed,
+    ToolNotConfigured,
+    UpstreamUnavailable,
+    VaultDenied,
+    VaultNotFound,
+)
+from penstock.sandbox.messages import Message
+from penstock.sandbox.script import Bounds, Script
+
+_LONGEST_MESSAGE = 2000
+_LONGEST_STACK = 8192
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_OURS = re.compile(r"\((?:flo:|native\))|\bflo:guest\b")
+_THROWN: dict[str, type[CallError]] = {
+    kind.code: kind
+    for kind in (
+        BudgetExceeded,
+        EgressDenied,
+        Interrupted,
+        NotAvailable,
+        OutputTooLarge,
+        StateDenied,
+        ToolNotConfigured,
+        UpstreamUnavailable,
+        VaultDenied,
+        VaultNotFound,
+    )
+}
+"""Codes of the runtime that a script can meet as an error; uncaught, they are its own."""
+_RESERVED = {kind.code for kind in CallError.__subclasses__()} | {"SUSPENDED", "INTERNAL_ERROR"}
+_FREE = {ToolFailed.code, UpstreamUnavailable.code}
+"""Codes of the runtime that a script may choose."""
+
+
+def conclude(ending: Message, script: Script, bounds: Bounds) -> Any:
+    """Return the output, or raise what the script ended with."""
+    match ending.kind:
+        case "done":
+            return _output(ending, bounds)
+        case "large":
+            raise _too_large(bounds)
+        case "missing":
+            raise ScriptLoadError(
+                f"{script.entry!r} must export a function {script.entrypoint!r}, "
+                f"found {ending.value}"
+            )
+        case _:
+            raise _thrown(ending.value)
+
+
+def crashed(trap: str) -> CallError:
+    """Return the error of a machine that broke."""
+    if "stack" in trap:
+        return ScriptError("the script went too deep: its stack is used up")
+    return ScriptError(f"the script broke its sandbox and was ended: {trap}")
+
+
+def _output(ending: Message, bounds: Bounds) -> Any:
+    if (
+        len(json.dumps(ending.value, ensure_ascii=False, separators=(",", ":")).encode())
+        > bounds.output_bytes
+    ):
+        raise _too_large(bounds)
+    return ending.value
+
+
+def _too_large(bounds: Bounds) -> OutputTooLarge:
+    return OutputTooLarge(f"the output has over {bounds.output_bytes} bytes as JSON")
+
+
+def _thrown(said: Mapping[str, Any]) -> CallError:
+    message = str(said.get("message", ""))[:_LONGEST_MESSAGE]
+    kind, code = said.get("kind"), str(said.get("code", ""))
+    if kind == "tool" and _CODE.fullmatch(code) and (code not in _RESERVED or code in _FREE):
+        return _failed(said, message, code)
+    if kind == "flo" and code == ToolFailed.code:
+        return _failed(said, message, code)
+    if kind == "flo" and code in _THROWN:
+        return _THROWN[code](message, details=_details(said))
+    if said.get("name") == "InternalError" and message == "out of memory":
+        return OutOfMemory()
+    stack = "\n".join(
+        line for line in str(said.get("stack", "")).splitlines() if not _OURS.search(line)
+    )
+    details = {"name": str(said.get("name", "Error"))[:200], "stack": stack[:_LONGEST_STACK]}
+    return ScriptError(message or "the script threw an error without a message", details=details)
+
+
+def _failed(said: Mapping[str, Any], message: str, code: str) -> ToolFailed:
+    return ToolFailed(
+        message,
+        code,
+        retryable=said.get("retryable") is True,
+        continuable=said.get("continuable") is not False,
+        details=_details(said),
+    )
+
+
+def _details(said: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    details = said.get("details")
+    return details if details is None or isinstance(details, dict) else {"value": details}

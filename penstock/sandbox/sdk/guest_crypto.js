@@ -1,0 +1,52 @@
+// Chance, which repeats in every entry of one call: it comes from a seed of that call. Nothing of it
+// may be drawn before the snapshot is taken, or all calls would share it.
+const ALGORITHMS = ["SHA-1", "SHA-256", "SHA-384", "SHA-512"];
+const MOST_RANDOM = 65536;
+let chanceA, chanceB, chanceC, chanceD;
+
+function seedChance([a, b, c, d]) {
+  [chanceA, chanceB, chanceC, chanceD] = [a, b, c, d];
+}
+
+/** 32 bits of sfc32, a small generator that is good enough for Math.random. */
+function nextChance() {
+  const drawn = (((chanceA + chanceB) | 0) + chanceD) | 0;
+  chanceD = (chanceD + 1) | 0;
+  chanceA = chanceB ^ (chanceB >>> 9);
+  chanceB = (chanceC + (chanceC << 3)) | 0;
+  chanceC = ((chanceC << 21) | (chanceC >>> 11)) + drawn | 0;
+  return drawn >>> 0;
+}
+
+defineProperty(Math, "random", {
+  value: function random() {
+    return ((nextChance() >>> 5) * 67108864 + (nextChance() >>> 6)) / 9007199254740992;
+  },
+});
+
+exposeForGood("crypto", sealed({
+  randomUUID: () => {
+    const bytes = chance("16");
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    const hex = bytes.toHex();
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  },
+  getRandomValues: (array) => {
+    const holds = ArrayBuffer.isView(array) && !(array instanceof DataView) && !/Float/.test(array.constructor.name);
+    wanted(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
+    if (array.byteLength > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
+    new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(chance(String(array.byteLength)));
+    return array;
+  },
+  subtle: sealed({
+    digest: asking(async (algorithm, source) => {
+      const name = String(algorithm?.name ?? algorithm).toUpperCase();
+      if (!ALGORITHMS.includes(name)) throw new DOMException(`the algorithm must be one of ${ALGORITHMS.join(", ")}, found ${kindOf(name)}`, "NotSupportedError");
+      return digest(bufferOf(bytesOf(source, "crypto.subtle.digest")), name).buffer;
+    }),
+  }),
+}));
+
+// Time stands still between host calls: the clock of the engine is the clock of the call.
+exposeForGood("performance", sealed({ now: () => now() - begunAt }));

@@ -1,0 +1,100 @@
+// Text and bytes: UTF-8 alone. The host converts, because it does so a hundred times faster.
+
+class TextEncoder {
+  get encoding() {
+    return "utf-8";
+  }
+
+  encode(input = "") {
+    return encodeUtf8(wellFormed(String(input)));
+  }
+
+  encodeInto(source, destination) {
+    wanted(destination instanceof Uint8Array, "encodeInto: the destination must be a Uint8Array");
+    let read = 0, written = 0;
+    for (const character of wellFormed(String(source))) {
+      const bytes = encodeUtf8(character);
+      if (written + bytes.length > destination.length) break;
+      destination.set(bytes, written);
+      read += character.length;
+      written += bytes.length;
+    }
+    return { read, written };
+  }
+}
+
+const NAMES_OF_UTF8 = ["utf-8", "utf8", "unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "x-unicode20utf8"];
+
+class TextDecoder {
+  #fatal;
+  #ignoreBom;
+  #kept = new Uint8Array();
+  #begun = false;
+
+  constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
+    if (!NAMES_OF_UTF8.includes(String(label).trim().toLowerCase())) {
+      throw new RangeError(`TextDecoder: only utf-8 is there, found ${kindOf(label)}`);
+    }
+    this.#fatal = Boolean(fatal);
+    this.#ignoreBom = Boolean(ignoreBOM);
+  }
+
+  get encoding() {
+    return "utf-8";
+  }
+
+  get fatal() {
+    return this.#fatal;
+  }
+
+  get ignoreBOM() {
+    return this.#ignoreBom;
+  }
+
+  decode(input = new Uint8Array(), { stream = false } = {}) {
+    const bytes = joined([this.#kept, bytesOf(input, "TextDecoder.decode")]);
+    const whole = stream ? bytes.length - unfinished(bytes) : bytes.length;
+    this.#kept = bytes.slice(whole);
+    const found = decodeUtf8(bufferOf(bytes.subarray(0, whole)), this.#fatal ? "fatal" : "");
+    if (found === null) throw new TypeError("TextDecoder: the bytes are not UTF-8");
+    const hasMark = !this.#ignoreBom && !this.#begun && found.startsWith("\uFEFF");
+    this.#begun = stream && (this.#begun || found.length > 0);
+    return hasMark ? found.slice(1) : found;
+  }
+}
+
+/** How many bytes at the end begin a character that may yet be completed. */
+function unfinished(bytes) {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back];
+    if (byte < 0x80) return 0;
+    if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? back : 0;
+  }
+  return 0;
+}
+
+/** Return a view of what may stand for bytes. */
+function bytesOf(source, what) {
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  wanted(ArrayBuffer.isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
+  return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+}
+
+/** Return an ArrayBuffer that holds these bytes and no others: what may cross to the host. */
+function bufferOf(bytes) {
+  const whole = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength;
+  return whole ? bytes.buffer : bytes.slice().buffer;
+}
+
+function joined(pieces) {
+  const all = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}
+
+expose("TextEncoder", TextEncoder);
+expose("TextDecoder", TextDecoder);

@@ -1,0 +1,145 @@
+// The errors that scripts see. Their details lie in private fields, so that what the host is told of
+// an uncaught error is what the runtime put in, whatever a script did to the object.
+const RUNTIME_ONLY = {};
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
+let detailOf, toolErrorOf;
+
+class FloError extends Error {
+  #detail;
+
+  constructor(token, detail) {
+    if (token !== RUNTIME_ONLY) throw new TypeError("FloError is made by the runtime; throw flo.ToolError");
+    super(detail.message);
+    this.#detail = freeze(detail);
+    describeOn(this, detail);
+  }
+
+  static {
+    detailOf = (error) => (isObject(error) && #detail in error ? error.#detail : undefined);
+  }
+}
+
+class ToolError extends Error {
+  #detail;
+
+  constructor(given) {
+    const { code, message, retryable = false, continuable = true, details } = members(given, "flo.ToolError");
+    wanted(typeof code === "string" && matches(CODE, code), `flo.ToolError: "code" must match ${CODE.source}`);
+    wanted(typeof message === "string", 'flo.ToolError: "message" must be a string');
+    wanted(typeof retryable === "boolean", 'flo.ToolError: "retryable" must be true or false');
+    wanted(typeof continuable === "boolean", 'flo.ToolError: "continuable" must be true or false');
+    super(message);
+    const detail = { __proto__: null, code, message, retryable, continuable };
+    if (details !== undefined) detail.details = parseJson(jsonText(details, 'flo.ToolError: "details"'));
+    if (isCodeOfRuntime(code)) throw new TypeError(`flo.ToolError: "code" ${code} belongs to the runtime; choose another`);
+    this.#detail = freeze(detail);
+    describeOn(this, detail);
+  }
+
+  static {
+    toolErrorOf = (error) => (isObject(error) && #detail in error ? error.#detail : undefined);
+  }
+}
+
+// TOOL_FAILED and UPSTREAM_UNAVAILABLE are the two of the runtime's codes that a script may use.
+const CODES_OF_RUNTIME = [
+  "TOOL_NOT_FOUND", "NOT_PERMITTED", "INVALID_INPUT", "INVALID_OUTPUT", "SCRIPT_ERROR", "SCRIPT_LOAD_ERROR",
+  "TIMEOUT", "OUT_OF_MEMORY", "OUTPUT_TOO_LARGE", "VAULT_DENIED", "VAULT_NOT_FOUND", "STATE_DENIED",
+  "EGRESS_DENIED", "NOT_AVAILABLE", "NOT_CONFIGURED", "LOOP_DETECTED", "BUDGET_EXCEEDED", "DEPTH_EXCEEDED",
+  "INTERRUPTED", "REJECTED", "CANCELLED", "SUSPENDED",
+];
+
+function isCodeOfRuntime(code) {
+  for (let at = 0; at < CODES_OF_RUNTIME.length; at++) if (CODES_OF_RUNTIME[at] === code) return true;
+  return false;
+}
+
+for (const made of [FloError, ToolError]) {
+  defineProperty(made.prototype, "name", { value: made.name });
+  freeze(made.prototype);
+  freeze(made);
+}
+
+function describeOn(error, detail) {
+  const read = (name) => defineProperty(error, name, { value: detail[name], enumerable: true });
+  read("code");
+  read("retryable");
+  read("continuable");
+  if (detail.details !== undefined) read("details");
+}
+
+/** Make the error that a host call rejects with. */
+function refusal({ name, message, code, retryable, continuable, details }, stack) {
+  const error =
+    name === "TypeError" ? new TypeError(message)
+    : name === "RangeError" ? new RangeError(message)
+    : name === "AbortError" ? new DOMException(message, "AbortError")
+    : new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable, continuable, details });
+  // Where the script asked says more than where the answer came in.
+  if (stack !== undefined) defineProperty(error, "stack", { value: stack, writable: true, configurable: true });
+  return error;
+}
+
+function runtimeError(code, message, continuable = true) {
+  return new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable: false, continuable });
+}
+
+// Checks of arguments: what was wanted, in words.
+
+function isObject(value) {
+  return (typeof value === "object" && value !== null) || typeof value === "function";
+}
+
+function wanted(holds, message) {
+  if (!holds) throw new TypeError(message);
+}
+
+/** Return the one argument of a function that takes an object. */
+function members(given, of) {
+  wanted(isObject(given) && !isArray(given), `${of} takes an object, found ${kindOf(given)}`);
+  return given;
+}
+
+function text(value, what, { empty = false, most } = {}) {
+  wanted(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
+  wanted(empty || value.length > 0, `${what} must not be empty`);
+  wanted(most === undefined || value.length <= most, `${what} must have at most ${most} characters, found ${value.length}`);
+  return value;
+}
+
+function integer(value, what, least, most) {
+  const holds = isInteger(value) && value >= least && value <= most;
+  wanted(holds, `${what} must be an integer from ${least} to ${most}, found ${kindOf(value)}`);
+  return value;
+}
+
+/** Return a value as JSON; a function, a BigInt or a cycle is a mistake of the caller. */
+function jsonText(value, what) {
+  let spelled;
+  try {
+    spelled = toJson(value);
+  } catch (error) {
+    throw new TypeError(`${what} must be JSON: ${messageOf(error)}`);
+  }
+  wanted(spelled !== undefined, `${what} must be JSON, found ${kindOf(value)}`);
+  return spelled;
+}
+
+function kindOf(value) {
+  if (value === null) return "null";
+  if (isArray(value)) return "an array";
+  switch (typeof value) {
+    case "string": return value.length > 60 ? "a long string" : toJson(value);
+    case "number": case "boolean": case "undefined": return `${value}`;
+    case "object": return "an object";
+    default: return `a ${typeof value}`;
+  }
+}
+
+function messageOf(error) {
+  try {
+    return `${error.message}`;
+  } catch {
+    return "it cannot be read";
+  }
+}

@@ -1,0 +1,176 @@
+// The global `flo`: what a script may ask for. Mistakes in the arguments are told here, in words; the
+// host checks again, because a script may get around this.
+const LONGEST_WAIT = 3600000;
+const LONGEST_LIFE = 31536000;
+const SCOPE_KINDS = ["profile", "session", "task", "shared"];
+const LEVELS = ["info", "warning", "error"];
+
+function oneOf(value, what, choices) {
+  for (let at = 0; at < choices.length; at++) if (choices[at] === value) return value;
+  throw new TypeError(`${what} must be one of ${choices.join(", ")}, found ${kindOf(value)}`);
+}
+
+/** Copy the members that were given, each as JSON: what is undefined is as good as absent. */
+function given(source, names, of) {
+  const found = {};
+  for (let at = 0; at < names.length; at++) {
+    const value = source[names[at]];
+    if (value === undefined) continue;
+    jsonText(value, `${of}: "${names[at]}"`);
+    found[names[at]] = value;
+  }
+  return found;
+}
+
+function callTool(request) {
+  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
+  text(tool_id, 'flo.callTool: "tool_id"');
+  jsonText(input, 'flo.callTool: "input"');
+  wanted(typeof wait === "boolean", `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
+  return ask("callTool", { tool_id, input, wait });
+}
+
+function sleep(ms) {
+  const holds = isFiniteNumber(ms) && ms >= 0 && ms <= LONGEST_WAIT;
+  wanted(holds, `flo.sleep takes milliseconds from 0 to ${LONGEST_WAIT}, found ${kindOf(ms)}`);
+  return ask("sleep", { ms }, { read: nothing });
+}
+
+const nothing = () => undefined;
+
+function getRuntimeConfig(key) {
+  const trimmed = trim(text(key, "flo.getRuntimeConfig: the key"));
+  wanted(trimmed !== "", "flo.getRuntimeConfig: the key must not be empty");
+  return ask("getRuntimeConfig", { key: trimmed }, { read: (value) => (value === null ? undefined : value) });
+}
+
+function formatUnixTimestamp(seconds, format, timezone = "UTC") {
+  wanted(isSafeInteger(seconds), `flo.time.formatUnixTimestamp: the seconds must be an integer, found ${kindOf(seconds)}`);
+  text(format, "flo.time.formatUnixTimestamp: the format");
+  text(timezone, "flo.time.formatUnixTimestamp: the timezone");
+  return answerNow("time.formatUnixTimestamp", { seconds, format, timezone });
+}
+
+// ---- vault
+
+let placeholderOf;
+
+/** A secret that a script may pass on and cannot read: its text is a placeholder. */
+class FloSecret {
+  #placeholder;
+
+  constructor(token, placeholder) {
+    if (token !== RUNTIME_ONLY) throw new TypeError("a FloSecret comes from flo.vault.handle");
+    this.#placeholder = placeholder;
+    freeze(this);
+  }
+
+  static {
+    placeholderOf = (secret) => secret.#placeholder;
+  }
+
+  toString() {
+    return this.#placeholder;
+  }
+
+  toJSON() {
+    return this.#placeholder;
+  }
+}
+freeze(FloSecret.prototype);
+freeze(FloSecret);
+
+function vaultRequest(request, of) {
+  const { scope, scope_id, key } = members(request, of);
+  oneOf(scope, `${of}: "scope"`, ["profile", "shared"]);
+  text(key, `${of}: "key"`);
+  if (scope === "profile") {
+    wanted(scope_id === undefined, `${of}: "scope_id" is only for the scope shared`);
+    return { scope, key };
+  }
+  return { scope, scope_id: text(scope_id, `${of}: "scope_id"`), key };
+}
+
+// ---- state
+
+function stateRequest(request, name, checks) {
+  const of = `flo.state.${name}`;
+  const asked_ = members(request, of);
+  wanted(asked_.scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
+  oneOf(asked_.scope_kind, `${of}: "scope_kind"`, SCOPE_KINDS);
+  return { scope_kind: asked_.scope_kind, ...checks(asked_, of) };
+}
+
+function keyOf(request, of) {
+  return { key: text(request.key, `${of}: "key"`) };
+}
+
+/** What every write may say: how long it lives, and what must be there before it. */
+function writeOf(request, of) {
+  const found = {};
+  const { ttl_seconds, if_revision } = request;
+  if (ttl_seconds !== undefined) found.ttl_seconds = integer(ttl_seconds, `${of}: "ttl_seconds"`, 1, LONGEST_LIFE);
+  if (if_revision === undefined) return found;
+  wanted(if_revision === null || typeof if_revision === "string", `${of}: "if_revision" must be a string or null, found ${kindOf(if_revision)}`);
+  found.if_revision = if_revision;
+  return found;
+}
+
+function requiredJson(request, name, of) {
+  const value = request[name];
+  jsonText(value, `${of}: "${name}"`);
+  return { [name]: value };
+}
+
+function writing(name, member, check = nothing) {
+  return asking((request) => ask(`state.${name}`, stateRequest(request, name, (asked_, of) => {
+    check(asked_, of);
+    return { ...keyOf(asked_, of), ...requiredJson(asked_, member, of), ...writeOf(asked_, of) };
+  })));
+}
+
+function checkPatch({ patch }, of) {
+  wanted(isObject(patch) && !isArray(patch), `${of}: "patch" must be an object, found ${kindOf(patch)}`);
+}
+
+function listOf(request, of) {
+  const { key_prefix, limit = 100, cursor } = request;
+  const found = { key_prefix: text(key_prefix, `${of}: "key_prefix"`, { empty: true }), limit: integer(limit, `${of}: "limit"`, 1, 1000) };
+  return cursor === undefined ? found : { ...found, cursor: text(cursor, `${of}: "cursor"`) };
+}
+
+function deletionOf(request, of) {
+  const { if_revision } = writeOf({ if_revision: request.if_revision }, of);
+  return if_revision === undefined ? keyOf(request, of) : { ...keyOf(request, of), if_revision };
+}
+
+// ---- workspace
+
+function checkUri(path, of) {
+  text(path, `${of}: the path`);
+  const rest = path.startsWith("task://") ? path.slice(7) : path.startsWith("session://") ? path.slice(10) : null;
+  wanted(rest !== null, `${of}: the path must begin with task:// or session://, found ${kindOf(path)}`);
+  const segments = rest.split("/");
+  const isName = (segment) => segment !== "" && segment !== "." && segment !== ".." && !/[\\\x00-\x1F\x7F]/.test(segment);
+  const holds = segments.every(isName) && segments.length <= 32 && encodeUtf8(wellFormed(path)).length <= 512;
+  wanted(holds, `${of}: ${kindOf(path)} is not a path of the workspace: names with "/" between, no "." or "..", at most 32 of them and 512 bytes`);
+  return path.normalize("NFC");
+}
+
+function fileOf(path, options = {}) {
+  const uri = checkUri(path, "flo.file");
+  const { name = uri.slice(uri.lastIndexOf("/") + 1), type, lastModified } = members(options, "flo.file: the options");
+  return new File([], text(name, 'flo.file: "name"'), { type, lastModified }, { token: RUNTIME_ONLY, path: uri });
+}
+
+// ---- later
+
+function later(name) {
+  return () => reject(runtimeError("NOT_AVAILABLE", `flo.${name} is not available in this version`));
+}
+
+function allLater(namespace, names) {
+  const found = {};
+  for (const name of names) found[name] = later(`${namespace}.${name}`);
+  return found;
+}

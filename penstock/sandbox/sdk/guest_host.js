@@ -1,0 +1,81 @@
+// Asking the host. Every request has a number; the answer comes back under it, through `deliver`.
+const asked = create(null);
+let lastNumber = 0;
+let hostCalls = 0;
+
+/**
+ * Ask the host, and return a promise of its value.
+ *
+ * `attachments` are ArrayBuffers that the arguments refer to by place; `read` makes the value that the
+ * script sees out of the JSON and the attachments that came.
+ */
+function ask(name, given, { attachments = [], read, signal } = {}) {
+  const spelled = toJson(given);
+  checkSize(spelled, name);
+  if (++hostCalls > limits.hostCalls) {
+    throw runtimeError("BUDGET_EXCEEDED", `the script made more than ${limits.hostCalls} host calls`, false);
+  }
+  const number = ++lastNumber;
+  const { stack } = new Error();
+  const promise = new PromiseOfRuntime((resolve, refuse) => {
+    asked[number] = { __proto__: null, resolve, refuse, read, stack };
+  });
+  apply(post, undefined, withFirst(`ask\n${number}\n${name}\n${spelled}`, attachments));
+  if (signal !== undefined) whenAborted(signal, (reason) => withdraw(number, reason));
+  return promise;
+}
+
+/** Give up a host call: the promise rejects now, and the host may stop. */
+function withdraw(number, reason) {
+  const call = asked[number];
+  if (call === undefined) return;
+  delete asked[number];
+  post(`drop\n${number}\n`);
+  call.refuse(reason);
+}
+
+function deliver(number, ok, spelled, attachments) {
+  const call = asked[number];
+  if (call === undefined) return;
+  delete asked[number];
+  const value = parseJson(spelled);
+  if (!ok) return call.refuse(refusal(value, call.stack));
+  try {
+    call.resolve(call.read === undefined ? value : call.read(value, attachments));
+  } catch (error) {
+    call.refuse(error);
+  }
+}
+
+/** Ask for what the host knows at once. */
+function answerNow(name, given) {
+  const { value, refusal: refused } = parseJson(answer(name, toJson(given)));
+  if (refused !== undefined) throw refusal(refused);
+  return value;
+}
+
+function checkSize(spelled, name) {
+  // A character is at most three bytes, so that most texts need not be measured.
+  if (spelled.length * 3 <= limits.messageBytes) return;
+  const size = spelled.length > limits.messageBytes ? spelled.length : encodeUtf8(spelled).length;
+  const said = `the arguments of ${name} have over ${limits.messageBytes} bytes as JSON`;
+  wanted(size <= limits.messageBytes, said);
+}
+
+/** Make a function of the API whose mistakes reject, as everything else it refuses does. */
+function asking(ask_) {
+  return (...given) => {
+    try {
+      return apply(ask_, undefined, given);
+    } catch (error) {
+      return reject(error);
+    }
+  };
+}
+
+// Not `[first, ...rest]`: to spread asks the iterator of arrays, which a script may have replaced.
+function withFirst(first, rest) {
+  const all = [first];
+  for (let at = 0; at < rest.length; at++) all[at + 1] = rest[at];
+  return all;
+}

@@ -1,0 +1,72 @@
+// The entry: from the first line of the script to its output, and what the engine may call.
+const LONGEST_MESSAGE = 2000;
+const LONGEST_STACK = 8192;
+
+function run(spelled) {
+  const { entry, entrypoint, input, bounds, chance: seed, now: begun } = parseJson(spelled);
+  for (const name in bounds) limits[name] = bounds[name];
+  linesLeft = limits.logLines;
+  bytesLeft = limits.logBytes;
+  begunAt = begun;
+  seedChance(seed);
+  then(import(entry), (exports) => enter(exports, entrypoint, input), fail);
+}
+
+function enter(exports, entrypoint, input) {
+  const start = exports[entrypoint];
+  if (typeof start !== "function") {
+    post(`missing\n0\n${kindOf(start)}`);
+    return;
+  }
+  // Not `await`: what the entrypoint returns may have a `then` of its own, that throws.
+  const output = new PromiseOfRuntime((resolve) => resolve(start(input)));
+  then(output, finish, fail);
+}
+
+function finish(output) {
+  let spelled;
+  try {
+    spelled = toJson(output);
+  } catch (error) {
+    return fail(new TypeError(`the output is not JSON: ${messageOf(error)}`));
+  }
+  // Over the limit by any count: it would only be carried out to be refused.
+  if (spelled !== undefined && spelled.length > limits.outputBytes) return post(`large\n0\n${spelled.length}`);
+  post(`done\n0\n${spelled === undefined ? "null" : spelled}`);
+}
+
+function fail(error) {
+  const kind = detailOf(error) !== undefined ? "flo" : toolErrorOf(error) !== undefined ? "tool" : "thrown";
+  const detail = detailOf(error) ?? toolErrorOf(error) ?? {};
+  post(`fail\n0\n${toJson({ ...described(error), ...detail, kind })}`);
+}
+
+/** Tell of anything that was thrown; each part alone may throw again. */
+function described(error) {
+  const part = (read, longest) => {
+    try {
+      const found = read();
+      return typeof found === "string" ? slice(wellFormed(found), 0, longest) : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  if (!isObject(error)) return { name: "Error", message: part(() => String(error), LONGEST_MESSAGE) ?? "", stack: "" };
+  return {
+    name: part(() => error.name, 200) ?? "Error",
+    message: part(() => error.message, LONGEST_MESSAGE) ?? part(() => inspected(error), LONGEST_MESSAGE) ?? "something was thrown",
+    stack: part(() => error.stack, LONGEST_STACK) ?? "",
+  };
+}
+
+/** What the engine calls: one line of what, one of which, and the rest. */
+return (message, ...attachments) => {
+  const first = indexOf(message, "\n");
+  const second = indexOf(message, "\n", first + 1);
+  const kind = slice(message, 0, first);
+  const number = slice(message, first + 1, second);
+  const rest = slice(message, second + 1);
+  if (kind === "run") run(rest);
+  else if (kind === "rejected") post(`rejected\n0\n${described(attachments[0]).message}`);
+  else deliver(+number, kind === "settle", rest, attachments);
+};

@@ -1,0 +1,74 @@
+// The last of the world that scripts wake up in: `flo`, put together, and what is not to be there.
+const CHILD_TASKS = ["spawnChildren", "waitForBatch", "getBatchResults", "runSubagent", "spawn", "waitForDependencies", "cancel"];
+const DISPATCHER = ["syncSubjects", "claimDueSubjects", "checkpointSubject", "completeSubject", "failSubject", "releaseSubject"];
+const BROWSER = ["run", "startRequestCapture", "collectCapturedRequests", "stopRequestCapture", "exportState", "importState"];
+
+const floOfScripts = sealed({
+  __proto__: null,
+  callTool: asking(callTool),
+  sleep: asking(sleep),
+  getRuntimeConfig: asking(getRuntimeConfig),
+  file: (path, options) => fileOf(path, options),
+  time: sealed({ __proto__: null, formatUnixTimestamp: (...asked_) => apply(formatUnixTimestamp, undefined, asked_) }),
+  vault: sealed({
+    __proto__: null,
+    get: asking((request) => ask("vault.get", vaultRequest(request, "flo.vault.get"))),
+    handle: asking((request) => ask("vault.handle", vaultRequest(request, "flo.vault.handle"), {
+      read: ({ placeholder }) => new FloSecret(RUNTIME_ONLY, placeholder),
+    })),
+  }),
+  state: sealed({
+    __proto__: null,
+    get: asking((request) => ask("state.get", stateRequest(request, "get", keyOf))),
+    list: asking((request) => ask("state.list", stateRequest(request, "list", listOf))),
+    put: writing("put", "value"),
+    patch: writing("patch", "patch", checkPatch),
+    append: writing("append", "item"),
+    delete: asking((request) => ask("state.delete", stateRequest(request, "delete", deletionOf))),
+  }),
+  task: sealed({
+    __proto__: null,
+    getState: asking((request) => ask("task.getState", taskKey(request, "flo.task.getState"))),
+    putState: asking((request) => ask("task.putState", putOf(request, "flo.task.putState"))),
+    getToolState: asking(getToolState),
+    putToolState: asking(putToolState),
+    getContext: asking(() => ask("task.getContext", {})),
+    getProfile: asking(() => ask("task.getProfile", {})),
+    emitEvent: asking(emitEvent),
+    waitForUserMessage: asking(waitForUserMessage),
+    step: (request, work) => step(request, work),
+    limits: freeze({ __proto__: null, maxSpawnChildren: 32 }),
+    ...allLater("task", CHILD_TASKS),
+  }),
+  fs: sealed({
+    __proto__: null,
+    readBytes: asking((path) => ask("fs.readBytes", { path: checkUri(path, "flo.fs.readBytes") }, {
+      read: ({ attachment }, attachments) => attachments[attachment],
+    })),
+  }),
+  dispatcher: sealed({ __proto__: null, ...allLater("dispatcher", DISPATCHER) }),
+  browser: sealed({ __proto__: null, ...allLater("browser", BROWSER) }),
+  ToolError,
+  FloError,
+});
+exposeForGood("flo", floOfScripts);
+
+// What depends on when garbage is collected would not repeat. The rest is for engines of another kind.
+for (const name of ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics", "WebAssembly", "Intl"]) {
+  delete globalThis[name];
+}
+
+// No code from strings, in any form. `Function` stays, for `instanceof`.
+const refuseCode = function () {
+  throw new EvalError("code from strings is not allowed");
+};
+const KINDS_OF_FUNCTIONS = [function () {}, async () => {}, function* () {}, async function* () {}];
+for (const each of KINDS_OF_FUNCTIONS) {
+  defineProperty(getPrototypeOf(each), "constructor", { value: refuseCode, writable: false, configurable: false });
+}
+const FunctionOfScripts = new Proxy(Function, { apply: refuseCode, construct: refuseCode });
+exposeForGood("eval", refuseCode);
+exposeForGood("Function", FunctionOfScripts);
+// A script's own way of writing stacks would run inside the runtime.
+defineProperty(Error, "prepareStackTrace", { value: undefined, writable: false, configurable: false });
+defineProperty(Error, "stackTraceLimit", { value: 20, writable: false, configurable: false });

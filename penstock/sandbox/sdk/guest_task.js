@@ -1,0 +1,98 @@
+// flo.task: the task that the call belongs to.
+
+function taskKey(request, of) {
+  return keyOf(members(request, of), of);
+}
+
+function putOf(request, of) {
+  const asked_ = members(request, of);
+  return { ...keyOf(asked_, of), ...requiredJson(asked_, "value", of), ...writeOf(asked_, of) };
+}
+
+function getToolState(request) {
+  const of = "flo.task.getToolState";
+  const { tool_id } = members(request, of);
+  return ask("task.getToolState", tool_id === undefined ? taskKey(request, of) : { ...taskKey(request, of), tool_id: text(tool_id, `${of}: "tool_id"`) });
+}
+
+function putToolState(request) {
+  const of = "flo.task.putToolState";
+  wanted(members(request, of).tool_id === undefined, `${of}: a tool writes only its own state; leave "tool_id" out`);
+  return ask("task.putToolState", putOf(request, of));
+}
+
+function emitEvent(request) {
+  const of = "flo.task.emitEvent";
+  const { event_type, title, message, level = "info", payload } = members(request, of);
+  text(event_type, `${of}: "event_type"`, { most: 128 });
+  wanted(!/\s/.test(event_type), `${of}: "event_type" must have no spaces`);
+  if (title !== undefined) text(title, `${of}: "title"`, { empty: true, most: 200 });
+  if (message !== undefined) text(message, `${of}: "message"`, { empty: true, most: 4000 });
+  oneOf(level, `${of}: "level"`, LEVELS);
+  return ask("task.emitEvent", { event_type, level, ...given({ title, message, payload }, ["title", "message", "payload"], of) }, { read: nothing });
+}
+
+function waitForUserMessage(request) {
+  const of = "flo.task.waitForUserMessage";
+  const { user_message, timeout } = members(request, of);
+  text(user_message, `${of}: "user_message"`);
+  wanted(trim(user_message) !== "", `${of}: "user_message" must not be empty`);
+  const found = { user_message, ...given(request, ["resume_payload", "resume_schema"], of) };
+  if (timeout === undefined) return ask("task.waitForUserMessage", found);
+  const { seconds, resume_prompt } = members(timeout, `${of}: "timeout"`);
+  integer(seconds, `${of}: "timeout.seconds"`, 1, LONGEST_LIFE);
+  text(resume_prompt, `${of}: "timeout.resume_prompt"`);
+  return ask("task.waitForUserMessage", { ...found, timeout: { seconds, resume_prompt } });
+}
+
+// ---- step: work that is done once, whatever happens to the script. The host keeps where it stands.
+
+let stepOpen = null;
+
+async function step(request, work) {
+  const asked_ = stepRequest(request);
+  wanted(typeof work === "function", `flo.task.step: the work must be a function, found ${kindOf(work)}`);
+  wanted(stepOpen === null, `flo.task.step: step "${stepOpen}" is still open; a step cannot stand in another, nor beside it`);
+  stepOpen = asked_.key;
+  try {
+    return await stepWith(asked_, work);
+  } finally {
+    stepOpen = null;
+  }
+}
+
+function stepRequest(request) {
+  const of = "flo.task.step";
+  const { key, version, retry } = members(request, of);
+  text(key, `${of}: "key"`);
+  const isVersion = (typeof version === "string" && version !== "") || (isSafeInteger(version) && version > 0);
+  wanted(isVersion, `${of}: "version" must be a string or a positive integer, found ${kindOf(version)}`);
+  if (retry !== undefined) members(retry, `${of}: "retry"`);
+  const input = request.input === undefined ? null : request.input;
+  return { key, version, ...given({ input, ...request, input }, ["input", "input_schema", "output_schema", "retry"], of) };
+}
+
+async function stepWith(asked_, work) {
+  let state = await ask("task.step.start", asked_);
+  let lastError;
+  const { key, version } = asked_;
+  const { idempotency_key } = state;
+  while (state.status === "run" || state.status === "retry") {
+    if (state.status === "retry") await ask("sleep", { ms: state.wait_ms });
+    const { attempt } = state;
+    lastError = undefined;
+    let settled;
+    try {
+      const output = await work({ input: parseJson(toJson(asked_.input)), attempt, idempotency_key });
+      settled = { key, version, attempt, ...requiredJson({ output: output === undefined ? null : output }, "output", `the work of step "${key}"`) };
+    } catch (error) {
+      lastError = { error };
+      const { name, message } = described(error);
+      settled = { key, version, attempt, error: { name, message } };
+    }
+    state = await ask("task.step.settle", settled);
+  }
+  if (state.status === "settled") return state.output;
+  if (lastError !== undefined) throw lastError.error;
+  throw new TypeError(state.problem);
+}

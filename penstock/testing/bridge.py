@@ -1,0 +1,111 @@
+"""A host for scripts that answers as it is told, and remembers what it was asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from penstock.core.call_errors import CallError, NotAvailable
+from penstock.core.envelope import ErrorDetail
+from penstock.sandbox.bridge import Refusal, Settled
+
+BEGINS_MS = 1_800_000_000_000
+NEVER_MS = 60_000
+"""A timer or a sleep of so long never fires; a shorter one fires at once, in the order of times."""
+
+Answer = Callable[[Any], Any]
+"""Takes the arguments; returns a value, a Settled, or an awaitable of either, or raises."""
+
+
+class FakeBridge:
+    """Answers host calls by name, each a millisecond after the last."""
+
+    def __init__(
+        self,
+        answers: Mapping[str, Answer] | None = None,
+        *,
+        seed: bytes = bytes(32),
+        begins_ms: int = BEGINS_MS,
+    ) -> None:
+        self._answers: dict[str, Answer] = {"sleep": self._pass, "timer": self._pass}
+        self._answers |= answers or {}
+        self._seed = seed
+        self._begins_ms = self.now_ms = begins_ms
+        self.asked: list[tuple[str, Any]] = []
+        """Name and arguments of every host call, in order."""
+        self.printed: list[tuple[str, str]] = []
+        """Level and text."""
+        self.warned: list[tuple[str, str]] = []
+        """Event type and message."""
+
+    @property
+    def seed(self) -> bytes:
+        """32 bytes for the script's chance."""
+        return self._seed
+
+    @property
+    def begins_ms(self) -> int:
+        """What the script's clock shows at the beginning."""
+        return self._begins_ms
+
+    def ask(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
+        """Answer a host call."""
+        self.asked.append((name, arguments))
+        return self._answered(name, arguments)
+
+    def answer(self, name: str, arguments: Any) -> Settled:
+        """Answer at once."""
+        found = self._answered(name, arguments)
+        if not isinstance(found, Settled):
+            raise TypeError(f"{name} is answered at once: its answer cannot be awaited")
+        return found
+
+    def print(self, level: str, text: str) -> None:
+        """Keep a line."""
+        self.printed.append((level, text))
+
+    def warn(self, event_type: str, message: str) -> None:
+        """Keep a warning."""
+        self.warned.append((event_type, message))
+
+    def _answered(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
+        answer = self._answers.get(name, _unknown(name))
+        try:
+            found = answer(arguments)
+        except (CallError, TypeError) as error:
+            return self._refused(error)
+        if isinstance(found, Awaitable):
+            return self._awaited(found)
+        return self._settled(found)
+
+    async def _awaited(self, found: Awaitable[Any]) -> Settled:
+        try:
+            return self._settled(await found)
+        except (CallError, TypeError) as error:
+            return self._refused(error)
+
+    def _settled(self, value: Any) -> Settled:
+        if isinstance(value, Settled):
+            return value
+        self.now_ms += 1
+        return Settled(value=value, at_ms=self.now_ms)
+
+    def _refused(self, error: CallError | TypeError) -> Settled:
+        self.now_ms += 1
+        if isinstance(error, TypeError):
+            detail = ErrorDetail(code="SCRIPT_ERROR", message=str(error))
+            return Settled(refusal=Refusal(name="TypeError", detail=detail), at_ms=self.now_ms)
+        detail = error.envelope().error or ErrorDetail(code=error.code, message=str(error))
+        return Settled(refusal=Refusal(name="FloError", detail=detail), at_ms=self.now_ms)
+
+    def _pass(self, arguments: Any) -> Any:
+        due = self.now_ms + int(arguments["ms"])
+        if arguments["ms"] >= NEVER_MS:
+            return asyncio.Event().wait()
+        return Settled(at_ms=due, order=due)
+
+
+def _unknown(name: str) -> Answer:
+    def refuse(_arguments: Any) -> Any:
+        raise NotAvailable(f"the fake host has no answer for {name!r}")
+
+    return refuse
