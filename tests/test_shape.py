@@ -298,6 +298,7 @@ def does_something(function: Function) -> bool:
     return any(not isinstance(node, ast.Expr) for node in function.body)
 
 
+@pytest.mark.slow("reads every token of every file")
 def test_comments_and_exemptions_are_rare() -> None:
     lines = sum(len(file.text.splitlines()) for file in files(SOURCE))
     comments = [said for file in files(SOURCE) for said in comments_in(file.text)]
@@ -314,7 +315,7 @@ def comments_in(text: str) -> list[str]:
 
 def test_pins_are_hashed_and_name_no_host() -> None:
     paths = sorted((ROOT / "requirements").glob("*.txt"))
-    assert [path.stem for path in paths] == ["base", "build", "dev"]
+    assert {"base", "build", "dev"} <= {path.stem for path in paths}
     for path in paths:
         text = path.read_text()
         assert "==" in text

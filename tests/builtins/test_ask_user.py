@@ -144,6 +144,8 @@ async def test_who_does_not_answer_a_typed_question_rejects_it() -> None:
         ({"question": "x" * 4097}, "/question"),
         ({"context": "x" * 8193}, "/context"),
         ({"options": ["a" * 513]}, "/options/0"),
+        ({"options": [""]}, "/options/0"),
+        ({"options": [{"label": "x", "value": "y", "other": 1}]}, "/options/0"),
         ({"options": ["A", " a "]}, "/options"),
         ({"options": [{"label": "x", "value": "y", "aliases": ["Y"]}, "y"]}, "/options"),
         ({"timeout": 5}, ""),
@@ -159,6 +161,17 @@ async def test_a_question_that_makes_no_sense_is_not_asked(
     assert envelope.error.details
     assert path in {each["path"] for each in envelope.error.details["problems"]}
     assert bench.questions == []
+
+
+async def test_a_question_goes_to_its_bounds() -> None:
+    options = [f"{number}".zfill(512) for number in range(50)]
+    aliases = [f"alias {number}" for number in range(20)]
+    for more in (
+        {"question": "x" * 4096, "context": "x" * 8192},
+        {"type": "select", "options": options},
+        {"options": [{"label": "x", "value": "y", "aliases": aliases}]},
+    ):
+        assert (await asked(more)).questions
 
 
 @pytest.mark.parametrize(

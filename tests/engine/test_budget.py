@@ -25,6 +25,8 @@ def test_what_is_reserved_counts_until_it_is_given_back() -> None:
         budget.reserve_call()
     budget.settle_call()
     budget.reserve_call()
+    with pytest.raises(BudgetExceeded):
+        budget.reserve_call()
 
 
 def test_budgets_are_not_continuable() -> None:
