@@ -9,6 +9,22 @@ from penstock.sandbox.bridge import Bridge
 
 RUNTIME = "flo:runtime"
 """The one specifier that names no file: the members of the global `flo`."""
+RUNTIME_NAMES = (
+    "callTool",
+    "sleep",
+    "getRuntimeConfig",
+    "file",
+    "time",
+    "vault",
+    "state",
+    "task",
+    "fs",
+    "dispatcher",
+    "browser",
+    "ToolError",
+    "FloError",
+)
+"""Those members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

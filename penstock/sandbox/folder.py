@@ -1,0 +1,71 @@
+"""Where the files of a script come from: a folder, and nothing outside it.
+
+This is the one file of the sandbox that reads what authors wrote. It reads on behalf of the host,
+before a script runs; a script itself never sees it.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+_MOST_NAMES = 2_000
+_LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class Absence(StrEnum):
+    """Why there is no content."""
+
+    MISSING = "missing"
+    ESCAPES = "escapes"
+    """A symlink on the way leads out of the folder."""
+
+
+class Files(Protocol):
+    """The files of one folder; names are relative to it, with `/`.
+
+    Contract: nothing outside the folder is ever returned, whatever the name and wherever symlinks
+    lead. A name ends in no `/` and has no `..` in it.
+    """
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        """Return what a file holds, or the first bytes of it, `most` at most."""
+        ...
+
+    def names(self) -> Iterable[str]:
+        """Return names of files that are there, for a hint; not all of them if they are many."""
+        ...
+
+
+class Folder:
+    """Files on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.realpath(root))
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        """Return what a file holds; what is no file, such as a pipe, is missing."""
+        try:
+            # Strict, so a loop of symlinks is an error here and not a wait.
+            real = Path(os.path.realpath(self._root / name, strict=True))
+            if not real.is_relative_to(self._root):
+                return Absence.ESCAPES
+            with open(os.open(real, _LOOK), "rb") as file:  # noqa: PTH123  a pipe must not block
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return Absence.MISSING
+                return file.read(most)
+        except (OSError, ValueError):
+            return Absence.MISSING
+
+    def names(self) -> Iterable[str]:
+        """Walk the folder, without following symlinks."""
+        return list(islice(self._walk(), _MOST_NAMES))
+
+    def _walk(self) -> Iterable[str]:
+        for place, folders, files in os.walk(self._root):
+            folders[:] = sorted(each for each in folders if not each.startswith("."))
+            relative = Path(place).relative_to(self._root)
+            yield from ((relative / each).as_posix() for each in sorted(files))
