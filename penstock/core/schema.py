@@ -166,7 +166,7 @@ def _refuse(uri: str) -> Any:
 _META = jsonschema_rs.Draft202012Validator(
     {"$ref": "https://json-schema.org/draft/2020-12/schema"}, validate_formats=True
 )
-_TYPES = "array, boolean, integer, null, number, object or string"
+_TYPES = "array, boolean, integer, null, number, object, string"
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _PLAIN = frozenset({"const", "enum", "default", "examples"})
 
@@ -174,7 +174,7 @@ _PLAIN = frozenset({"const", "enum", "default", "examples"})
 def _meaning(error: jsonschema_rs.ValidationError) -> str:
     """Return what is wrong; of a type, which there are."""
     if error.instance_path[-1:] == ["type"]:
-        return f"{cut(json.dumps(error.instance), MESSAGE_CHARACTERS)} is not {_TYPES}"
+        return f"{cut(json.dumps(error.instance), MESSAGE_CHARACTERS)} is not one of {_TYPES}"
     return cut(error.message, MESSAGE_CHARACTERS)
 
 

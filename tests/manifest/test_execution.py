@@ -1,0 +1,110 @@
+"""The script of a tool."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.manifest.source import Place
+from tests.kit.manifests import findings, load, tool
+
+FILES = {"run.mts": "", "old.js": "", "note.txt": ""}
+WRONG = [
+    (
+        "{type: script}",
+        (
+            '4:12: error exactly-one: "execution" must have exactly one of "script" and '
+            '"script_file"; found neither'
+        ),
+    ),
+    (
+        "{type: script, script: x, script_file: run.mts}",
+        (
+            '4:38: error exactly-one: "execution" must have exactly one of "script" and '
+            '"script_file"; found both'
+        ),
+    ),
+    (
+        "{type: http, script: x}",
+        '4:19: error bad-value: "execution.type" must be "script", found string "http"',
+    ),
+    (
+        "{type: 1, script: x}",
+        '4:19: error wrong-type: "execution.type" must be "script", found number 1',
+    ),
+    ("{script: x}", '4:12: error missing-key: "execution" must have "type"'),
+    ("run.mts", '4:12: error wrong-type: "execution" must be a mapping, found string "run.mts"'),
+    (
+        "{type: script, script: ''}",
+        (
+            '4:35: error bad-value: "execution.script" must be JavaScript or TypeScript source, '
+            'found string ""'
+        ),
+    ),
+    (
+        "{type: script, script: x, entrypoint: a-b}",
+        (
+            '4:50: error bad-value: "execution.entrypoint" must be the name of an exported '
+            "function, "
+            'found string "a-b"'
+        ),
+    ),
+    (
+        "{type: script, script: x, engine: v8}",
+        '4:46: error bad-value: "execution.engine" must be one of wasm, deno, found string "v8"',
+    ),
+    (
+        "{type: script, scriptfile: run.mts, script: x}",
+        (
+            '4:27: error unknown-key: unknown key "scriptfile" in "execution"; '
+            'did you mean "script_file"?'
+        ),
+    ),
+    (
+        "{type: script, script_file: note.txt}",
+        (
+            '4:40: error bad-value: "execution.script_file" must be a relative path to a .mts, '
+            ".mjs, "
+            '.ts or .js file, found string "note.txt"'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "said"), WRONG)
+def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, value: str, said: str) -> None:
+    """B07: "define exactly one of: script, script_file"; both, neither: `exactly-one`."""
+    found = findings(tmp_path, {**FILES, "a.tool.yaml": tool(execution=value)})
+    assert found == [f"a.tool.yaml:{said}"]
+
+
+@pytest.mark.parametrize("name", ["run", "default", "$x", "_a1", "ünï"])
+def test_the_entrypoint_is_a_name_that_a_module_may_export(tmp_path: Path, name: str) -> None:
+    """B10: "entrypoint to select the exported function"."""
+    value = f"{{type: script, script_file: old.js, entrypoint: {name}}}"
+    bundle = load(tmp_path, {**FILES, "a.tool.yaml": tool(execution=value)})
+    assert bundle.tools["a"].execution.entrypoint == name
+
+
+INLINE = """
+execution:
+  type: script
+  script: |
+    export function run() {
+      return 1;
+    }
+"""
+
+
+def test_an_inline_script_knows_the_line_of_its_first_character(tmp_path: Path) -> None:
+    """B08: "inline JavaScript or TypeScript". B10: none given: `run`."""
+    bundle = load(tmp_path, {"a.tool.yaml": tool(INLINE, execution="")})
+    execution = bundle.tools["a"].execution
+    assert execution.script == "export function run() {\n  return 1;\n}\n"
+    assert execution.entrypoint == "run"
+    assert execution.script_at == Place(line=7, column=5)
+
+
+def test_an_inline_script_has_a_largest_size(tmp_path: Path) -> None:
+    source = "x" * 262_145
+    (found,) = findings(tmp_path, {"a.tool.yaml": tool(execution=f"{{script: {source}}}")})
+    assert "error file-too-large: the manifest has 262" in found
