@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +33,7 @@ from penstock.server.openapi import document
 from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
 from penstock.server.rates import Rates
 from penstock.server.site import Doorstep, Site
+from penstock.server.sse import LEFT, EventStream
 
 OpenRuntime = Callable[[], AbstractAsyncContextManager[Runtime]]
 ROUTERS = (
@@ -64,11 +64,7 @@ def create_application(
     """
     server = server or ServerSection()
     doorstep = Doorstep()
-    counted = Rates(rates or RateSection())
-    app = Front(
-        lambda inner: LastDoor(
-            _shared(Gate(inner, doorstep=doorstep, server=server, rates=counted), server)
-        ),
+    app = Application(
         title="penstock",
         version=version("penstock"),
         description="Chat with agents, follow what they do, answer what they ask.",
@@ -85,21 +81,36 @@ def create_application(
     app.add_exception_handler(PenstockError, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
+    counted = Rates(rates or RateSection())
+    app.add_middleware(Gate, doorstep=doorstep, server=server, rates=counted)
+    if server.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=server.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=_EXPOSED,
+        )
+    app.add_middleware(LastDoor)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
 
 
-class Front(FastAPI):
-    """Puts its doors outside of what FastAPI has around routes, where no stream is to wait."""
+class Application(FastAPI):
+    """Goes on with a stream outside of all that is around its routes, which would wait with it."""
 
-    def __init__(self, doors: Callable[[ASGIApp], ASGIApp], **about: Any) -> None:
-        self._doors = doors
-        super().__init__(**about)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Return all that a request passes; what answers to unexpected errors is the last door."""
-        stack = super().build_middleware_stack()
-        return self._doors(stack.app if isinstance(stack, ServerErrorMiddleware) else stack)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        left: list[EventStream] = []
+        await super().__call__({**scope, LEFT: left}, receive, send)
+        for stream in left:
+            try:
+                await stream.run(receive, send)
+            except Exception as error:
+                unexpected(error, stream.request_id)
 
 
 class LastDoor:
@@ -127,19 +138,6 @@ class LastDoor:
             if not begun:
                 refusal.headers["x-request-id"] = request_id_of(scope)
                 await refusal(scope, receive, send)
-
-
-def _shared(app: ASGIApp, server: ServerSection) -> ASGIApp:
-    """Let pages of the origins that are allowed read the answers."""
-    if not server.cors_origins:
-        return app
-    return CORSMiddleware(
-        app,
-        allow_origins=server.cors_origins,
-        allow_methods=["*"],
-        allow_headers=["*"],
-        expose_headers=_EXPOSED,
-    )
 
 
 def _lifespan(

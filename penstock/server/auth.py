@@ -22,7 +22,6 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.server.problem import problem
 from penstock.server.rates import Rates, kind_of
 from penstock.server.site import PROFILE, Doorstep, Site
-from penstock.server.sse import LEFT, EventStream
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 OPEN = {"/", "/page.css", "/page.js", "/api/health", "/openapi.json"}
@@ -85,10 +84,7 @@ class Gate:
         except PenstockError as error:
             await problem(error, request_id)(scope, receive, stamped)
             return
-        left: list[EventStream] = []
-        await self._app({**scope, LEFT: left}, receive, stamped)
-        if left:
-            await left[0].run(receive, stamped)
+        await self._app(scope, receive, stamped)
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         headers, path = Headers(scope=scope), scope["path"]

@@ -15,6 +15,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.server.frame import Frame
+from penstock.server.problem import request_id_of
 from penstock.server.wire import Frames
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ HEADERS = (
 _LOOKS = 2
 _STALLED = "its reader took nothing for a while"
 LEFT = "penstock.left"
-"""Where a route leaves its stream to the gate."""
+"""Where a route leaves its stream, to be gone on with outside of what is around routes."""
 
 
 class Streams:
@@ -123,17 +124,26 @@ class EventStream(Response):
         self._frames = frames
         self._place = place
         self._first = first
+        self.request_id = ""
+        """Of the request that it answers, once it has begun."""
         self.status_code = 200
         self.background = None
         own = [(name.encode(), value.encode()) for name, value in headers.items()]
         self.raw_headers = [*HEADERS, *own]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Leave the stream to the gate, if there is one: a route that waits is not small."""
+        """Begin, and leave the rest to who stands outside of all that is around a route."""
         left: list[EventStream] | None = scope.get(LEFT)
+        try:
+            headers, self.raw_headers = self.raw_headers, []
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+        except BaseException:
+            self.close()
+            raise
         if left is None:
             await self.run(receive, send)
         else:
+            self.request_id = request_id_of(scope)
             left.append(self)
 
     async def run(self, receive: Receive, send: Send) -> None:
@@ -141,7 +151,6 @@ class EventStream(Response):
         gone = asyncio.ensure_future(_gone(receive))
         gone.add_done_callback(self._on_gone)
         try:
-            await self._begin(send)
             if not await self._pass_on(send):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError as error:
@@ -159,10 +168,6 @@ class EventStream(Response):
             self._place.streams.end_to_write(here)
         self._tail.close()
         self._place.leave()
-
-    async def _begin(self, send: Send) -> None:
-        headers, self.raw_headers = self.raw_headers, []
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _pass_on(self, send: Send) -> bool:
         """Send what comes; returns whether the last piece said that it was the last."""

@@ -6,10 +6,17 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from penstock.app.sections import ServerSection
+from penstock.chat.follow import Tail
+from penstock.core.ids import LogId, SessionId
+from penstock.core.profile import LOCAL_PROFILE
 from penstock.server.application import create_application
-from penstock.server.site import Doorstep
+from penstock.server.frame import Position
+from penstock.server.site import Doorstep, Site
+from penstock.server.sse import EventStream
+from penstock.server.wire import ChatFrames, StreamView
 from tests.kit.server import HERE, in_memory, served
 
 
@@ -81,3 +88,24 @@ async def test_draining_is_safe_before_there_is_anything() -> None:
     doorstep = Doorstep()
     doorstep.drain()
     assert doorstep.is_draining
+
+
+async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served() as server:
+        site: Site = server.app.state.doorstep.get()
+
+        async def broken(request: Request) -> Response:
+            tail = Tail(site.source, LogId("conv_1"), after=0, stored=False)
+            frames = ChatFrames(StreamView(SessionId("conv_1"), str, 8, 2000), Position(0))
+            no_json: Any = ("1", {"type": object()})
+            place = site.streams.enter(LOCAL_PROFILE)
+            return EventStream(tail, frames, place, headers={}, first=[no_json])
+
+        server.app.add_route("/api/broken", broken)
+        with pytest.raises(AssertionError):  # of the client: the answer has no end
+            await server.client.get("/api/broken")
+    assert "request req_" in caplog.text
+    assert "not JSON serializable" in caplog.text
+    assert site.streams.open == 0
