@@ -11,12 +11,12 @@ from penstock.core.changes import Change, FileChange, FileChanges, StateChange
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Entry
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
-from penstock.store.tables import files, scopes, state
+from penstock.store.tables import files, scopes, state, tasks
 
 _TAKE = text("INSERT INTO scopes (kind, scope_id) VALUES (:kind, :scope_id) ON CONFLICT DO NOTHING")
 _LOOSEN = text(
@@ -186,6 +186,15 @@ def drop_task(connection: Connection, task_id: TaskId, at: Moment) -> None:
     parts = func.substr(scopes.c.scope_id, 1, len(task_id) + 1) == f"{task_id}/"
     of_task = and_(scopes.c.kind == ScopeKind.TASK.value, or_(scopes.c.scope_id == task_id, parts))
     drop_scopes(connection, of_task, at)
+
+
+def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
+    """Delete what a conversation kept, and its tasks that have not ended."""
+    unended = select(tasks.c.task_id).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
+    for task_id in connection.execute(unended).scalars().all():
+        drop_task(connection, task_id, at)
+    kind = ScopeKind.SESSION.value
+    drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == log_id), at)
 
 
 def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment) -> None:

@@ -31,6 +31,7 @@ from penstock.core.events import (
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
+from penstock.store.changes import drop_log
 from penstock.store.consequences import Consequences
 from penstock.store.database import Database
 from penstock.store.log_units import Send
@@ -42,6 +43,7 @@ from penstock.store.tables import (
     files,
     idempotency,
     logs,
+    loose_blobs,
     questions,
     sessions,
     tasks,
@@ -50,6 +52,7 @@ from penstock.store.tables import (
 ERASED_TITLE = ""
 """Lists show it as untitled."""
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
+_SWEPT_AT_ONCE = 500
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 _SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
@@ -91,17 +94,32 @@ class Erasure:
         await self._drop(await self._database.write(unit, order=log_id))
 
     async def erase_log(self, log_id: LogId) -> None:
-        """Delete a log with everything that follows from it, and blobs that no other log has."""
+        """Delete a log with all that follows from it and was kept in it, and blobs of it alone."""
         found = await self._database.read(lambda connection: _blobs_of(connection, log_id))
         found |= await self._named_in_large(events.c.log_id == log_id)
+        now = self._clock.now()
 
         def unit(connection: Connection) -> None:
+            drop_log(connection, log_id, now)
             for table in (events, tasks, questions, deltas, idempotency, logs):
                 connection.execute(table.delete().where(table.c.log_id == log_id))
             connection.execute(sessions.delete().where(sessions.c.session_id == log_id))
 
         await self._database.write(unit, order=log_id)
         await self._drop(found)
+        await self.sweep()
+
+    async def sweep(self) -> int:
+        """Delete the bytes of removed files that nothing else has; returns how many there were.
+
+        It looks through all events, so it is not for every task. Raises StoreError.
+        """
+        wanted = select(loose_blobs.c.blob_id).limit(_SWEPT_AT_ONCE)
+        loose = await self._database.read(lambda each: each.execute(wanted).scalars().all())
+        await self._drop(loose)
+        swept = loose_blobs.delete().where(loose_blobs.c.blob_id.in_(loose))
+        await self._database.write(lambda each: each.execute(swept))
+        return len(loose)
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
         """Return the bodies of a task that stand in the blob store."""

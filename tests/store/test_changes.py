@@ -1,0 +1,104 @@
+"""What conversations kept goes with them, and the bytes of it that nobody else has."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection, Table, select
+
+from penstock.core.changes import FileChange, FileChanges, StateChange, StateVerb
+from penstock.core.clock import Moment
+from penstock.core.ids import BlobId
+from penstock.core.limits import Limits
+from penstock.core.scope import Scope, ScopeKind
+from penstock.store.blobs import Blobs
+from penstock.store.changes import Changes
+from penstock.store.database import Database
+from penstock.store.erasure import Erasure
+from penstock.store.rebuild import rebuild
+from penstock.store.sql_log import SqlLog
+from penstock.store.tables import files, loose_blobs, scopes, state
+from penstock.testing.clock import FakeClock
+from tests.kit.entries import CHAT, ONE, ended, held, started
+
+TALK, ANN = Scope(ScopeKind.SESSION, CHAT), Scope(ScopeKind.PROFILE, "ann")
+MINE = Scope(ScopeKind.TASK, ONE)
+
+
+@pytest.fixture
+def log(database: Database, blobs: Blobs, clock: FakeClock) -> SqlLog:
+    return SqlLog(database, blobs, clock)
+
+
+@pytest.fixture
+def erasure(database: Database, blobs: Blobs, clock: FakeClock) -> Erasure:
+    return Erasure(database, blobs, clock)
+
+
+async def write(database: Database, scope: Scope, blob_id: BlobId, path: str = "a") -> None:
+    """Keep a file and a value in a scope."""
+    file = FileChange(scope=scope, path=path, blob_id=blob_id, size=1)
+    put = StateChange(verb=StateVerb.PUT, scope=scope, key=path, revision="r", value=1)
+    changes = Changes(Limits())
+    for change in (FileChanges(files=(file,)), put):
+        await database.write(partial(changes.make, change=change, at=Moment(0)))
+
+
+async def owners(database: Database) -> set[str]:
+    """Return who has a file, a value, or a count of them."""
+    found: set[str] = set()
+    for table in (files, state, scopes):
+        found |= set(await database.read(partial(scope_ids, table)))
+    return found
+
+
+def scope_ids(table: Table, connection: Connection) -> Sequence[str]:
+    return connection.execute(select(table.c.scope_id)).scalars().all()
+
+
+async def test_a_deleted_conversation_takes_with_it_what_was_kept_in_it(
+    database: Database, blobs: Blobs, log: SqlLog, erasure: Erasure
+) -> None:
+    await held(log)
+    gone, stays = await blobs.put(b"gone"), await blobs.put(b"stays")
+    for scope, blob_id in ((TALK, gone), (MINE.part("x"), gone), (ANN, stays)):
+        await write(database, scope, blob_id)
+    await write(database, TALK, stays, "b")
+    await erasure.erase_log(CHAT)
+    assert await owners(database) == {"ann"}
+    assert (await blobs.exists(gone), await blobs.exists(stays)) == (False, True)
+
+
+async def test_bytes_of_an_ended_task_are_deleted_by_the_next_sweep(
+    database: Database, blobs: Blobs, log: SqlLog, erasure: Erasure
+) -> None:
+    lease = await held(log)
+    gone, stays = await blobs.put(b"gone"), await blobs.put(b"stays")
+    await write(database, MINE, gone)
+    await write(database, MINE, stays, "b")
+    await write(database, TALK, stays, "b")
+    await log.append(lease, [started(), ended()])
+    assert await blobs.exists(gone)
+    assert await erasure.sweep() == 2
+    assert (await blobs.exists(gone), await blobs.exists(stays)) == (False, True)
+    left = select(loose_blobs)
+    assert await database.read(lambda each: each.execute(left).all()) == []
+
+
+async def test_what_is_written_over_is_loose_too(
+    database: Database, blobs: Blobs, erasure: Erasure
+) -> None:
+    first, second = await blobs.put(b"first"), await blobs.put(b"second")
+    for blob_id in (first, second):
+        await write(database, TALK, blob_id)
+    await erasure.sweep()
+    assert (await blobs.exists(first), await blobs.exists(second)) == (False, True)
+
+
+async def test_a_rebuild_of_the_lists_leaves_state_and_files(
+    database: Database, blobs: Blobs, log: SqlLog
+) -> None:
+    await held(log)
+    await write(database, MINE, BlobId("a" * 64))
+    await rebuild(database, log)
+    assert await owners(database) == {ONE}
