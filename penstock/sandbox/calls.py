@@ -64,7 +64,7 @@ class Calls:
         return waiting + [_delivery(number, settled) for number, settled in known]
 
     def put_back(self, rest: Sequence[Delivery]) -> None:
-        """Take what could not be delivered yet: the script has asked for more, that may go first."""
+        """Keep for later what could not be delivered: what the script asked then may go first."""
         self._waiting = [*rest, *self._waiting]
 
     @property

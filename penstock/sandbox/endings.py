@@ -82,6 +82,10 @@ def _output(ending: Message, bounds: Bounds) -> Any:
     return ending.value
 
 
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
 def _too_large(bounds: Bounds) -> OutputTooLarge:
     return OutputTooLarge(f"the output has over {bounds.output_bytes} bytes as JSON")
 

@@ -18,10 +18,10 @@ from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.pool import Pool
 from penstock.sandbox.script import Bounds, Script
 from penstock.sandbox.wasm import Engine
-from penstock.sandbox.watch import IS_LONG, Watch
+from penstock.sandbox.watch import IS_LONG, SLICE, Watch
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
-_INLINE = 0.05
+_INLINE = 0.25
 """Seconds that a script may compute on the loop in all, in slices; then it goes on in threads."""
 _MIB = 1 << 20
 _MESSAGES_PER_CALL = 2
@@ -64,7 +64,7 @@ class Entry:
 
     async def run(self, input: Any) -> Any:
         """Return the output."""
-        deliveries = [self._beginning(input)]
+        deliveries: Sequence[Delivery] = [self._beginning(input)]
         try:
             while True:
                 self._calls.put_back(await self._advance(deliveries))
@@ -277,7 +277,7 @@ class Entry:
 
     async def _let_others(self) -> None:
         """Give the loop to others when enough of it was used."""
-        if self._since_yield > _INLINE / 5:
+        if self._since_yield > SLICE / 2:
             self._since_yield = 0.0
             passed = asyncio.get_running_loop().create_future()
             asyncio.get_running_loop().call_soon(passed.set_result, None)

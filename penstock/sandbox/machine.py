@@ -14,49 +14,35 @@ from penstock.sandbox.wasm import Engine, Instance
 
 GUEST = "flo:guest"
 """The name of our own source on stacks: what stands in it is cut from them."""
-RUNTIME_NAMES = [
-    "callTool",
-    "sleep",
-    "getRuntimeConfig",
-    "file",
-    "time",
-    "vault",
-    "state",
-    "task",
-    "fs",
-    "dispatcher",
-    "browser",
-    "ToolError",
-    "FloError",
-]
+RUNTIME_NAMES = (
+    *("callTool", "sleep", "getRuntimeConfig", "file", "time", "vault", "state", "task", "fs"),
+    *("dispatcher", "browser", "ToolError", "FloError"),
+)
 """The members of `flo`."""
 _SDK = Path(__file__).with_name("sdk")
-_PARTS = [
-    "begin",
-    "errors",
-    "host",
-    "inspect",
-    "console",
-    "timers",
-    "encoding",
-    "url_host",
-    "url_parser",
-    "url",
-    "abort",
-    "blob",
-    "fetch",
-    "crypto",
-    "clone",
-    "flo",
-    "task",
-    "seal",
-    "run",
-]
+_PARTS = (
+    *("begin", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
+    *(
+        "url_parser",
+        "url",
+        "abort",
+        "blob",
+        "fetch",
+        "crypto",
+        "clone",
+        "flo",
+        "task",
+        "seal",
+        "run",
+    ),
+)
+"""Files of ours, in order: they make one text, so each may use what stands before."""
 _HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
 _SCRATCH = 65_536
 """Bytes of guest memory for what is handed over."""
 _WORDS = 64
-"""Bytes at its beginning for pointers and lengths."""
+"""Bytes at its beginning for pointers, and for one length."""
+_LENGTH = 60
 _RESERVE = 2 << 20
 """What the machine may use beyond the script's limit, so that the script's error can be thrown."""
 _PAGE = 4096
@@ -91,9 +77,17 @@ class Surroundings:
 
     def hear(self, text: str, attachments: Sequence[bytes]) -> None:
         """Take what the script says; its own caps are not trusted."""
-        if self.is_muted or self.is_over:
+        if self.is_muted:
             return
+        is_many = text.startswith(("ask", "drop")) and not attachments
+        pieces = text.split("\0", self.most_messages) if is_many else [text]
+        for piece in pieces:
+            self._take(piece, attachments)
+
+    def _take(self, text: str, attachments: Sequence[bytes]) -> None:
         self.messages += 1
+        if self.is_over:
+            return
         if self.messages > self.most_messages:
             raise ScriptError("the script floods its host with messages")
         message = read_message(text, attachments, self.depth)
@@ -224,7 +218,7 @@ class Machine:
     def _applied(self, function: int, values: Sequence[int]) -> int:
         words = b"".join(value.to_bytes(4, "little") for value in values)
         # Beyond what fits the scratch there is memory of its own: a form may have many files.
-        at = self._scratch if len(words) <= _WORDS else self._allocated(words)
+        at = self._scratch if len(words) <= _LENGTH else self._allocated(words)
         self.instance.write(at, words)
         found = self._call("qjs_call", function, self._undefined, len(values), at)
         if self._quick("qjs_is_exception", found):
@@ -272,13 +266,12 @@ class Machine:
         """Return a string in UTF-8; a half of a pair comes as three bytes that are not UTF-8."""
         if not self._quick("qjs_is_string", value):
             raise ScriptError("the script sent something that is no text")
-        length = self._allocated(bytes(4))
+        length = self._scratch + _LENGTH
         at = self._quick("qjs_get_string_len", value, length)
         if not at:
             raise OutOfMemory
         found = self.instance.read(at, self.instance.read_word(length))
         self._quick("qjs_free_cstring", at)
-        self._quick("wasm_free", length)
         return found
 
     def _text_of(self, value: int) -> str:
@@ -287,11 +280,9 @@ class Machine:
         return self._bytes_of_text(value).decode("utf-8", "replace")
 
     def _buffer(self, value: int) -> bytes:
-        length = self._allocated(bytes(4))
+        length = self._scratch + _LENGTH
         at = self._quick("qjs_get_array_buffer", value, length)
-        found = self.instance.read(at, self.instance.read_word(length)) if at else b""
-        self._quick("wasm_free", length)
-        return found
+        return self.instance.read(at, self.instance.read_word(length)) if at else b""
 
     # ---- what the machine asks of us
 
@@ -308,7 +299,9 @@ class Machine:
             case "encodeUtf8":
                 return self._new_bytes(self._bytes_of_text(values[0]))
             case "decodeUtf8":
-                return self._decoded(self._buffer(values[0]), self._text_of(values[1]) == "fatal")
+                return self._decoded(
+                    self._buffer(values[0]), is_fatal=self._text_of(values[1]) == "fatal"
+                )
             case "digest":
                 function = _REAL_FUNCTIONS[self._text_of(values[1]).lower()]
                 found = hashlib.new(function, self._buffer(values[0])).digest()
@@ -317,7 +310,7 @@ class Machine:
                 return self._new_bytes(self.around.chance(self._number(values[0])))
         return self._quick("qjs_get_undefined")
 
-    def _decoded(self, content: bytes, is_fatal: bool) -> int:
+    def _decoded(self, content: bytes, *, is_fatal: bool) -> int:
         try:
             text = content.decode("utf-8", "strict" if is_fatal else "replace")
         except UnicodeDecodeError:
@@ -360,7 +353,7 @@ class Machine:
         self._quick("qjs_throw", error)
         return 0
 
-    def note_rejection(self, promise: int, reason: int, is_handled: bool) -> None:
+    def note_rejection(self, promise: int, reason: int, *, is_handled: bool) -> None:
         """Keep what was rejected until it is known whether anybody takes it.
 
         QuickJS tells of a rejection before a handler can be attached, and again when one is.

@@ -1,7 +1,7 @@
-"""What crosses between a script and its engine: JSON, bytes beside it, and nothing that is trusted."""
+"""What crosses between a script and its engine: JSON, and bytes beside it; nothing is trusted."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +40,10 @@ class Delivery:
     def to_wire(self) -> tuple[str, list[bytes]]:
         """Return the text of it, and the bytes beside it."""
         attachments: list[bytes] = []
-
-        def attached(value: Any) -> Any:
-            if isinstance(value, (bytes, bytearray, memoryview)):
-                attachments.append(bytes(value))
-                return {"attachment": len(attachments) - 1}
-            if hasattr(value, "keys"):
-                return dict(value)
-            raise TypeError(f"a host call settled with {type(value).__name__}, which is not JSON")
-
-        text = json.dumps(self.value, default=attached, separators=(",", ":"), allow_nan=False)
+        try:
+            text = _PLAIN.encode(self.value)
+        except TypeError:
+            text = json.dumps(self.value, default=_Attached(attachments), allow_nan=False)
         return f"{self.kind}\n{self.number}\n{text}", attachments
 
 
@@ -76,7 +70,7 @@ def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message
 def read_json(text: str, depth: int, what: str) -> Any:
     """Return what a JSON text says: not nested too deeply, finite numbers, well-formed text."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = _STRICT.decode(text)
     except (RecursionError, ValueError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ScriptError(f"{what} cannot be read as JSON: {said}") from None
@@ -88,6 +82,21 @@ def read_json(text: str, depth: int, what: str) -> Any:
         spelled = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         return json.loads(spelled.decode("utf-16", "replace"))
     return value
+
+
+class _Attached:
+    """Takes bytes out of a value, and leaves the place of each among the attachments."""
+
+    def __init__(self, attachments: list[bytes]) -> None:
+        self._attachments = attachments
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            self._attachments.append(bytes(value))
+            return {"attachment": len(self._attachments) - 1}
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise TypeError(f"a host call settled with a {type(value).__name__}, which is not JSON")
 
 
 def _refuse_constant(name: str) -> None:
@@ -111,3 +120,8 @@ def _is_deeper(value: Any, depth: int) -> bool:
             if isinstance(member, (dict, list))
         ]
     return bool(level)
+
+
+_PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+"""Made once: to make one costs more than to read a message."""

@@ -121,11 +121,11 @@ class Engine:
 
     def _epoch(self, _context: Any, _payload: Any, delta: Any, kind: Any) -> int:
         instance: Instance = self.current.instance
+        delta[0] = 1  # and `kind` is to go on, unless it is set
         instance.stopped = "failed"
         with _Kept(instance):
             instance.stopped = instance.alarm()
         if instance.stopped is None:
-            delta[0], kind[0] = 1, 0
             return 0
         stopped = library.wasmtime_error_new(ctypes.create_string_buffer(b"stopped"))
         return ctypes.cast(stopped, ctypes.c_void_p).value or 0
@@ -166,6 +166,8 @@ class Instance:
         self._trap_at = ctypes.byref(self._trap)
         self._memory_export = self._export("memory")
         self._memory = ctypes.byref(self._memory_export.of.memory)
+        self._begins = int(_MEMORY(self._context, self._memory))
+        self._size = self.size
 
     def close(self) -> None:
         """Free the memory."""
@@ -182,12 +184,12 @@ class Instance:
     def read(self, address: int, size: int) -> bytes:
         """Return a piece of memory. The address comes from the guest: it may be anything."""
         self._check_inside(address, size)
-        return ctypes.string_at(self._begin() + address, size)
+        return ctypes.string_at(self._begins + address, size)
 
     def write(self, address: int, content: bytes) -> None:
         """Put bytes into memory."""
         self._check_inside(address, len(content))
-        ctypes.memmove(self._begin() + address, content, len(content))
+        ctypes.memmove(self._begins + address, content, len(content))
 
     def read_word(self, address: int) -> int:
         """Return a pointer or a length."""
@@ -269,12 +271,10 @@ class Instance:
             raise ConfigError(f"the wasm blob has no {name!r}: it is not the pinned one")
         return found
 
-    def _begin(self) -> int:
-        # Asked each time: memory may have moved when it grew.
-        return int(_MEMORY(self._context, self._memory))
-
     def _check_inside(self, address: int, size: int) -> None:
-        if address + size > self.size:
+        if address + size > self._size:
+            self._size = self.size
+        if address + size > self._size:
             raise RuntimeError("the guest named a place outside its memory")
 
 
@@ -286,6 +286,7 @@ def _config() -> wasmtime.Config:
     config.max_wasm_stack = _STACK
     config.memory_reservation = _LARGEST
     config.memory_guard_size = 0
+    config.memory_may_move = False  # so that where it begins need not be asked again
     return config
 
 

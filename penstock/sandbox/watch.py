@@ -4,7 +4,7 @@ from penstock.core.call_errors import Cancelled, ToolTimeout
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 
-SLICE = 0.02
+SLICE = 0.03
 """Seconds that one step of a script may hold up the loop, before it is moved to a thread."""
 IS_LONG = "slice"
 """Why a step is stopped that is to be computed in a thread instead."""
@@ -25,7 +25,7 @@ class Watch:
         self._begun = 0.0
         self._is_sliced = False
         self.ended: str | None = None
-        """`cancelled` or `closed`: set from another thread, it stops the script at the next epoch."""
+        """`cancelled` or `closed`; set from any thread, it stops the script at the next epoch."""
 
     @property
     def left(self) -> float:

@@ -35,12 +35,12 @@ function print(level, given) {
   if (line.length > limits.logLineBytes) line = `${slice(line, 0, limits.logLineBytes - 3)}…`;
   if (linesLeft === 0 || bytesLeft < line.length) {
     linesLeft = -1;
-    post("print\n0\nwarning\nconsole output truncated");
+    sayNow("print\n0\nwarning\nconsole output truncated");
     return;
   }
   linesLeft -= 1;
   bytesLeft -= line.length;
-  post(`print\n0\n${level}\n${line}`);
+  sayNow(`print\n0\n${level}\n${line}`);
 }
 
 exposeForGood("console", sealed({

@@ -25,9 +25,9 @@ function given(source, names, of) {
 function callTool(request) {
   const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
   text(tool_id, 'flo.callTool: "tool_id"');
-  jsonText(input, 'flo.callTool: "input"');
-  wanted(typeof wait === "boolean", `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
-  return ask("callTool", { tool_id, input, wait });
+  if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
+  const spelled = jsonText(input, 'flo.callTool: "input"');
+  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${spelled},"wait":${wait}}`, NO_OPTIONS);
 }
 
 function sleep(ms) {

@@ -2,6 +2,7 @@
 const asked = create(null);
 let lastNumber = 0;
 let hostCalls = 0;
+const NO_OPTIONS = create(null);
 
 /**
  * Ask the host, and return a promise of its value.
@@ -9,8 +10,11 @@ let hostCalls = 0;
  * `attachments` are ArrayBuffers that the arguments refer to by place; `read` makes the value that the
  * script sees out of the JSON and the attachments that came.
  */
-function ask(name, given, { attachments = [], read, signal } = {}) {
-  const spelled = toJson(given);
+function ask(name, given, options = NO_OPTIONS) {
+  return askSpelled(name, toJson(given), options);
+}
+
+function askSpelled(name, spelled, { attachments, read, signal }) {
   checkSize(spelled, name);
   if (++hostCalls > limits.hostCalls) {
     throw runtimeError("BUDGET_EXCEEDED", `the script made more than ${limits.hostCalls} host calls`, false);
@@ -20,9 +24,43 @@ function ask(name, given, { attachments = [], read, signal } = {}) {
   const promise = new PromiseOfRuntime((resolve, refuse) => {
     asked[number] = { __proto__: null, resolve, refuse, read, stack };
   });
-  apply(post, undefined, withFirst(`ask\n${number}\n${name}\n${spelled}`, attachments));
+  const message = `ask\n${number}\n${name}\n${spelled}`;
+  if (attachments === undefined) say(message);
+  else sayWith(message, attachments);
   if (signal !== undefined) whenAborted(signal, (reason) => withdraw(number, reason));
   return promise;
+}
+
+// To cross costs more than to ask, so what is asked together crosses together: when the jobs that are
+// waiting now have run, or before anything that cannot wait. JSON has no NUL, so that is the border.
+let unsaid = "";
+const settledPromise = PromiseOfRuntime.resolve();
+
+function say(message) {
+  if (unsaid === "") {
+    unsaid = message;
+    then(settledPromise, flush);
+  } else {
+    unsaid += `\0${message}`;
+  }
+}
+
+function flush() {
+  if (unsaid === "") return;
+  const message = unsaid;
+  unsaid = "";
+  post(message);
+}
+
+/** Say something now, with bytes or without. */
+function sayWith(message, attachments) {
+  flush();
+  apply(post, undefined, withFirst(message, attachments));
+}
+
+function sayNow(message) {
+  flush();
+  post(message);
 }
 
 /** Give up a host call: the promise rejects now, and the host may stop. */
@@ -30,7 +68,7 @@ function withdraw(number, reason) {
   const call = asked[number];
   if (call === undefined) return;
   delete asked[number];
-  post(`drop\n${number}\n`);
+  say(`drop\n${number}\n`);
   call.refuse(reason);
 }
 

@@ -15,7 +15,7 @@ function run(spelled) {
 function enter(exports, entrypoint, input) {
   const start = exports[entrypoint];
   if (typeof start !== "function") {
-    post(`missing\n0\n${kindOf(start)}`);
+    sayNow(`missing\n0\n${kindOf(start)}`);
     return;
   }
   // Not `await`: what the entrypoint returns may have a `then` of its own, that throws.
@@ -31,14 +31,14 @@ function finish(output) {
     return fail(new TypeError(`the output is not JSON: ${messageOf(error)}`));
   }
   // Over the limit by any count: it would only be carried out to be refused.
-  if (spelled !== undefined && spelled.length > limits.outputBytes) return post(`large\n0\n${spelled.length}`);
-  post(`done\n0\n${spelled === undefined ? "null" : spelled}`);
+  if (spelled !== undefined && spelled.length > limits.outputBytes) return sayNow(`large\n0\n${spelled.length}`);
+  sayNow(`done\n0\n${spelled === undefined ? "null" : spelled}`);
 }
 
 function fail(error) {
   const kind = detailOf(error) !== undefined ? "flo" : toolErrorOf(error) !== undefined ? "tool" : "thrown";
   const detail = detailOf(error) ?? toolErrorOf(error) ?? {};
-  post(`fail\n0\n${toJson({ ...described(error), ...detail, kind })}`);
+  sayNow(`fail\n0\n${toJson({ ...described(error), ...detail, kind })}`);
 }
 
 /** Tell of anything that was thrown; each part alone may throw again. */
@@ -67,6 +67,6 @@ return (message, ...attachments) => {
   const number = slice(message, first + 1, second);
   const rest = slice(message, second + 1);
   if (kind === "run") run(rest);
-  else if (kind === "rejected") post(`rejected\n0\n${described(attachments[0]).message}`);
+  else if (kind === "rejected") sayNow(`rejected\n0\n${described(attachments[0]).message}`);
   else deliver(+number, kind === "settle", rest, attachments);
 };

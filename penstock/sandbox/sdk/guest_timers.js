@@ -30,7 +30,7 @@ function clearTimer(number) {
   if (timer === undefined) return;
   forgetTimer(number);
   delete asked[timer.call];
-  post(`drop\n${timer.call}\n`);
+  say(`drop\n${timer.call}\n`);
 }
 
 function forgetTimer(number) {
