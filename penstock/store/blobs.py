@@ -33,7 +33,8 @@ _SMALL = 256 * 1024
 class Blobs:
     """Bytes that are kept once, whoever puts them, and are on disk when `put` returns.
 
-    Those that were put more than once have a mark beside them: the others have one owner at most.
+    Those that were put more than once have a mark beside them. An event that names bytes has put
+    them, so what has no mark is named by one event at most.
     """
 
     def __init__(self, store: ObjectStore) -> None:
