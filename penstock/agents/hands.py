@@ -37,7 +37,7 @@ class Hands:
         Raises Suspend when some wait for a person; the others are settled then.
         """
         if len(calls) == 1:
-            await self._call(calls[0])
+            await self.invoker.call(calls[0], self._caller, self.ledger)
             return
         waiting: list[Suspend] = []
         for batch in self._batches(calls):

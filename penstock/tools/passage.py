@@ -63,6 +63,7 @@ class Passage:
         """Return how long the tool ran, without the time it waited for people."""
         if self.began is None:
             return 0
-        attempt = self.invocation.attempt if self.invocation else 1
-        before = self.ledger.active_ms(self.call.path, attempt)
-        return before + round(1000 * (clock.monotonic() - self.began))
+        ran = round(1000 * (clock.monotonic() - self.began))
+        if self.ledger.task.parked and self.invocation is not None:
+            ran += self.ledger.active_ms(self.call.path, self.invocation.attempt)
+        return ran
