@@ -167,6 +167,12 @@ async def test_the_list_can_be_paged_and_searched(
     assert (len(output["entries"]), output["next_offset"]) == (found, more)
 
 
+async def test_the_list_has_ten_unless_more_are_wanted() -> None:
+    bench, _ = await made(*["text"] * 11)
+    output = (await bench.call("list_tool_result_artifacts")).output
+    assert (len(output["entries"]), output["next_offset"]) == (10, 10)
+
+
 async def test_what_is_read_survives_another_process() -> None:
     bench, (artifact,) = await made("object")
     await bench.ledger.held.release(wake_at=None)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from penstock.testing.clock import settle
 from penstock.tools.deadline import Deadline
 
 
@@ -22,6 +23,13 @@ async def test_what_ends_in_time_is_left_alone() -> None:
         pass
     assert not deadline.is_over
     assert here().cancelling() == 0
+
+
+async def test_what_ended_in_time_is_not_cut_later() -> None:
+    with Deadline(here(), 0) as deadline:
+        pass
+    await settle()
+    assert (deadline.is_over, here().cancelling()) == (False, 0)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.001])
