@@ -1,0 +1,163 @@
+"""What manifests say about each other."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.manifest.bundle import load_bundle
+from penstock.manifest.references import Definition, Neighbours
+from tests.kit.manifests import TOOL, findings, load, skill, tool, write
+
+
+def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Path) -> None:
+    """Reported at each place; all of them are broken."""
+    inline = "tool_definitions:\n- " + TOOL.strip().replace("\n", "\n  ")
+    bundle = load(tmp_path, {"a.tool.yaml": TOOL, "b.skill.yaml": skill(inline)})
+    said = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:2 and in b.skill.yaml:6'
+    assert [str(each) for each in bundle.diagnostics] == [
+        f"a.tool.yaml:2:7: {said}",
+        f"b.skill.yaml:6:9: {said}",
+    ]
+    assert (bundle.tools, bundle.skills) == ({}, {})
+    assert (list(bundle.broken_tools), list(bundle.broken_skills)) == (["a"], ["s"])
+
+
+def test_each_of_three_places_is_named_with_the_first(tmp_path: Path) -> None:
+    found = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in "abc"})
+    assert [each.partition(" is ")[2] for each in found] == [
+        "defined in a.tool.yaml:1 and in b.tool.yaml:1",
+        "defined in a.tool.yaml:1 and in b.tool.yaml:1",
+        "defined in a.tool.yaml:1 and in c.tool.yaml:1",
+    ]
+
+
+def test_two_skills_of_one_id_are_said_at_each_place(tmp_path: Path) -> None:
+    said = 'error duplicate-skill: skill "s" is defined in a.skill.yaml:1 and in b.skill.yaml:1'
+    assert findings(tmp_path, {"a.skill.yaml": skill(), "b.skill.yaml": skill()}) == [
+        f"{name}.skill.yaml:1:11: {said}" for name in "ab"
+    ]
+
+
+def test_a_python_tool_is_a_place_too(tmp_path: Path) -> None:
+    python = {"a": Definition(file="tools/x.py", line=7)}
+    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": tool()}), Neighbours(python_tools=python))
+    said = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:1 and in tools/x.py:7'
+    assert [str(each) for each in bundle.diagnostics] == [
+        f"a.tool.yaml:1:7: {said}",
+        f"tools/x.py:7:1: {said}",
+    ]
+
+
+TAKEN = [
+    ("a.tool.yaml", tool(name="ask_user"), '1:7: error builtin-collision: "ask_user" is a tool'),
+    ("a.tool.yaml", tool(name="mcp__x"), '1:7: error builtin-collision: "mcp__x" is a tool'),
+    (
+        "s.skill.yaml",
+        skill(skill_id="read_dir"),
+        '1:11: error builtin-collision: "read_dir" is a skill',
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "said"), TAKEN)
+def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, said: str) -> None:
+    """Also every id that begins with `mcp__`."""
+    bundle = load(tmp_path, {file: text})
+    whole = said.replace(" is a ", " is a built-in ") + "; choose another id"
+    assert [str(each) for each in bundle.diagnostics] == [f"{file}:{whole}"]
+    assert not {"ask_user", "read_dir"} & {*bundle.broken_tools, *bundle.broken_skills}
+
+
+NOT = "is not a tool of this bundle or a built-in"
+IN_SKILLS = [
+    (
+        "tools: [read_text_fil]",
+        (
+            f'5:9: error unknown-tool-ref: "read_text_fil" in "tools" {NOT}; '
+            'did you mean "read_text_file"?'
+        ),
+    ),
+    ("script_tools: [qqqqqqq]", f'5:16: error unknown-tool-ref: "qqqqqqq" in "script_tools" {NOT}'),
+    (
+        "tools: [mcp__x__y]",
+        (
+            '5:9: warning unverified-mcp-tool: "mcp__x__y" in "tools" names an MCP tool; whether '
+            "it "
+            "exists is known only when its server answers"
+        ),
+    ),
+    (
+        "tools: [ask_user, ask_user]",
+        '5:19: warning listed-twice: "ask_user" is listed twice (tools[0], tools[1])',
+    ),
+    (
+        "tools: [ask_user]\nscript_tools: [ask_user]",
+        '6:16: warning listed-twice: "ask_user" is listed twice (tools[0], script_tools[0])',
+    ),
+    (
+        "requires_skills: [read_dur]",
+        (
+            '5:19: error unknown-skill-ref: "read_dur" in "requires_skills" is not a skill of this '
+            'bundle or a built-in; did you mean "read_dir"?'
+        ),
+    ),
+    (
+        "requires_skills: [read_dir, read_dir]",
+        (
+            '5:29: warning listed-twice: "read_dir" is listed twice '
+            "(requires_skills[0], requires_skills[1])"
+        ),
+    ),
+    (
+        (
+            "script_tools: [a]\ntool_definitions: [{name: a, description: d, "
+            "input_schema: {type: object}, execution: {type: script, script: x}}]"
+        ),
+        (
+            '5:16: error inline-listed: "a" is defined inline in this skill; '
+            'remove it from "script_tools"'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), IN_SKILLS)
+def test_what_a_skill_names_in_vain_is_said(tmp_path: Path, lines: str, said: str) -> None:
+    assert findings(tmp_path, {"s.skill.yaml": skill(lines)}) == [f"s.skill.yaml:{said}"]
+
+
+IN_TOOLS = [
+    (
+        "script_tools: [b]",
+        f'6:16: error unknown-tool-ref: "b" in "script_tools" {NOT}; did you mean "a"?',
+    ),
+    (
+        "script_tools: [a, a]",
+        '6:19: warning listed-twice: "a" is listed twice (script_tools[0], script_tools[1])',
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), IN_TOOLS)
+def test_what_a_tool_names_in_vain_is_said(tmp_path: Path, line: str, said: str) -> None:
+    text = tool(f"direct_call: true\n{line}")
+    assert findings(tmp_path, {"a.tool.yaml": text}) == [f"a.tool.yaml:{said}"]
+
+
+def test_a_tool_that_is_broken_exists(tmp_path: Path) -> None:
+    files = {"a.tool.yaml": tool("labels: 5"), "s.skill.yaml": skill("tools: [a]")}
+    assert [each.split(":")[0] for each in findings(tmp_path, files)] == ["a.tool.yaml"]
+
+
+@pytest.mark.slow("hundreds of names that are near to none")
+def test_thousands_of_unknown_ids_are_all_said(tmp_path: Path) -> None:
+    files = {
+        f"{number}.skill.yaml": skill(
+            f"tools: [{', '.join(f'no_{number}_{each}' for each in range(200))}]",
+            skill_id=f"s{number}",
+        )
+        for number in range(20)
+    }
+    codes = {each.code for each in load(tmp_path, files).diagnostics}
+    assert codes == {"unknown-tool-ref"}
+    assert len(load(tmp_path, files).diagnostics) == 4000

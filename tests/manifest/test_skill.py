@@ -1,0 +1,235 @@
+"""Skills in files."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.manifest.skill import FIELDS
+from tests.kit.manifests import SKILL, TOOL, findings, load, skill, write
+
+BROWSER = """skill_id: browser_examples
+name: Browser Examples
+description: Browser-based tools for authenticated workflows.
+tools:
+  - read_text_file
+tool_definitions:
+  - name: capture_example
+    description: Open a page and return the current URL.
+    input_schema:
+      type: object
+      properties:
+        url:
+          type: string
+      required: [url]
+    execution:
+      type: script
+      script_file: scripts/capture_example.mts
+      entrypoint: run
+instruction_file: instructions.md
+"""
+SENDER = """skill_id: file_sender
+name: File Sender
+description: Prepare a file and return it as an attachment.
+script_tools:
+- send_media_attachment
+instruction_file: instructions.md
+"""
+
+
+def test_the_example_of_a_skill_loads_without_a_finding(tmp_path: Path) -> None:
+    """B14: the `browser_examples` skill loads without diagnostics."""
+    files = {
+        "web/b.skill.yaml": BROWSER,
+        "web/instructions.md": "\ufeffOpen pages.",
+        "web/scripts/capture_example.mts": "",
+    }
+    bundle = load(tmp_path, files)
+    found = bundle.skills["browser_examples"]
+    assert not bundle.diagnostics
+    assert (found.instruction, found.tools) == ("Open pages.", ("read_text_file",))
+    assert [each.tool_id for each in found.inline] == ["capture_example"]
+    inline = bundle.tools["capture_example"]
+    assert (inline.skill, inline.file, inline.line) == ("browser_examples", "web/b.skill.yaml", 7)
+    assert inline.folder == found.folder == "web"
+
+
+def test_the_example_of_a_helper_loads_without_a_finding(tmp_path: Path) -> None:
+    """N22: the `file_sender` manifest loads without diagnostics."""
+    bundle = load(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": "Send."})
+    assert not bundle.diagnostics
+    assert bundle.skills["file_sender"].script_tools == ("send_media_attachment",)
+
+
+@pytest.mark.parametrize("key", ["skill_id", "name", "description"])
+def test_each_field_that_a_skill_must_have_is_missed(tmp_path: Path, key: str) -> None:
+    """B11: skill "must include" skill_id, name, description."""
+    said = f'error missing-key: a skill manifest must have "{key}"'
+    assert findings(tmp_path, {"s.skill.yaml": skill(**{key: ""})}) == [f"s.skill.yaml:1:1: {said}"]
+
+
+ONE = 'a skill manifest must have exactly one of "instruction" and "instruction_file"'
+
+
+def test_there_is_exactly_one_source_of_instructions(tmp_path: Path) -> None:
+    """B12: "exactly one instruction source"; both, neither: `exactly-one`."""
+    files = {
+        "a.skill.yaml": skill(instruction=""),
+        "b.skill.yaml": skill("instruction_file: x.md", skill_id="t"),
+        "x.md": "Do it.",
+    }
+    assert findings(tmp_path, files) == [
+        f"a.skill.yaml:1:1: error exactly-one: {ONE}; found neither",
+        f"b.skill.yaml:5:1: error exactly-one: {ONE}; found both",
+    ]
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    """B13: optional version, tools, tool_definitions, requires_skills."""
+    found = load(tmp_path, {"s.skill.yaml": SKILL}).skills["s"]
+    assert (found.version, found.instruction_file, found.execution_model_tier) == (None,) * 3
+    assert (found.tools, found.script_tools, found.inline, found.requires_skills) == ((),) * 4
+    assert (found.requires_labels, found.requires_permissions) == ((), ())
+    assert found.completion_verification is None
+
+
+FULL = """
+version: "1.0"
+tools: [read_text_file]
+script_tools: [send_media_attachment]
+requires_skills: [read_dir]
+requires_labels: [l]
+requires_permissions: [p]
+execution_model_tier: frontier
+completion_verification: false
+"""
+
+
+def test_what_is_there_is_taken(tmp_path: Path) -> None:
+    """B13: as B05."""
+    bundle = load(tmp_path, {"s.skill.yaml": skill(FULL)})
+    found = bundle.skills["s"]
+    assert not bundle.diagnostics
+    assert (found.version, found.requires_skills) == ("1.0", ("read_dir",))
+    assert (found.requires_labels, found.requires_permissions) == (("l",), ("p",))
+    assert (found.execution_model_tier, found.completion_verification) == ("frontier", False)
+
+
+WRONG = [
+    (
+        "version: 1.0",
+        '10: error wrong-type: "version" must be a string (put it in quotes), found number 1.0',
+    ),
+    (
+        "requires_skills: a",
+        '18: error wrong-type: "requires_skills" must be a list of skill ids, found string "a"',
+    ),
+    (
+        "execution_model_tier: huge",
+        (
+            '23: error bad-value: "execution_model_tier" must be one of nano, small, medium, '
+            "large, "
+            'frontier, found string "huge"'
+        ),
+    ),
+    (
+        "completion_verification: 1",
+        '26: error wrong-type: "completion_verification" must be true or false, found number 1',
+    ),
+    (
+        "tool_definitions: {}",
+        (
+            '19: error wrong-type: "tool_definitions" must be a list of tool manifests, '
+            "found object {}"
+        ),
+    ),
+    (
+        "tool_definitions: [x]",
+        '20: error wrong-type: "tool_definitions[0]" must be a mapping, found string "x"',
+    ),
+    (
+        "instructions: x",
+        (
+            '1: error unknown-key: unknown key "instructions" in a skill manifest; '
+            'did you mean "instruction"?'
+        ),
+    ),
+    (
+        "requires_permissions: [p, p]",
+        '27: error declared-twice: permission "p" is declared twice in "requires_permissions"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG)
+def test_a_wrong_value_is_named_where_it_stands(tmp_path: Path, line: str, said: str) -> None:
+    """B13: `version: 1.0` unquoted: `wrong-type`."""
+    assert findings(tmp_path, {"s.skill.yaml": skill(line)}) == [f"s.skill.yaml:5:{said}"]
+
+
+INLINE = """
+tool_definitions:
+  - name: x y
+    timeout: 5
+    input_schema: {type: array}
+    execution: {type: script}
+    state: [{name: n}]
+"""
+
+
+def test_an_inline_tool_is_checked_like_any_other(tmp_path: Path) -> None:
+    """Each a whole tool manifest: same diagnostics, `"tool_definitions[i]"`."""
+    found = findings(tmp_path, {"s.skill.yaml": skill(INLINE)})
+    first = '"tool_definitions[0]'
+    assert [each.removeprefix("s.skill.yaml:") for each in found] == [
+        f'6:5: error missing-key: {first}" must have "description"',
+        (
+            '6:11: error bad-id: "x y" is not a valid tool id: use letters, digits, "_", "." '
+            'and "-", begin with a letter or "_", at most 64 characters'
+        ),
+        f'7:5: error unknown-key: unknown key "timeout" in {first}"; did you mean "timeout_ms"?',
+        (
+            f'8:26: error schema-not-object: {first}.input_schema" must have type "object", '
+            'found string "array"'
+        ),
+        (
+            f'9:16: error exactly-one: {first}.execution" must have exactly one of "script" and '
+            '"script_file"; found neither'
+        ),
+        f'10:13: error missing-key: {first}.state[0]" must have "key_prefix"',
+        f'10:13: error missing-key: {first}.state[0]" must have "scope_kind"',
+    ]
+
+
+INSTRUCTIONS = [
+    (b"\xff", "found a file that is not UTF-8 at byte 0"),
+    (b"", "found an empty file"),
+    (b"x" * 65_537, "found a larger file"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), INSTRUCTIONS)
+def test_a_file_of_instructions_is_a_text(tmp_path: Path, content: bytes, said: str) -> None:
+    found = findings(tmp_path, {"f.skill.yaml": SENDER, "instructions.md": content})
+    wanted = '"instruction_file" must be a UTF-8 file of 1 to 65536 bytes'
+    assert found == [f"f.skill.yaml:6:19: error bad-value: {wanted}, {said}"]
+
+
+def test_a_hundred_inline_tools_are_the_most(tmp_path: Path) -> None:
+    many = "\n".join(f"  - {{name: t{number}}}" for number in range(101))
+    found = findings(tmp_path, {"s.skill.yaml": skill(f"tool_definitions:\n{many}")})
+    wanted = '"tool_definitions" must be a list of tool manifests'
+    assert found == [
+        f"s.skill.yaml:6:3: error bad-value: {wanted}, found array of 101; the limit is 100"
+    ]
+
+
+def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
+    """B03: a directory with only `SKILL.md`: no skill, no diagnostic."""
+    bundle = load(
+        write(tmp_path, {}), {"book/SKILL.md": "---\nname: x\n---\n", "a.tool.yaml": TOOL}
+    )
+    assert (bundle.skills, bundle.skill_count, bundle.diagnostics) == ({}, 0, [])
+
+
+def test_every_field_says_what_it_means() -> None:
+    assert all(each.meaning.endswith(".") and each.kind.wanted for each in FIELDS)
