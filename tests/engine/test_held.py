@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.changes import StateChange, StateVerb
 from penstock.core.errors import AlreadyAnswered, QuestionClosed, SessionBusy, TaskOver
 from penstock.core.events import (
     CancelRequested,
@@ -20,6 +21,7 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
+from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
 from penstock.engine.held import HeldLog
 from penstock.engine.state import SessionState, fold
@@ -300,3 +302,64 @@ async def test_whatever_happens_the_log_folds_to_the_state_that_wrote_it(deeds: 
             records = await log.read(LOG)
             assert snapshot(fold(LOG, records)) == snapshot(holder.held.state)
             assert holder.held.state.seq == len(records)
+
+
+# ---- changes -------------------------------------------------------------------------------------
+
+
+def put(name: str, *expected: str | None) -> StateChange:
+    scope = Scope(ScopeKind.SHARED, "s")
+    return StateChange(
+        verb=StateVerb.PUT, scope=scope, key="k", revision=name, value=name, expected=expected
+    )
+
+
+async def test_the_outcome_of_a_change_is_known_once_it_is_on_disk() -> None:
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    task = held.state.current
+    assert task
+    held.add_change(outcome("a"), put("r1"), ONE, path_of("a"))
+    committing = asyncio.ensure_future(held.commit())
+    await settle()
+    assert not task.settled
+    log.let_go()
+    await committing
+    found = task.settled[path_of("a")].envelope.output
+    assert found == {"ok": True, "entry": {"key": "k", "revision": "r1"}}
+
+
+async def test_an_outcome_is_taken_in_although_something_from_outside_overtook_it() -> None:
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    held.add_change(outcome("a"), put("r1"), ONE, path_of("a"))
+    held.submit()
+    await log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await held.refresh()
+    log.let_go()
+    await held.commit()
+    assert held.state.current
+    assert path_of("a") in held.state.current.settled
+    assert held.state.current.cancel_requested
+
+
+async def test_what_is_handed_on_has_the_order_of_the_log() -> None:
+    """L4: "in the order in which they first settled"."""
+    log = SlowLog(FakeClock())
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    held.add_change(outcome("a"), put("r1"), ONE, path_of("a"))
+    held.add(outcome("b"), ONE, path_of("b"))
+    waiting = asyncio.ensure_future(held.in_order())
+    await settle()
+    assert not waiting.done()
+    log.let_go()
+    await waiting
+    await held.in_order()
+    again = fold(LOG, await log.read(LOG)).current
+    assert held.state.current
+    assert again
+    assert again.settled == held.state.current.settled
+    assert list(again.settled) == [path_of("a"), path_of("b")]

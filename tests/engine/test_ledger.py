@@ -7,6 +7,7 @@ import pytest
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import canonical
+from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import (
@@ -18,6 +19,7 @@ from penstock.core.events import (
     TaskStarted,
 )
 from penstock.core.question import QuestionStatus
+from penstock.core.scope import Scope, ScopeKind
 from penstock.engine.ledger import Ledger, Occurrences
 from tests.kit.events import KEY, ONE, answered, held_log, ledger_of, path_of, question
 
@@ -189,3 +191,20 @@ async def test_a_value_counts_until_it_expires() -> None:
     assert ledger.value("t", "k", Moment(100)) is None
     assert ledger.value("t", "other", Moment(1)) is None
     assert ledger.value("u", "k", Moment(1)) is None
+
+
+async def test_a_change_and_its_call_are_recorded_as_one() -> None:
+    """T4: "Conflicts are returned, not thrown"."""
+    ledger = await a_ledger()
+    scope = Scope(ScopeKind.SHARED, "s")
+    settled = CallSettled(tool_id="state.put", envelope=Envelope.success(None), ran=False)
+    for name, expected in (
+        ("r1", {"ok": True, "entry": {"key": "k", "revision": "r1"}}),
+        ("r2", {"ok": False, "conflict_revision": "r1"}),
+    ):
+        change = StateChange(
+            verb=StateVerb.PUT, scope=scope, key="k", revision=name, expected=(None,)
+        )
+        made = await ledger.change(path_of(name), settled, change)
+        assert made.envelope.output == expected
+        assert ledger.find(path_of(name)) == made

@@ -1,0 +1,135 @@
+"""What scripts ask of the State, and two processes that ask at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.changes import StateChange, StateVerb
+from penstock.core.limits import Limits
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.state import SqlState, read_change, read_key, read_limit, result_of
+from penstock.store.database import open_database
+from penstock.testing.clock import FakeClock
+
+ANN = Scope(ScopeKind.PROFILE, "ann")
+LIMITS = Limits()
+
+
+def change(verb: StateVerb, **wanted: Any) -> StateChange:
+    return read_change(verb, ANN, {"key": "k", **wanted}, "r1")
+
+
+def test_what_a_script_asks_for_is_read_once() -> None:
+    made = change(StateVerb.PUT, value=[1], if_revision=None, ttl_seconds=60.0)
+    assert made == StateChange(
+        verb=StateVerb.PUT,
+        scope=ANN,
+        key="k",
+        revision="r1",
+        value=[1],
+        expected=(None,),
+        ttl_seconds=60,
+    )
+    assert change(StateVerb.DELETE, if_revision="r0").expected == ("r0",)
+    assert change(StateVerb.APPEND, item=None).value is None
+    assert change(StateVerb.PATCH, patch={}).expected == ()
+
+
+BAD: list[tuple[StateVerb, dict[str, Any], str]] = [
+    (StateVerb.PUT, {}, "flo.state.put wants value"),
+    (StateVerb.APPEND, {"value": 1}, "flo.state.append wants item"),
+    (StateVerb.PATCH, {"patch": [1]}, r"wants patch to be an object, found \[1\]"),
+    (StateVerb.PUT, {"value": 1, "if_revision": 1}, "if_revision to be a text or null, found 1"),
+    (StateVerb.PUT, {"value": 1, "ttl_seconds": 0}, "ttl_seconds from 1 to 31536000, found 0"),
+    (StateVerb.PUT, {"value": 1, "ttl_seconds": 1.5}, "ttl_seconds from 1 to 31536000, found 1.5"),
+    (StateVerb.PUT, {"value": 1, "ttl_seconds": True}, "ttl_seconds from 1 to 31536000"),
+    (StateVerb.PUT, {"value": 1, "ttl_seconds": 31_536_001}, "ttl_seconds from 1 to 31536000"),
+]
+
+
+@pytest.mark.parametrize(("verb", "wanted", "message"), BAD)
+def test_a_bad_shape_is_a_type_error(verb: StateVerb, wanted: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        change(verb, **wanted)
+
+
+BAD_KEYS: list[tuple[dict[str, Any], str]] = [
+    ({}, "wants key to be a text, found None"),
+    ({"key": 1}, "wants key to be a text, found 1"),
+    ({"key": ""}, "wants key to be a text, found ''"),
+    ({"key": "\ud800"}, "wants key without lone surrogates"),
+    ({"key": "é" * 257}, "wants key of at most 512 bytes, this has 514"),
+    (
+        {"key": "k", "scope_id": "bob"},
+        "flo.state does not accept scope_id; declare it in the manifest",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "message"), BAD_KEYS)
+def test_a_bad_key_is_a_type_error(wanted: dict[str, Any], message: str) -> None:
+    """T1: "Requests carry `scope_kind` and never `scope_id`"."""
+    with pytest.raises(TypeError, match=message):
+        read_key(wanted, LIMITS)
+
+
+def test_a_prefix_may_be_empty_and_a_limit_left_out() -> None:
+    assert read_key({"key_prefix": ""}, LIMITS, "key_prefix") == ""
+    assert (read_limit({}), read_limit({"limit": 1000})) == (100, 1000)
+    for limit in (0, 1001, "9", 1.5, True):
+        with pytest.raises(TypeError, match="limit from 1 to 1000"):
+            read_limit({"limit": limit})
+
+
+def test_a_script_sees_the_value_that_it_put() -> None:
+    recorded = {"ok": True, "entry": {"key": "k", "revision": "r1"}}
+    assert result_of(change(StateVerb.PUT, value=[1]), recorded) == {
+        "ok": True,
+        "entry": {"key": "k", "revision": "r1", "value": [1]},
+    }
+    assert result_of(change(StateVerb.PUT, value=[1]), {"ok": False}) == {"ok": False}
+
+
+@pytest.mark.slow("two writers of one database take turns")
+async def test_of_two_processes_exactly_one_has_its_way(database_url: str) -> None:
+    """T11: "Writes are atomic between processes"."""
+    first, second = [await open_database(database_url) for _ in range(2)]
+    states = [SqlState(each, FakeClock()) for each in (first, second)]
+    for number in range(20):
+        key = f"k{number % 4}"
+        now = await states[0].find(ANN, key)
+        expected = (None if now is None else now.revision,)
+        puts = [
+            StateChange(
+                verb=StateVerb.PUT,
+                scope=ANN,
+                key=key,
+                revision=f"r{number}.{each}",
+                value=each,
+                expected=expected,
+            )
+            for each in range(4)
+        ]
+        made = await asyncio.gather(
+            *(states[place % 2].make(put) for place, put in enumerate(puts))
+        )
+        assert [each.ok for each in made].count(True) == 1
+    await first.close()
+    await second.close()
+
+
+@pytest.mark.slow("two writers of one database take turns")
+async def test_many_appends_of_two_processes_are_all_there(database_url: str) -> None:
+    first, second = [await open_database(database_url) for _ in range(2)]
+    states = [SqlState(each, FakeClock()) for each in (first, second)]
+    appends = [
+        StateChange(verb=StateVerb.APPEND, scope=ANN, key="k", revision=f"r{each}", value=each)
+        for each in range(40)
+    ]
+    await asyncio.gather(*(states[at % 2].make(each) for at, each in enumerate(appends)))
+    entry = await states[0].find(ANN, "k")
+    assert entry is not None
+    assert sorted(entry.value) == list(range(40))
+    await first.close()
+    await second.close()
