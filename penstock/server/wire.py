@@ -190,7 +190,7 @@ class ChatFrames:
         self._unseen.add(Position(seq), frame)
 
     def _reply(self, seq: int, reply: ReplyReceived) -> None:
-        self._said = bool(reply.text)
+        self._said = bool(reply.text) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
 
     def _answered(self, seq: int, event: QuestionAnswered) -> None:
