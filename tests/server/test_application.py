@@ -17,7 +17,7 @@ from penstock.server.frame import Position
 from penstock.server.site import Doorstep, Site
 from penstock.server.sse import EventStream
 from penstock.server.wire import ChatFrames, StreamView
-from tests.kit.server import HERE, in_memory, served
+from tests.kit.server import CHAT, HERE, in_memory, served, types
 
 
 async def test_what_is_not_there_is_said_in_the_one_form() -> None:
@@ -55,6 +55,19 @@ async def test_pages_of_listed_origins_may_use_the_api() -> None:
         assert asked.headers["access-control-allow-origin"] == "https://app.example"
         got = await server.client.get("/api/agents", headers=headers)
         assert "X-Task-Id" in got.headers["access-control-expose-headers"]
+
+
+async def test_a_stream_has_the_headers_of_every_door_it_came_through() -> None:
+    section = ServerSection(cors_origins=("https://app.example",))
+    async with served(server=section) as server:
+        streamed = await server.client.post(
+            CHAT,
+            json={"content": "Hello", "stream": True},
+            headers={"origin": "https://app.example"},
+        )
+    assert streamed.headers["x-request-id"].startswith("req_")
+    assert streamed.headers["access-control-allow-origin"] == "https://app.example"
+    assert types(streamed.text)[-1] == "message_complete"
 
 
 async def test_no_page_of_others_may_unless_it_is_listed() -> None:
