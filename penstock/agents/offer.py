@@ -15,11 +15,15 @@ def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...
     if not settings.tools_enabled:
         return ()
     names = settings.enabled_tools
-    tools = [tool for tool in invoker.registry if names is None or tool.spec.tool_id in names]
+    tools = [tool for tool in invoker.registry if _is_named(tool, names)]
     if invoker.rules or settings.tool_permissions:
         caller = caller_for(agent, profile, ())
         tools = [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
     return tuple([tool for tool in tools if _may_be_used(tool, profile)])
+
+
+def _is_named(tool: Tool, names: tuple[str, ...] | None) -> bool:
+    return tool.spec.is_offered if names is None else tool.spec.tool_id in names
 
 
 def _may_be_used(tool: Tool, profile: Profile) -> bool:

@@ -31,6 +31,8 @@ class ToolSpec:
     """Acts through calls of its own alone, so a crash enters it again and they decide."""
     is_global: bool = False
     """Every model may call it, whatever an agent's settings and skills say."""
+    is_offered: bool = True
+    """Models are offered it where an agent's settings name no tools; others come with skills."""
     direct_call: bool = False
     """Callable by `/call`, by programs, and by any script."""
     script_tools: frozenset[str] = frozenset()
@@ -42,4 +44,4 @@ class ToolSpec:
     exclusive: Exclusive = False
     labels: tuple[str, ...] = ()
     kind: str = "builtin"
-    """`builtin`, `python`; where the tool comes from, for lists."""
+    """`builtin`, `python`, `script`; where the tool comes from, for lists."""
