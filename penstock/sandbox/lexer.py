@@ -27,7 +27,7 @@ _PHASES = {4: "source", 5: "source", 6: "defer", 7: "defer"}
 _STAR_EXPORT, _DIRECT_EXPORT = 3, 1
 _TOKEN = re.compile(
     r"//[^\n\r\u2028\u2029]*|/\*.*?\*/|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
-    r"|(?P<word>(?:[\w$]|\\u\{?[0-9a-fA-F]+\}?)+)|(?P<sign>[{},*])",
+    r"|(?P<word>(?:[\w$]|\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4})+)|(?P<sign>[{},*])",
     re.DOTALL,
 )
 _ESCAPE = re.compile(

@@ -88,7 +88,7 @@ class Scanner:
             return _broken(Diagnostic(code="file-encoding", message=said))
         if suffix == JSON:
             return _json(text)
-        stripped = self._typescript.strip(text)
+        stripped = self._typescript.strip_types(text)
         problem = _problem(stripped, suffix) or _foreign(text, stripped, suffix)
         if problem is not None:
             return _broken(problem)

@@ -49,6 +49,11 @@ class Swc:
         """Bytes of its memory."""
         return self._instance.size
 
+    @property
+    def handles(self) -> int:
+        """How many objects it has handles of."""
+        return self._objects.count
+
     def close(self) -> None:
         """Free the memory."""
         self._instance.close()
@@ -79,6 +84,11 @@ class Objects:
     def __init__(self) -> None:
         self._objects: list[Any] = [None] * _UNDEFINED_AT + [_UNDEFINED, None, True, False]
         self._free: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._objects) - len(self._free)
 
     def add(self, value: Any) -> int:
         """Return a handle of an object."""

@@ -38,7 +38,7 @@ class TypeScript:
         self._engine: Engine | None = None
         self._swc: Swc | None = None
 
-    def strip(self, source: str) -> Stripped:
+    def strip_types(self, source: str) -> Stripped:
         """Replace every type by blanks; hostile source costs its seconds and its memory, no more.
 
         The source holds no lone surrogate: it would not be UTF-8. The problem of what cannot be
@@ -106,7 +106,7 @@ def _construct(problem: str) -> str:
 
 def _column(line: str, shown: int) -> int:
     """Return the column in characters of one that counts how wide a terminal shows each."""
-    if line.isascii() and "\t" not in line:
+    if line.isascii() and line.isprintable():
         return shown
     width, column = 0, 0
     for character in line:

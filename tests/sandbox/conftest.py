@@ -1,0 +1,40 @@
+"""What reads scripts, made once for all tests of this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.lexer import Lexer
+from penstock.sandbox.scan import Scanner
+from penstock.sandbox.typescript import TypeScript
+
+
+@pytest.fixture(scope="session")
+def machine_code(request: pytest.FixtureRequest) -> Path:
+    """Where compiled blobs are kept from run to run: to compile them takes seconds."""
+    kept = request.config.cache
+    assert kept is not None
+    return kept.mkdir("machine-code")
+
+
+@pytest.fixture(scope="session")
+def typescript(machine_code: Path) -> Iterator[TypeScript]:
+    strips = TypeScript(SystemClock(), machine_code)
+    strips.strip_types("")
+    yield strips
+    strips.close()
+
+
+@pytest.fixture(scope="session")
+def lexer(machine_code: Path) -> Iterator[Lexer]:
+    scans = Lexer(SystemClock(), machine_code)
+    scans.scan("")
+    yield scans
+    scans.close()
+
+
+@pytest.fixture
+def scanner(typescript: TypeScript, lexer: Lexer) -> Scanner:
+    return Scanner(typescript, lexer)
