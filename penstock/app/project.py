@@ -1,15 +1,18 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
-from penstock.tools.load import load_tools
+from penstock.manifest.bundle import Bundle, load_bundle
+from penstock.manifest.references import Definition, Neighbours
+from penstock.tools.load import FOLDER, LoadedTools, PythonTool, load_tools
 from penstock.tools.tool import Tool
 
 MARKS = (FILE, ".penstock")
@@ -23,7 +26,32 @@ class Project:
     root: Path
     agents: tuple[Agent, ...] = ()
     tools: tuple[Tool, ...] = ()
+    bundle: Bundle = field(default_factory=Bundle)
+    """What its manifests say."""
     diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCheck:
+    """Every finding in a project, sorted, and how much there is to find something in."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    tools: int
+    skills: int
+
+    @property
+    def errors(self) -> int:
+        """Return how many errors there are."""
+        return sum(each.severity is Severity.ERROR for each in self.diagnostics)
+
+    @property
+    def warnings(self) -> int:
+        """Return how many warnings there are."""
+        return len(self.diagnostics) - self.errors
+
+
+Look = Callable[[Project], Iterable[Diagnostic]]
+"""A further look at a project that was read."""
 
 
 def find_root(start: Path) -> Path:
@@ -51,10 +79,37 @@ def load_project(settings: Settings) -> Project:
     root = settings.root
     agents = load_agents(root)
     reserved = {tool.spec.tool_id for tool in TOOLS}
-    tools = load_tools(root, reserved=reserved, is_on=settings.tools.python)
+    loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
+    bundle = load_bundle(root, _neighbours(loaded))
     return Project(
         root=root,
         agents=tuple(agents.agents),
-        tools=tools.tools,
-        diagnostics=(*agents.diagnostics, *tools.diagnostics),
+        tools=tuple(each for each in loaded.tools if each.tool_id not in bundle.broken_tools),
+        bundle=bundle,
+        diagnostics=(*agents.diagnostics, *loaded.diagnostics, *bundle.diagnostics),
     )
+
+
+def check_project(settings: Settings, *further: Look) -> ProjectCheck:
+    """Return every finding in a project; each further look finds what it knows about."""
+    project = load_project(settings)
+    found = [*project.diagnostics, *(each for look in further for each in look(project))]
+    return ProjectCheck(
+        diagnostics=tuple(sort(found)),
+        tools=project.bundle.tool_count + len(project.tools),
+        skills=project.bundle.skill_count,
+    )
+
+
+def _neighbours(loaded: LoadedTools) -> Neighbours:
+    specs = [each.spec for each in (*TOOLS, *loaded.tools)]
+    return Neighbours(
+        builtin_tools=frozenset(each.spec.tool_id for each in TOOLS),
+        python_tools={each.tool_id: _definition(each) for each in loaded.tools},
+        open_tools=frozenset(each.tool_id for each in specs if each.is_global or each.direct_call),
+    )
+
+
+def _definition(tool: PythonTool) -> Definition:
+    name = tool.__module__.rpartition(".")[2]
+    return Definition(file=f"{FOLDER}/{name}.py", line=tool.line)

@@ -30,6 +30,11 @@ COMMANDS = (
     Command("init", "Make a new project that works.", lambda: late("penstock.cli.init:init")),
     Command("serve", "Serve the project over HTTP.", lambda: late("penstock.cli.serve:serve")),
     Command("chat", "Talk with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
+    Command(
+        "check",
+        "Say everything that is wrong with the project's files.",
+        lambda: late("penstock.cli.check:check"),
+    ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
     Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
     Command(

@@ -26,7 +26,8 @@ def discover(root: Path) -> Found:
     """Return every manifest below a folder, by the bytes of its path."""
     files: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
-    for path in sorted(_walk(root), key=os.fsencode):
+    named = (each for each in walk(root) if each[-4:].lower() in {"yaml", ".yml"})
+    for path in sorted(named, key=os.fsencode):
         name = path.rpartition("/")[2]
         noun = next((each for each in NOUNS if name.endswith(f".{each}.yaml")), None)
         if noun:
@@ -53,8 +54,8 @@ def is_searched(name: str) -> bool:
     return not name.startswith(".") and name not in NOT_SEARCHED
 
 
-def _walk(root: Path) -> Iterator[str]:
-    """Yield the files below a folder; symlinked folders are not followed."""
+def walk(root: Path) -> Iterator[str]:
+    """Yield the files below a folder; symlinked, hidden and foreign folders are left out."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -67,7 +68,7 @@ def _walk(root: Path) -> Iterator[str]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{folder}{entry.name}/")
-            elif entry.name[-4:].lower() in {"yaml", ".yml"}:
+            else:
                 yield f"{folder}{entry.name}"
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.project import check_root, find_root, load_project
+from penstock.app.project import check_project, check_root, find_root, load_project
 from penstock.app.settings import load
+from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError
 
 
@@ -65,3 +66,46 @@ def test_python_tools_are_loaded_beside_broken_ones_unless_switched_off(tmp_path
     off = load_project(load(tmp_path, tools={"python": False}))
     assert off.tools == ()
     assert [each.code for each in off.diagnostics] == ["python-off"]
+
+
+MANIFEST = """
+name: {}
+description: Does it.
+input_schema: {{type: object}}
+execution: {{type: script, script: "export function run() {{}}"}}
+"""
+
+
+def test_manifests_are_a_bundle_that_knows_what_else_there_is(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "good.py").write_text(TOOL)
+    more = "direct_call: true\nscript_tools: [greet, ask_user]\n"
+    (tmp_path / "a.tool.yaml").write_text(MANIFEST.format("a") + more)
+    project = load_project(load(tmp_path))
+    assert list(project.bundle.tools) == ["a"]
+    assert project.diagnostics == ()
+
+
+def test_of_a_manifest_and_a_python_tool_of_one_id_neither_counts(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "good.py").write_text(TOOL)
+    (tmp_path / "a.tool.yaml").write_text(MANIFEST.format("greet"))
+    project = load_project(load(tmp_path))
+    assert (project.tools, project.bundle.tools) == ((), {})
+    assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
+        ("a.tool.yaml", 2, "duplicate-tool"),
+        ("tools/good.py", 5, "duplicate-tool"),
+    ]
+
+
+def test_a_check_sorts_counts_and_takes_further_looks(tmp_path: Path) -> None:
+    (tmp_path / "b.tool.yaml").write_text(MANIFEST.format("b") + "revert: x\n")
+    (tmp_path / "c.skill.yaml").write_text("[")
+    found = Diagnostic(code="import-bare", message="no", file="b.mts", line=2)
+    checked = check_project(load(tmp_path), lambda project: [found] * len(project.bundle.tools))
+    assert [each.code for each in checked.diagnostics] == [
+        "import-bare",
+        "reserved-key",
+        "yaml-syntax",
+    ]
+    assert (checked.tools, checked.skills, checked.errors, checked.warnings) == (1, 1, 2, 1)

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from penstock.core.schema import Problem, Schema, is_deeper, json_problems, pointer
+from penstock.core.schema import (
+    Problem,
+    Schema,
+    check_schema,
+    is_deeper,
+    json_problems,
+    pointer,
+    remote_refs,
+)
 
 PERSON = {
     "type": "object",
@@ -206,3 +214,56 @@ def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
 def test_a_pointer_escapes_what_it_must() -> None:
     assert pointer([]) == ""
     assert pointer(["a/b", "~", 0, ""]) == "/a~1b/~0/0/"
+
+
+FAULTS: list[tuple[Any, list[tuple[tuple[str | int, ...], str]]]] = [
+    ({"type": "object"}, []),
+    (
+        {"type": "text"},
+        [
+            (
+                ("type",),
+                '"text" is not one of array, boolean, integer, null, number, object, string',
+            )
+        ],
+    ),
+    (
+        {"items": {"minimum": "1"}, "required": "a"},
+        [
+            (("items", "minimum"), '"1" is not of type "number"'),
+            (("required",), '"a" is not of type "array"'),
+        ],
+    ),
+    ({"items": {"$ref": "#/$defs/a"}}, [(("items", "$ref"), "Pointer '/$defs/a' does not exist")]),
+    ({"$ref": "#here"}, [(("$ref",), "Anchor 'here' does not exist")]),
+]
+
+
+@pytest.mark.parametrize(("schema", "faults"), FAULTS)
+def test_every_fault_of_a_schema_is_found_with_its_place(
+    schema: Any, faults: list[tuple[tuple[str | int, ...], str]]
+) -> None:
+    assert [(each.path, each.message) for each in check_schema(schema)] == faults
+
+
+def test_what_is_no_json_is_no_schema() -> None:
+    (fault,) = check_schema({"enum": ["\ud800"]})
+    assert "surrogates not allowed" in fault.message
+
+
+REMOTE: list[tuple[Any, list[tuple[tuple[str | int, ...], str]]]] = [
+    ({"$ref": "http://a/b"}, [(("$ref",), "http://a/b")]),
+    ({"anyOf": [{}, {"$dynamicRef": "b.json"}]}, [(("anyOf", 1, "$dynamicRef"), "b.json")]),
+    ({"properties": {"$ref": {"$ref": "b"}}}, [(("properties", "$ref", "$ref"), "b")]),
+    ({"const": {"$ref": "b"}, "default": {"$ref": "b"}, "examples": [{"$ref": "b"}]}, []),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, []),
+    ({"$ref": "a#/x", "$defs": {"a": {"$id": "a"}}}, []),
+    ({"properties": [{"$ref": 5}], "$id": 5}, []),
+]
+
+
+@pytest.mark.parametrize(("schema", "remote"), REMOTE)
+def test_references_that_lead_out_are_found(
+    schema: Any, remote: list[tuple[tuple[str | int, ...], str]]
+) -> None:
+    assert [(each.path, each.ref) for each in remote_refs(schema)] == remote

@@ -36,7 +36,7 @@ def skill(more: str = "", **changed: str) -> str:
     return _manifest(SKILL, more, changed)
 
 
-def _manifest(text: str, more: str, changed: Mapping[str, str]) -> str:
+def _manifest(text: str, more: str, changed: dict[str, str]) -> str:
     lines = dict(line.split(": ", 1) for line in text.strip().splitlines()) | changed
     kept = [f"{key}: {value}" for key, value in lines.items() if value]
     return "\n".join([*kept, dedent(more).strip("\n")]).rstrip() + "\n"

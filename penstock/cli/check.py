@@ -1,0 +1,127 @@
+"""Everything that is wrong with the files of a project, without running it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.app.project import ProjectCheck, check_project
+from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import read_settings
+from penstock.cli.render import clean
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.errors import PenstockError
+from penstock.manifest.discover import walk
+
+SECONDS = 0.5
+"""Between two looks at the files."""
+
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
+Github = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
+
+
+def check(
+    path: Folder = None,
+    *,
+    project: ProjectFolder = None,
+    strict: Strict = False,
+    github: Github = False,
+    watch: Watch = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find everything that is wrong with the project's files, all at once.
+
+    Needs no keys, no network and no database.
+    """
+    folder = path or project
+    found = _look(folder)
+    show(found, github=github, as_json=as_json)
+    pause = partial(threading.Event().wait, SECONDS)
+    for _ in changes(read_settings(folder).root, pause) if watch else ():
+        try:
+            found = _look(folder)
+        except PenstockError as error:
+            note(f"Error: {error}")
+        else:
+            show(found, github=github, as_json=as_json)
+    is_wrong = found.errors or (strict and found.warnings)
+    raise typer.Exit(FAILED if is_wrong else FINE)
+
+
+def show(found: ProjectCheck, *, github: bool, as_json: bool) -> None:
+    """Print what was found, and how much."""
+    if as_json:
+        print_json(to_wire(found))
+        return
+    for each in found.diagnostics:
+        print(annotation(each) if github else clean(str(each)), flush=True)
+    counts = f"{found.errors} errors, {found.warnings} warnings"
+    print(f"{found.tools} tools, {found.skills} skills, {counts}", flush=True)
+
+
+def to_wire(found: ProjectCheck) -> dict[str, Any]:
+    """Return what was found as JSON."""
+    return {
+        "problems": [each.to_wire() for each in found.diagnostics],
+        "tools": found.tools,
+        "skills": found.skills,
+        "errors": found.errors,
+        "warnings": found.warnings,
+    }
+
+
+def annotation(found: Diagnostic) -> str:
+    """Return a finding as GitHub shows it beside the line."""
+    wire = found.to_wire()
+    place = {
+        "file": found.file,
+        "line": found.line,
+        "col": found.column,
+        "endLine": wire["end_line"],
+        "endColumn": wire["end_column"],
+        "title": found.code,
+    }
+    shown = ",".join(f"{name}={_escaped(str(value), ',:')}" for name, value in place.items())
+    return f"::{found.severity} {shown}::{_escaped(found.text)}"
+
+
+def changes(root: Path, pause: Callable[[], object]) -> Iterator[None]:
+    """Yield whenever files of a project were changed, added or taken away, until Ctrl-C."""
+    before = _state(root)
+    while True:
+        pause()
+        now = _state(root)
+        if now != before:
+            before = now
+            yield
+
+
+def _look(folder: Path | None) -> ProjectCheck:
+    return check_project(read_settings(folder))
+
+
+def _state(root: Path) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for name in walk(root):
+        try:
+            seen = (root / name).stat()
+        except OSError:
+            continue
+        found[name] = (seen.st_mtime_ns, seen.st_size)
+    return found
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

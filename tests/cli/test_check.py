@@ -1,0 +1,119 @@
+"""Everything that is wrong with a project, on the command line."""
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.check import annotation, changes
+from penstock.cli.main import main
+from penstock.core.diagnostics import Diagnostic
+from tests.kit.manifests import TOOL, skill, tool, write
+
+Run = Callable[..., tuple[int, str, str]]
+NEAR = '"a.tool.yml" looks like a manifest but is not read; rename it to "a.tool.yaml"'
+
+
+def test_a_project_without_mistakes_is_fine(run: Run) -> None:
+    assert run("check") == (0, "1 tools, 0 skills, 0 errors, 0 warnings\n", "")
+
+
+def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path) -> None:
+    """Then `{n} tools, {m} skills, {e} errors, {w} warnings`; exit code 1: errors found."""
+    files = {"b.tool.yaml": tool("timeout: 5"), "s.skill.yaml": skill(), "a.tool.yml": ""}
+    write(project, {**files, "agents/x.md": "---\nname: [\n---\n", "tools/y.py": "1 +"})
+    code, out, _ = run("check")
+    assert code == 1
+    assert out.splitlines() == [
+        f"a.tool.yml:1:1: warning near-miss-name: {NEAR}",
+        ("agents/x.md:3:1: error yaml-syntax: not valid YAML: did not find expected node content"),
+        (
+            'b.tool.yaml:5:1: error unknown-key: unknown key "timeout" in a tool manifest; '
+            'did you mean "timeout_ms"?'
+        ),
+        (
+            "tools/y.py:1:1: error python-import: the file cannot be imported: SyntaxError: "
+            "invalid syntax (y.py, line 1); Its tools are left out; all others work."
+        ),
+        "2 tools, 1 skills, 3 errors, 1 warnings",
+    ]
+
+
+def test_warnings_count_when_they_are_asked_to(run: Run, project: Path) -> None:
+    """`--strict`: warnings count."""
+    write(project, {"a.tool.yml": ""})
+    assert (run("check")[0], run("check", "--strict")[0]) == (0, 1)
+
+
+def test_programs_read_one_json_value(run: Run, project: Path) -> None:
+    """JSON: `{problems: [...], tools, skills, errors, warnings}`."""
+    write(project, {"a.tool.yml": ""})
+    code, out, told = run("check", "--json")
+    assert (code, told) == (0, "")
+    assert json.loads(out) == {
+        "problems": [
+            {
+                "file": "a.tool.yml",
+                "line": 1,
+                "column": 1,
+                "end_line": 1,
+                "end_column": 2,
+                "severity": "warning",
+                "code": "near-miss-name",
+                "message": NEAR,
+                "suggestion": None,
+            }
+        ],
+        "tools": 1,
+        "skills": 0,
+        "errors": 0,
+        "warnings": 1,
+    }
+
+
+def test_a_finding_is_an_annotation_on_github(run: Run, project: Path) -> None:
+    write(project, {"b.tool.yaml": tool("labels: 5")})
+    code, out, _ = run("check", "--github")
+    assert code == 1
+    assert out.splitlines()[0] == (
+        "::error file=b.tool.yaml,line=5,col=9,endLine=5,endColumn=10,title=wrong-type::"
+        '"labels" must be a list of strings, found number 5'
+    )
+
+
+def test_an_annotation_stays_on_its_line() -> None:
+    found = Diagnostic(code="x", message="a\nb 100%: c, d", file="a,b:c.md")
+    assert annotation(found) == (
+        "::error file=a%2Cb%3Ac.md,line=1,col=1,endLine=1,endColumn=2,title=x::a%0Ab 100%25: c, d"
+    )
+
+
+def test_a_folder_can_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needs no keys, no network, no database."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"p/a.tool.yaml": TOOL, "p/penstock.toml": '[models.a]\nprovider = "openai"\n'})
+    assert main(["check", "p"]) == 0
+    assert capsys.readouterr().out == "1 tools, 0 skills, 0 errors, 0 warnings\n"
+    assert not (tmp_path / "p" / ".penstock").exists()
+
+
+def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
+    deeds: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: write(tmp_path, {"a.tool.yaml": "1"}),
+        lambda: None,
+        lambda: write(tmp_path, {"a.tool.yaml": "22"}),
+        (tmp_path / "a.tool.yaml").unlink,
+    ]
+    left = iter(deeds)
+
+    def act() -> None:
+        next(left)()
+
+    assert len(list(islice(changes(tmp_path, act), 3))) == 3
+    assert next(left, None) is None
