@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import cli, durable, fold, idle, loop, peers, report, sse
+from bench import cli, durable, fold, idle, loop, peers, report, sandbox, sse
 from bench.harness import Line, Options
 
 BENCHES = {
@@ -16,6 +16,7 @@ BENCHES = {
     "sse": "full chat runs over SSE at 1, 50 and 200 at once",
     "idle": "memory with 1,000 idle streams open",
     "fold": "a conversation of 10,000 events: cold, warm, and beside a new one",
+    "sandbox": "one script: warm, through a thread, at rest, the first of a process",
     "cli": "penstock --help",
     "model": "client CPU of one streamed reply, beside other clients",
 }
@@ -30,6 +31,7 @@ MEASURES = {
     "sse": sse.measure,
     "idle": idle.measure,
     "fold": fold.measure,
+    "sandbox": sandbox.measure,
     "cli": cli.measure,
 }
 

@@ -21,8 +21,6 @@ from penstock.sandbox.wasm import Engine
 from penstock.sandbox.watch import IS_LONG, SLICE, Watch
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
-_INLINE = 0.25
-"""Seconds that a script may compute on the loop in all, in slices; then it goes on in threads."""
 _MIB = 1 << 20
 _MESSAGES_PER_CALL = 2
 """It is asked, and it is dropped."""
@@ -36,6 +34,8 @@ class Place:
     image: Image
     pool: Pool
     clock: Clock
+    inline_seconds: float
+    """What a script may compute on the loop in all, in slices; then it goes on in threads."""
 
 
 class Entry:
@@ -57,7 +57,7 @@ class Entry:
         self._around = self._surroundings()
         self._delivered: list[Delivery] = []
         """To bring another machine to where this one is."""
-        self._is_inline = True
+        self._is_inline = place.inline_seconds > 0
         self._computed = 0.0
         self._since_yield = 0.0
         self._console = Console(bridge, bounds)
@@ -123,7 +123,7 @@ class Entry:
             took = self._watch.end()
             self._computed += took
             self._since_yield += took
-            self._is_inline = self._is_inline and self._computed < _INLINE
+            self._is_inline = self._is_inline and self._computed < self._place.inline_seconds
         return ()
 
     def _again(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:

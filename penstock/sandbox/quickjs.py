@@ -21,9 +21,12 @@ class QuickJs:
     not. The clock is that of the machine, whatever the clock of the script says.
     """
 
-    def __init__(self, clock: Clock, cache: Path | None = None) -> None:
+    def __init__(
+        self, clock: Clock, cache: Path | None = None, *, inline_seconds: float = 0.25
+    ) -> None:
         self._clock = clock
         self._cache = cache
+        self._inline_seconds = inline_seconds
         self._place: Place | None = None
         self._entries: set[Entry] = set()
         self._is_closed = False
@@ -55,5 +58,11 @@ class QuickJs:
     def _opened(self) -> Place:
         if self._place is None:
             engine = start_engine(self._clock, self._cache)
-            self._place = Place(engine=engine, image=boot(engine), pool=Pool(), clock=self._clock)
+            self._place = Place(
+                engine=engine,
+                image=boot(engine),
+                pool=Pool(),
+                clock=self._clock,
+                inline_seconds=self._inline_seconds,
+            )
         return self._place

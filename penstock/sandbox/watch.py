@@ -61,7 +61,5 @@ class Watch:
                 f"the script computed for more than {self._cpu_ms} ms", details={"reason": "cpu"}
             )
         if reason in {"cancelled", "closed"}:
-            return Cancelled(
-                f"the script was {'cancelled' if reason == 'cancelled' else 'ended: the sandbox closes'}"
-            )
+            return Cancelled(f"the script was ended: {reason}")
         return ToolTimeout(f"the script took longer than {self._seconds:g} s")

@@ -1,0 +1,119 @@
+"""What every Sandbox promises: what hostile scripts end with, while an innocent one goes on."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import CallError
+from penstock.core.clock import SystemClock
+from penstock.sandbox.quickjs import QuickJs
+from penstock.sandbox.script import Bounds
+from penstock.testing.bridge import FakeBridge
+from tests.kit.scripts import script_of
+
+ATTACKS = sorted((Path(__file__).parents[1] / "sandbox" / "attacks").glob("*.mjs"))
+LATE = 0.05
+"""Seconds past its deadline after which a script must be gone."""
+BUSY = 0.4
+"""What a machine may take away from a test that shares it."""
+CANARY = script_of("""
+    export async function run() {
+      let sum = 0;
+      for (let n = 0; n < 20; n++) {
+        const { output } = await flo.callTool({ tool_id: "look", input: { n } });
+        sum += output.n;
+      }
+      return sum;
+    }
+""")
+SECRETS = re.compile(r"/(?:home|root|usr|work|tmp)/|site-packages|\.py\b|0x[0-9a-f]{6}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an attack ended."""
+
+    code: str
+    """Of the error, or `success`."""
+    said: str
+    output: Any
+    took: float
+
+
+@pytest.fixture(scope="module")
+def sandbox(request: pytest.FixtureRequest) -> Iterator[QuickJs]:
+    assert request.config.cache is not None
+    found = QuickJs(SystemClock(), request.config.cache.mkdir("machine-code"))
+    found.warm()
+    yield found
+    asyncio.run(found.close())
+
+
+def bridge() -> FakeBridge:
+    def look(asked: Any) -> Any:
+        return {"status": "success", "output": asked["input"] or {"seen": asked["tool_id"]}}
+
+    return FakeBridge({"callTool": look, "time.formatUnixTimestamp": lambda _: "1970"})
+
+
+async def attack(sandbox: QuickJs, source: str, seconds: float, host: FakeBridge) -> Ending:
+    clock = SystemClock()
+    begun = clock.monotonic()
+    code, said, output = "success", "", None
+    try:
+        output = await sandbox.run(script_of(source), {}, host, Bounds(seconds=seconds))
+    except CallError as error:
+        code, said = error.code, f"{error} {json.dumps(error.details)}"
+    return Ending(code=code, said=said, output=output, took=clock.monotonic() - begun)
+
+
+async def canary(sandbox: QuickJs) -> int:
+    found: int = await sandbox.run(CANARY, {}, bridge(), Bounds(seconds=20))
+    return found
+
+
+def wish(source: str, name: str, otherwise: str) -> str:
+    found = re.search(rf"^// {name}: (.*)$", source, re.MULTILINE)
+    return found[1] if found else otherwise
+
+
+@pytest.mark.slow("a script that never ends is given some time, and may fill its memory")
+@pytest.mark.parametrize(
+    "source", [pytest.param(path.read_text(), id=path.stem) for path in ATTACKS]
+)
+async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
+    sandbox: QuickJs, source: str
+) -> None:
+    """A sandbox that breaks any limit takes nothing else with it: other calls go on."""
+    host = bridge()
+    seconds = float(wish(source, "seconds", "0.3"))
+    ending, sung = await asyncio.gather(attack(sandbox, source, seconds, host), canary(sandbox))
+    assert sung == 190
+    assert ending.took < seconds + LATE + BUSY
+    wanted = wish(source, "ends", "")
+    assert wanted in {ending.code, "*"}, ending
+    assert wish(source, "says", "") in ending.said
+    if output := wish(source, "output", ""):
+        assert ending.output == json.loads(output)
+    shown = f"{ending.said} {ending.output} {host.printed[:50]} {host.warned}"
+    assert not SECRETS.search(shown)
+    assert len(host.printed) <= 2001
+    assert sum(len(line) for _, line in host.printed) <= 262_144 + 8_192
+
+
+@pytest.mark.slow("many scripts that never end share two cores with one that does")
+async def test_scripts_that_loop_hold_nobody_up(sandbox: QuickJs) -> None:
+    looping = [
+        asyncio.create_task(attack(sandbox, "for (;;); export const run = 1;", 1.5, bridge()))
+        for _ in range(40)
+    ]
+    await asyncio.wait(looping, timeout=0.1)
+    assert await canary(sandbox) == 190
+    assert not all(task.done() for task in looping)
+    assert {(await task).code for task in looping} == {"TIMEOUT"}

@@ -1,0 +1,17 @@
+"""Scripts written down in a test: plain JavaScript, as it is when it has been checked."""
+
+from collections.abc import Mapping
+
+from penstock.sandbox.script import RUNTIME, Module, Script
+
+
+def script_of(source: str, others: Mapping[str, str] | None = None) -> Script:
+    """Return a script whose `main.mjs` may import each of the others as `./{name}`."""
+    names = list(others or {})
+    imports = {f"./{name}": name for name in (*names, "main.mjs")} | {RUNTIME: RUNTIME}
+    sources = {"main.mjs": source} | dict(others or {})
+    modules = {
+        name: Module(name=name, source=text, imports=imports, is_json=name.endswith(".json"))
+        for name, text in sources.items()
+    }
+    return Script(entry="main.mjs", entrypoint="run", modules=modules, digest="digest")

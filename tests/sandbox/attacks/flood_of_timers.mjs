@@ -1,0 +1,5 @@
+// ends: SCRIPT_ERROR
+// says: timers at once
+export function run() {
+  for (;;) setTimeout(() => {}, 1000);
+}

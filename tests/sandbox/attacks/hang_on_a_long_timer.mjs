@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  return new Promise((resolve) => setTimeout(resolve, 3000000));
+}

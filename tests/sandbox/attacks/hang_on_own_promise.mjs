@@ -1,0 +1,5 @@
+// ends: SCRIPT_ERROR
+// says: the script waits for a promise that nothing will settle
+export function run() {
+  return new Promise(() => {});
+}

@@ -1,0 +1,5 @@
+// ends: TIMEOUT
+export async function run() {
+  await flo.callTool({ tool_id: "look" });
+  while (true);
+}

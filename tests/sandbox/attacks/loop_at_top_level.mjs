@@ -1,0 +1,3 @@
+// ends: TIMEOUT
+for (;;);
+export function run() {}

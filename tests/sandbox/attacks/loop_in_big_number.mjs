@@ -1,0 +1,5 @@
+// ends: *
+export function run() {
+  let n = 3n;
+  while (true) n *= n;
+}

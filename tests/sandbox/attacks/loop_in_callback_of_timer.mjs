@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  return new Promise(() => setTimeout(() => { while (true); }, 1));
+}

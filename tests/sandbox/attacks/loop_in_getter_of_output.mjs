@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  return { get a() { while (true); } };
+}

@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  throw { get message() { while (true); } };
+}

@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  console.log(new Proxy({}, { ownKeys() { while (true); } }));
+}

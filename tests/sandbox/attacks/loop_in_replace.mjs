@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  return "x".replace(/x/, () => { while (true); });
+}

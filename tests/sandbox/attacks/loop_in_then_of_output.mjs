@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export function run() {
+  return { then() { while (true); } };
+}

@@ -1,0 +1,5 @@
+// ends: TIMEOUT
+class Looping { static { while (true); } }
+export function run() {
+  return Looping;
+}

@@ -1,0 +1,4 @@
+// ends: TIMEOUT
+export async function run() {
+  for (;;) await null;
+}

@@ -1,0 +1,3 @@
+// ends: TIMEOUT
+const again = () => Promise.resolve().then(again);
+export const run = again;

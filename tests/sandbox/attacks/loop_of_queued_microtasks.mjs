@@ -1,0 +1,6 @@
+// ends: TIMEOUT
+const again = () => queueMicrotask(again);
+export function run() {
+  again();
+  return new Promise(() => {});
+}

@@ -1,0 +1,5 @@
+// ends: *
+export function run() {
+  let text = "x";
+  while (true) text += text;
+}

@@ -1,0 +1,5 @@
+// ends: SCRIPT_ERROR
+// says: the output is not JSON
+export function run() {
+  return { n: 1n };
+}

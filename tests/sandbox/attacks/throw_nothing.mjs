@@ -1,0 +1,5 @@
+// ends: SCRIPT_ERROR
+// says: undefined
+export function run() {
+  throw undefined;
+}
