@@ -23,7 +23,7 @@ class Wrong:
 WRONG: Final = Wrong()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Node:
     """One value of a manifest: what it is, where it stands, and how it is named to its author."""
 

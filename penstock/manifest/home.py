@@ -28,8 +28,11 @@ class Home:
 
     def leads_out(self, path: str) -> bool:
         """Whether symlinks lead from a relative path to somewhere else."""
-        end = os.path.realpath(self.folder / path)
-        return not end.startswith(self.real.rstrip("/") + "/")
+        parts = PurePosixPath(path).parts
+        steps = [self.folder.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
+        if not any(map(os.path.islink, steps)):
+            return False
+        return not os.path.realpath(steps[-1]).startswith(self.real.rstrip("/") + "/")
 
     def has_file(self, path: str) -> bool:
         """Whether there is a file of this name, and nothing else such as a folder or a pipe."""

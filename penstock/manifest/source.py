@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.core.errors import DeclarationError
 DEEPEST = 64
 FENCE = "---"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TEXT_TAG = "tag:yaml.org,2002:str"
+_NO_TAG = frozenset({None, "!", "tag:yaml.org,2002:str"})
 
 
 def _finite(text: str) -> float | str:
@@ -120,7 +120,7 @@ class Document:
     is_read: bool = False
     """There is a value, be it null; reading did not end before."""
     keys: Places = field(default_factory=Places)
-    """Where the key of a value stands; of a list item, the item."""
+    """Where the key of a value stands; an item of a list has none."""
     values: Places = field(default_factory=Places)
     problems: list[Diagnostic] = field(default_factory=list)
 
@@ -166,7 +166,7 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     text = text.removeprefix("\ufeff")
     document = Document(file=file, keys=Places(text, first_line), values=Places(text, first_line))
     try:
-        _Builder(document, first_line).build(yaml.parse(text, Loader=_LOADER))
+        _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
@@ -211,10 +211,9 @@ class _Builder:
         self._document = document
         self._first_line = first_line
 
-    def build(self, events: Iterable[_Event]) -> None:
+    def build(self, stream: Iterator[_Event]) -> None:
         """Read the first document, and say how many there are if there is another."""
         starts: list[_Event] = []
-        stream = iter(events)
         for event in stream:
             if isinstance(event, yaml.DocumentStartEvent):
                 starts.append(event)
@@ -226,46 +225,48 @@ class _Builder:
             self._document.problem("yaml-many-documents", message, self._place(starts[1]))
 
     def _value(self, event: _Event, stream: Iterator[_Event], path: YamlPath) -> Any:
-        self._refuse(event, path)
+        if event.anchor or event.tag not in _NO_TAG:
+            raise self._special(event)
         self._document.values.note(path, event)
-        if isinstance(event, yaml.ScalarEvent):
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
             return _scalar(event.value) if event.implicit[0] else event.value
-        if isinstance(event, yaml.SequenceStartEvent):
+        if len(path) > DEEPEST:
+            message = f"not valid YAML: nested more than {DEEPEST} levels deep"
+            raise self._refusal("yaml-syntax", message, event)
+        if kind is yaml.SequenceStartEvent:
             return self._sequence(stream, path)
         return self._mapping(stream, path)
 
     def _sequence(self, stream: Iterator[_Event], path: YamlPath) -> list[Any]:
         items: list[Any] = []
-        while not isinstance(event := next(stream), yaml.SequenceEndEvent):
-            here = (*path, len(items))
-            self._document.keys.note(here, event)
-            items.append(self._value(event, stream, here))
+        while type(event := next(stream)) is not yaml.SequenceEndEvent:
+            items.append(self._value(event, stream, (*path, len(items))))
         return items
 
     def _mapping(self, stream: Iterator[_Event], path: YamlPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        while not isinstance(event := next(stream), yaml.MappingEndEvent):
-            self._refuse(event, path)
-            if not isinstance(event, yaml.ScalarEvent):
+        while type(event := next(stream)) is not yaml.MappingEndEvent:
+            if event.anchor or event.tag not in _NO_TAG:
+                raise self._special(event)
+            if type(event) is not yaml.ScalarEvent:
                 raise self._refusal("yaml-syntax", "not valid YAML: a key must be a text", event)
-            key = event.value
+            key, here = event.value, (*path, event.value)
             if key in mapping:
-                first = self._document.keys[*path, key].line
+                first = self._document.keys[here].line
                 message = f'key "{key}" appears twice; first at line {first}'
                 self._document.problem("yaml-duplicate-key", message, self._place(event))
+            elif key == "<<" and event.implicit[0]:
+                raise self._special(event)
             else:
-                self._document.keys.note((*path, key), event)
-            mapping[key] = self._value(next(stream), stream, (*path, key))
+                self._document.keys.note(here, event)
+            mapping[key] = self._value(next(stream), stream, here)
         return mapping
 
-    def _refuse(self, event: _Event, path: YamlPath) -> None:
-        """Raise if the document uses what is not allowed; reading stops there."""
-        if isinstance(event, yaml.AliasEvent) or event.anchor or _is_special(event):
-            message = "anchors, aliases, merge keys and tags are not allowed in a manifest"
-            raise self._refusal("yaml-alias", message, event)
-        if len(path) > DEEPEST:
-            message = f"not valid YAML: nested more than {DEEPEST} levels deep"
-            raise self._refusal("yaml-syntax", message, event)
+    def _special(self, event: _Event) -> DeclarationError:
+        """Return the error that ends reading: what the event does could cost anything."""
+        message = "anchors, aliases, merge keys and tags are not allowed in a manifest"
+        return self._refusal("yaml-alias", message, event)
 
     def _refusal(self, code: str, message: str, event: _Event) -> DeclarationError:
         file, at = self._document.file, self._place(event)
@@ -280,14 +281,6 @@ class _Builder:
             column=start.column + 1,
             end_column=end.column + 1 if is_within else start.column + 2,
         )
-
-
-def _is_special(event: _Event) -> bool:
-    """Whether the event has a tag of its own, or merges another mapping."""
-    if event.tag is not None and event.tag not in {_TEXT_TAG, "!"}:
-        return True
-    is_plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0]
-    return is_plain and event.value == "<<"
 
 
 def _indent(line: str) -> int:
