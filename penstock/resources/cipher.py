@@ -1,0 +1,131 @@
+"""Secrets at rest: AES-256-GCM, bound to their place, under keys that can be changed."""
+
+import base64
+import binascii
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from penstock.core.errors import ConfigError
+from penstock.core.ids import new_secret
+from penstock.core.scope import Scope
+
+KEY_BYTES = 32
+KEY_FILE = "secret.key"
+_NONCE_BYTES = 12
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+Chance = Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret that nobody can read without the key, or move to another place."""
+
+    key_id: str
+    sealed: bytes
+    """Nonce and ciphertext."""
+
+
+class Cipher:
+    """Seals with the first key, opens with all."""
+
+    def __init__(self, keys: Sequence[bytes], chance: Chance = new_secret) -> None:
+        self._ciphers = {_name(key): AESGCM(key) for key in keys}
+        self._first = _name(keys[0])
+        self._chance = chance
+
+    def seal(self, text: str, scope: Scope, key: str) -> Sealed:
+        """Encrypt a secret for its place."""
+        nonce = self._chance()[:_NONCE_BYTES]
+        cipher = self._ciphers[self._first]
+        return Sealed(self._first, nonce + cipher.encrypt(nonce, text.encode(), _place(scope, key)))
+
+    def open(self, sealed: Sealed, scope: Scope, key: str) -> str | None:
+        """Return the secret; None if its key is not here, or it was made for another place."""
+        cipher = self._ciphers.get(sealed.key_id)
+        nonce, rest = sealed.sealed[:_NONCE_BYTES], sealed.sealed[_NONCE_BYTES:]
+        if cipher is None or len(nonce) < _NONCE_BYTES:
+            return None
+        try:
+            return cipher.decrypt(nonce, rest, _place(scope, key)).decode()
+        except InvalidTag:
+            return None
+
+
+def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Cipher:
+    """Return the cipher with the keys of a setting, or else of a file, made on first use."""
+    if setting.strip():
+        return Cipher(read_keys(setting), chance)
+    return Cipher([_key_of(folder / KEY_FILE, chance)], chance)
+
+
+def read_keys(setting: str) -> list[bytes]:
+    """Return the keys that a setting holds, the one that writes first. Raises ConfigError."""
+    found = [_decoded(each.strip()) for each in setting.split(",")]
+    if wrong := [number for number, key in enumerate(found, 1) if key is None]:
+        raise ConfigError(
+            "PENSTOCK_SECRET_KEY holds keys of 32 bytes as base64url, with commas between; "
+            f"number {wrong[0]} of {len(found)} is none"
+        )
+    return [key for key in found if key is not None]
+
+
+def _key_of(path: Path, chance: Chance) -> bytes:
+    if not path.exists():
+        _make(path, chance())
+    found = path.stat()
+    if found.st_mode & _OTHERS and os.name != "nt":
+        raise ConfigError(
+            f"{path} holds the key of all secrets, and others may read it: found mode "
+            f"{stat.S_IMODE(found.st_mode):o}. Take a new key if they did, then: chmod 600 {path}"
+        )
+    key = _decoded(path.read_text().strip())
+    if key is None:
+        raise ConfigError(
+            f"{path} does not hold a key of 32 bytes as base64url; restore it from a copy, "
+            "or remove it and set all secrets again"
+        )
+    return key
+
+
+def _make(path: Path, key: bytes) -> None:
+    """Write the key; of two processes that come at once the first one wins."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(base64.urlsafe_b64encode(key) + b"\n")
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            return
+        finally:
+            part.unlink()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}") from error
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        return None
+    return key if len(key) == KEY_BYTES else None
+
+
+def _name(key: bytes) -> str:
+    return blake2b(key, digest_size=8, person=b"penstock-key").hexdigest()
+
+
+def _place(scope: Scope, key: str) -> bytes:
+    parts = (scope.kind.value.encode(), scope.id.encode(), key.encode())
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

@@ -1,0 +1,194 @@
+"""Secrets, by key, each of a profile or shared; nobody but the tool that declares one gets it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import ColumnElement, Connection, and_, select
+
+from penstock.core.call_errors import VaultDenied, VaultNotFound
+from penstock.core.clock import Clock, Moment
+from penstock.core.errors import ConfigError, InvalidRequest
+from penstock.core.limits import Limits
+from penstock.core.scope import Scope, ScopeKind
+from penstock.manifest.bindings import VaultKey
+from penstock.resources.cipher import Cipher, Sealed
+from penstock.store.changes import of_scope
+from penstock.store.database import Database
+from penstock.store.tables import secrets
+
+LEAST_BYTES = 4
+"""A shorter secret cannot be told from other text."""
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_SCOPE_ID = re.compile(r"[^\x00-\x1f]{1,512}")
+_KINDS = {ScopeKind.PROFILE, ScopeKind.SHARED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretNote:
+    """That there is a secret; never what it is."""
+
+    scope: Scope
+    key: str
+    updated_at: Moment
+
+
+class Vault(Protocol):
+    """The secrets of profiles, and those that are shared.
+
+    Contract: what a method reports is on disk. No method but `get` tells a value, and no error
+    does. A secret that was moved to another place is not found there.
+    """
+
+    async def set(self, scope: Scope, key: str, value: str) -> None:
+        """Keep a secret, in the place of one that is there. Raises InvalidRequest."""
+        ...
+
+    async def get(self, scope: Scope, key: str) -> str:
+        """Return a secret. Raises VaultNotFound."""
+        ...
+
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+        """Return which secrets there are, in one scope or in all, by scope and key."""
+        ...
+
+    async def delete(self, scope: Scope, key: str) -> bool:
+        """Remove a secret; says whether there was one."""
+        ...
+
+    async def rotate(self) -> int:
+        """Seal all anew with the first key, or none; returns how many. Raises ConfigError."""
+        ...
+
+
+class SqlVault:
+    """Secrets in the table of that name."""
+
+    def __init__(self, database: Database, cipher: Cipher, clock: Clock) -> None:
+        self._database = database
+        self._cipher = cipher
+        self._clock = clock
+
+    async def set(self, scope: Scope, key: str, value: str) -> None:
+        """Keep a secret, in the place of one that is there."""
+        check_secret(scope, key, value, self._database.limits)
+        sealed = self._cipher.seal(value, scope, key)
+        made = {"key_id": sealed.key_id, "sealed": sealed.sealed, "updated_at": self._clock.now()}
+        here = _is(scope, key)
+        place = {"kind": scope.kind.value, "scope_id": scope.id, "key": key}
+
+        def unit(connection: Connection) -> None:
+            if not connection.execute(secrets.update().where(here).values(made)).rowcount:
+                connection.execute(secrets.insert().values({**place, **made}))
+
+        await self._database.write(unit)
+
+    async def get(self, scope: Scope, key: str) -> str:
+        """Return a secret."""
+        wanted = select(secrets).where(_is(scope, key))
+        row = await self._database.read(lambda each: each.execute(wanted).first())
+        if row is None:
+            raise not_there(scope, key)
+        value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, key)
+        if value is None:
+            raise VaultNotFound(f"the secret {key!r} of {scope} cannot be opened: set it again")
+        return value
+
+    async def notes(self, scope: Scope | None = None) -> Sequence[SecretNote]:
+        """Return which secrets there are."""
+        wanted = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
+        if scope is not None:
+            wanted = wanted.where(of_scope(secrets, scope))
+        rows = await self._database.read(lambda each: each.execute(wanted).all())
+        found = [
+            SecretNote(
+                scope=Scope(ScopeKind(row.kind), row.scope_id),
+                key=row.key,
+                updated_at=row.updated_at,
+            )
+            for row in rows
+        ]
+        return sorted(found, key=by_place)
+
+    async def delete(self, scope: Scope, key: str) -> bool:
+        """Remove a secret."""
+        gone = secrets.delete().where(_is(scope, key))
+        return bool(await self._database.write(lambda each: each.execute(gone).rowcount))
+
+    async def rotate(self) -> int:
+        """Seal all anew with the first key, or none."""
+        return await self._database.write(self._seal_again)
+
+    def _seal_again(self, connection: Connection) -> int:
+        rows = connection.execute(select(secrets).with_for_update()).all()
+        for row in rows:
+            scope = Scope(ScopeKind(row.kind), row.scope_id)
+            value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, row.key)
+            if value is None:
+                raise ConfigError(
+                    f"the secret {row.key!r} of {scope} cannot be opened with the keys that are"
+                    " here, so nothing was changed: name its key in PENSTOCK_SECRET_KEY too"
+                )
+            sealed = self._cipher.seal(value, scope, row.key)
+            made = {"key_id": sealed.key_id, "sealed": sealed.sealed}
+            connection.execute(secrets.update().where(_is(scope, row.key)).values(made))
+        return len(rows)
+
+
+def permit_secret(tool_id: str, declared: Sequence[VaultKey], kind: ScopeKind, key: str) -> None:
+    """Raise VaultDenied unless the tool declares the key for the kind of scope."""
+    if not any(each.key == key and kind.value in each.scope_kinds for each in declared):
+        raise VaultDenied(f'"{tool_id}" does not declare the vault key "{key}" for scope {kind}')
+
+
+def check_secret(scope: Scope, key: str, value: str, limits: Limits) -> None:
+    """Raise InvalidRequest if something cannot be kept; the message does not tell the value."""
+    problems = {
+        "scope": scope.kind not in _KINDS and "is profile or shared",
+        "scopeId": not _SCOPE_ID.fullmatch(scope.id) and "is a name of 1 to 512 characters",
+        "key": not _KEY.fullmatch(key)
+        and "is 1 to 128 letters, digits, `_`, `.` or `-`, and begins with a letter, digit or `_`",
+        "value": _problem(value, limits),
+    }
+    if found := [{"field": name, "issue": each} for name, each in problems.items() if each]:
+        raise InvalidRequest(found)
+
+
+def warning_of(value: str) -> str | None:
+    """Return what whoever sets a secret should know of it."""
+    if len(value.encode()) >= LEAST_BYTES:
+        return None
+    return (
+        f"a secret under {LEAST_BYTES} bytes cannot be taken out of what is recorded or shown: "
+        "take a longer one"
+    )
+
+
+def not_there(scope: Scope, key: str) -> VaultNotFound:
+    """Return the failure of a secret that nobody set."""
+    place = f"{scope.kind}:{scope.id}" if scope.kind is ScopeKind.SHARED else scope.kind.value
+    return VaultNotFound(
+        f'no value is stored for the vault key "{key}" in {scope}: penstock vault set {place} {key}'
+    )
+
+
+def by_place(note: SecretNote) -> tuple[str, str, str]:
+    """Return what notes are ordered by."""
+    return note.scope.kind.value, note.scope.id, note.key
+
+
+def _is(scope: Scope, key: str) -> ColumnElement[bool]:
+    return and_(of_scope(secrets, scope), secrets.c.key == key)
+
+
+def _problem(value: str, limits: Limits) -> str | None:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return "is Unicode text without lone surrogates"
+    if not value:
+        return "is empty: delete the secret instead"
+    if size > limits.secret_bytes:
+        return f"has {size} bytes, at most {limits.secret_bytes} may be"
+    return None

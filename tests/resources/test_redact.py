@@ -1,0 +1,93 @@
+"""A secret that was given out is in nothing that is recorded or shown."""
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote, quote_plus, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.resources.redact import Redactor
+from tests.core.json_values import FEW
+
+SECRET = 'pä"ss wörd/+&=\n'  # noqa: S105  what is to be taken out
+AGAIN = "[secret:token]"
+
+
+def given_out(*secrets: str) -> Redactor:
+    redactor = Redactor()
+    for secret in secrets:
+        redactor.add("token", secret)
+    return redactor
+
+
+FORMS = [
+    SECRET,
+    json.dumps(SECRET)[1:-1],
+    json.dumps(SECRET, ensure_ascii=False)[1:-1],
+    quote(SECRET),
+    quote(SECRET, safe=""),
+    quote(SECRET, safe="").lower(),
+    quote_plus(SECRET),
+    base64.b64encode(SECRET.encode()).decode(),
+    base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_spelling_of_a_secret_is_replaced(form: str) -> None:
+    """V5: "Also its base64, base64url and percent-encoded forms"."""
+    shown = given_out(SECRET).text(f"before {form} after")
+    assert AGAIN in shown
+    assert form.rstrip("=") not in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+
+
+@pytest.mark.parametrize("user", ["", "a", "ab", "abc", "user"])
+def test_a_secret_inside_what_was_encoded_is_replaced(user: str) -> None:
+    header = base64.b64encode(f"{user}:s3same-open:x".encode()).decode()
+    assert AGAIN in given_out("s3same-open").text(f"Basic {header}")
+
+
+@given(st.text(min_size=4, max_size=12), st.text(max_size=5), st.text(max_size=5))
+@FEW
+def test_no_form_of_any_secret_is_left(secret: str, before: str, after: str) -> None:
+    redactor = given_out(secret)
+    for text in (f"{before}{secret}{after}", urlencode({"q": secret}), json.dumps([secret])):
+        assert secret not in redactor.text(text).replace(AGAIN, "\x00")
+
+
+DEEP: list[tuple[Any, Any]] = [
+    ({"a": ["x s3same", {"b": "s3same"}]}, {"a": [f"x {AGAIN}", {"b": AGAIN}]}),
+    ({"s3same": 1, "n": None}, {AGAIN: 1, "n": None}),
+    ("s3same", AGAIN),
+    (5, 5),
+]
+
+
+@pytest.mark.parametrize(("value", "cleaned"), DEEP)
+def test_json_is_cleaned_at_any_depth(value: Any, cleaned: Any) -> None:
+    redactor = given_out("s3same")
+    assert redactor.json(value) == cleaned
+    assert redactor.holds_secret(value) == (value != cleaned)
+
+
+def test_what_holds_none_is_the_same_object() -> None:
+    value: Any = {"a": [1.5, "b", {"c": None}]}
+    assert Redactor().json(value) is value
+    assert given_out("s3same").json(value) is value
+    assert not Redactor().holds_secret("s3same")
+
+
+def test_of_several_secrets_the_longest_is_named() -> None:
+    redactor = Redactor()
+    redactor.add("short", "s3same")
+    redactor.add("long", "s3same-open")
+    assert redactor.text("s3same-open s3same") == "[secret:long] [secret:short]"
+
+
+def test_a_secret_that_is_too_short_is_left() -> None:
+    assert given_out("abc").text("abc") == "abc"
