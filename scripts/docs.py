@@ -25,6 +25,9 @@ from penstock.core import errors
 from penstock.core.codec import kind_of
 from penstock.core.events import Event, is_outside
 from penstock.core.limits import Limits
+from penstock.manifest import permissions, prompts, skill, tool
+from penstock.manifest.fields import Field as ManifestField
+from penstock.manifest.kinds import ListOf, Record
 from penstock.server.application import create_application
 from penstock.server.problem import STATUS
 
@@ -290,6 +293,49 @@ def _first(path: Path) -> str:
     return said.partition("\n")[0]
 
 
+# ---- manifests -----------------------------------------------------------------------------------
+
+
+def tool_fields() -> str:
+    """Return every field of a tool manifest."""
+    return table(MANIFEST_COLUMNS, _manifest(tool.FIELDS, ""))
+
+
+def skill_fields() -> str:
+    """Return every field of a skill manifest."""
+    return table(MANIFEST_COLUMNS, _manifest(skill.FIELDS, ""))
+
+
+def permission_fields() -> str:
+    """Return every field of a permissions manifest."""
+    return table(MANIFEST_COLUMNS, _manifest(permissions.FIELDS, ""))
+
+
+def prompt_fields() -> str:
+    """Return every field of a prompts manifest."""
+    return table(MANIFEST_COLUMNS, _manifest(prompts.FIELDS, ""))
+
+
+MANIFEST_COLUMNS = ("field", "must be", "default", "means")
+
+
+def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
+    for each in fields:
+        default = "**must be there**" if each.required else _default(each.default)
+        yield code(f"{section}{each.key}"), each.kind.wanted, default, each.meaning
+        inner, mark = each.kind, "."
+        if isinstance(inner, ListOf):
+            inner, mark = inner.item, "[]."
+        if isinstance(inner, Record):
+            yield from _manifest(inner.fields, f"{section}{each.key}{mark}")
+
+
+def _default(value: Any) -> str:
+    if value is None or dataclasses.is_dataclass(value):
+        return ""
+    return code("[]" if value == () else value if type(value) is int else _toml(value))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "door-errors": door_errors,
     "call-errors": call_errors,
@@ -300,6 +346,10 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "routes": routes,
     "commands": commands,
     "tree": tree,
+    "tool-fields": tool_fields,
+    "skill-fields": skill_fields,
+    "permission-fields": permission_fields,
+    "prompt-fields": prompt_fields,
 }
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """All manifests of a project together."""
 
+import re
 from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic, Severity
@@ -114,3 +115,16 @@ def test_findings_of_scripts_join_and_break_their_tool_alone(tmp_path: Path) -> 
 def test_a_project_without_manifests_is_fine(tmp_path: Path) -> None:
     bundle = load_bundle(tmp_path)
     assert (bundle.tools, bundle.skills, bundle.diagnostics) == ({}, {}, [])
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "manifests.md"
+
+
+def test_the_examples_of_the_page_for_authors_load_without_a_finding(tmp_path: Path) -> None:
+    tool_example, skill_example = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    files = {
+        "a.tool.yaml": tool_example,
+        "s.skill.yaml": skill_example,
+        "scripts/read_price.mts": "",
+    }
+    assert load(tmp_path, files).diagnostics == []
