@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-_MOST_NAMES = 2_000
+_MOST_NAMES = 1_000
 _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 

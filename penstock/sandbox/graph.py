@@ -29,6 +29,7 @@ class Graph:
     files: int = 0
     bytes: int = 0
     _exported: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _found: dict[str, tuple[set[str] | None, set[str]]] = field(default_factory=dict)
 
     @property
     def is_too_large(self) -> bool:
@@ -63,6 +64,11 @@ class Graph:
 
     def _own(self, name: str) -> tuple[set[str] | None, set[str]]:
         """Return the names that stand in a module, and the modules that it exports whole."""
+        if name not in self._found:
+            self._found[name] = self._find_own(name)
+        return self._found[name]
+
+    def _find_own(self, name: str) -> tuple[set[str] | None, set[str]]:
         if name == RUNTIME:
             return {*RUNTIME_NAMES}, set()
         scanned = self.scans.get(name)

@@ -58,7 +58,7 @@ class Kept(Generic[Value]):
         try:
             text = (self._opened(self._folder) / key).read_bytes()
             value = self._from_json(json.loads(text))
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         self._remember(key, value, len(text))
         return value

@@ -19,7 +19,7 @@ from penstock.sandbox.wasm import Engine, Instance
 SECONDS = 10.0
 MEMORY_BYTES = 512 << 20
 _KEPT_BYTES = 32 << 20
-_MOST = 5_000
+_MOST = 2_000
 """Statements and exports of one module: each costs a dozen calls, so they are not endless."""
 _NOWHERE = 0xFFFFFFFF
 _DYNAMIC, _META, _STAR = frozenset({2, 5, 7}), 3, 8
@@ -79,6 +79,8 @@ class Findings:
     exports: tuple[Export, ...] = ()
     problem: str | None = None
     problem_at: int = 0
+    is_late: bool = False
+    """It took too long; on another day it may not."""
 
 
 class Lexer:
@@ -101,7 +103,8 @@ class Lexer:
                 return self._opened().scan(source, self._clock.monotonic() + self._seconds)
             except TimeoutError:
                 self._drop()
-                return Findings(problem=f"to read it takes longer than {self._seconds:g} s")
+                said = f"to read it takes longer than {self._seconds:g} s"
+                return Findings(problem=said, is_late=True)
             except RuntimeError:
                 self._drop()
                 return Findings(problem="it needs too much memory to be read")
@@ -142,11 +145,11 @@ class _Guest:
     def scan(self, source: str, deadline: float) -> Findings:
         units = source.encode("utf-16-le")
         count, instance = len(units) // 2, self.instance
+        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         # The source, and room for findings: the shortest statement has eight characters.
         instance.grow_to(self._begin + len(units) + 16 * count + (1 << 16))
         instance.call("sa", count)
         instance.write(self._begin, units)
-        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         self._engine.ticker.begin(self)
         try:
             is_read = instance.call("parse")

@@ -46,6 +46,8 @@ class Scanned:
     """Without the name of the file."""
     is_broken: bool = False
     """Its imports and exports are not known."""
+    is_late: bool = False
+    """It took too long to read; the next time it is tried again."""
 
 
 class Lines:
@@ -77,7 +79,8 @@ class Scanner:
         found = self._kept.find(key)
         if found is None:
             found = self._read(suffix, content)
-            self._kept.keep(key, found)
+            if not found.is_late:
+                self._kept.keep(key, found)
         return found
 
     def _read(self, suffix: str, content: bytes) -> Scanned:
@@ -91,7 +94,7 @@ class Scanner:
         stripped = self._typescript.strip_types(text)
         problem = _problem(stripped, suffix) or _foreign(text, stripped, suffix)
         if problem is not None:
-            return _broken(problem)
+            return replace(_broken(problem), is_late=stripped.is_late)
         source = _aligned(text, stripped.source) if suffix in TYPESCRIPT else text
         return self._scanned(text, source)
 
@@ -108,6 +111,7 @@ class Scanner:
             exports=findings.exports,
             types=tuple(sorted(_types(text))) if source != text else (),
             is_broken=findings.problem is not None,
+            is_late=findings.is_late,
         )
         return replace(scanned, problems=tuple(_refused(scanned, findings)))
 

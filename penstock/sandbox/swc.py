@@ -27,6 +27,8 @@ class Stripped:
     problem: str | None = None
     is_unsupported: bool = False
     """It is TypeScript, but of the kind that cannot be erased."""
+    is_late: bool = False
+    """It took too long; on another day it may not."""
     line: int = 1
     column: int = 1
 

@@ -60,7 +60,8 @@ class TypeScript:
             return _told(source, self._opened().strip(source, deadline))
         except TimeoutError:
             self._drop()
-            return Stripped(problem=f"to read it takes longer than {self._seconds:g} s")
+            said = f"to read it takes longer than {self._seconds:g} s"
+            return Stripped(problem=said, is_late=True)
         except RuntimeError:
             self._drop()
             return Stripped(problem="it is nested too deeply, or needs too much memory to be read")

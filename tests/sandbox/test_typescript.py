@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.typescript import TypeScript
+from penstock.testing.clock import FakeClock
 
 TYPED = """\
 import type { Place } from "./place.mts";
@@ -143,3 +144,12 @@ def test_a_closed_one_begins_anew(machine_code: Path) -> None:
     strips.close()
     assert strips.strip_types("let a: 1").source == "let a   "
     strips.close()
+
+
+def test_each_source_has_the_seconds_for_itself(machine_code: Path) -> None:
+    clock = FakeClock()
+    reads = TypeScript(clock, machine_code)
+    for _ in range(20):
+        assert reads.strip_types("import 'a'").problem is None
+        clock.advance(1000)
+    reads.close()
