@@ -91,8 +91,8 @@ def annotation(found: Diagnostic) -> str:
         "endColumn": wire["end_column"],
         "title": found.code,
     }
-    shown = ",".join(f"{name}={_escaped(str(value), ',:')}" for name, value in place.items())
-    return f"::{found.severity} {shown}::{_escaped(found.text)}"
+    shown = ",".join(f"{name}={_escaped(clean(str(value)), ',:')}" for name, value in place.items())
+    return f"::{found.severity} {shown}::{_escaped(clean(found.text))}"
 
 
 def changes(root: Path, pause: Callable[[], object]) -> Iterator[None]:

@@ -17,6 +17,7 @@ from penstock.manifest.references import (
     ReadSkill,
     ReadTool,
     References,
+    check_engine,
     check_ids,
     duplicate,
     inline_tools,
@@ -39,6 +40,8 @@ class Bundle:
     broken_tools: Findings = field(default_factory=dict)
     """Those that exist and cannot be called, with what is wrong."""
     broken_skills: Findings = field(default_factory=dict)
+    every_tool: Sequence[ToolManifest] = ()
+    """The broken ones too, as far as they can be read; a default stands for what is wrong."""
     permissions: PermissionCatalog | None = None
     """None is: every id is allowed."""
     prompts: Prompts | None = None
@@ -47,6 +50,14 @@ class Bundle:
     tool_count: int = 0
     """Broken ones included, also those whose id could not be read."""
     skill_count: int = 0
+
+    @property
+    def named_permissions(self) -> frozenset[str]:
+        """Return every permission that tools and skills require, or the catalog has."""
+        tools = (each.requires_permissions for each in self.tools.values())
+        skills = (each.requires_permissions for each in self.skills.values())
+        known = self.permissions.ids if self.permissions else frozenset()
+        return known.union(*tools, *skills)
 
     def with_findings(self, found: Findings) -> "Bundle":
         """Return the bundle with more findings, by tool; a tool with an error is broken."""
@@ -87,6 +98,7 @@ def load_bundle(root: Path, neighbours: Neighbours | None = None) -> Bundle:
         },
         broken_tools=broken_tools,
         broken_skills=broken_skills,
+        every_tool=tuple(each.manifest for each in tools),
         permissions=catalog,
         prompts=next((one for one in _whole(files) if isinstance(one, Prompts)), None),
         diagnostics=sort([*found.diagnostics, *outside, *noted]),
@@ -140,6 +152,7 @@ def _check(
     references = References(known, by_id.keys() | neighbours.builtin_skills, catalog)
     for tool in tools:
         references.check_tool(tool)
+        check_engine(tool, neighbours.engines)
     for skill in skills:
         references.check_skill(skill)
     check_cycles(by_id)

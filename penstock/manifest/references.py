@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.diagnostics import nearest
+from penstock.manifest.execution import ENGINES
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.permissions import BUILTIN, PermissionCatalog
 from penstock.manifest.skill import SkillManifest
@@ -36,6 +37,8 @@ class Neighbours:
     python_tools: Mapping[str, Definition] = field(default_factory=dict)
     open_tools: frozenset[str] = frozenset()
     """Of these tools, those that every script may call: global ones, and direct calls."""
+    engines: Sequence[str] = ENGINES
+    """Those that a tool may wish for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,15 @@ def duplicate(noun: str, name: str, places: Sequence[Definition], own: Definitio
     first = places[0]
     other = places[1] if own == first else own
     return f"{noun} {quoted(name)} is defined in {first} and in {other}"
+
+
+def check_engine(tool: ReadTool, engines: Sequence[str]) -> None:
+    """Note a wish for an engine that the project does not allow."""
+    wish = tool.manifest.execution.engine
+    if wish and wish not in engines:
+        node = tool.node.at("execution", "engine")
+        said = f'"{node.name}" is {quoted(wish)}, and the project allows only {", ".join(engines)}'
+        node.refuse("engine-not-allowed", said)
 
 
 class References:

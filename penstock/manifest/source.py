@@ -98,6 +98,13 @@ class Places(Mapping[YamlPath, Place]):
             self._lines = _LINE_END.split(self._text)
         return self._lines[number].rstrip() if number < len(self._lines) else ""
 
+    def within(self, line: int = 0, column: int = 0) -> Place:
+        """Return a place counted from 0, or the end of the text if that ends before."""
+        last = len(_LINE_END.split(self._text)) - 1
+        if line > last:
+            line, column = last, len(self.line(last))
+        return Place(line=line + self._first_line, column=column + 1)
+
     def content(self, path: YamlPath, text: str) -> Place:
         """Return where the first character of a text stands, past its quote or its `|`."""
         line, _, end_line, _, style = self._spans[path]
@@ -169,8 +176,7 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
         _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line, mark.column) if mark else (0, 0)
-        at = Place(line=line + first_line, column=column + 1)
+        at = document.values.within(mark.line, mark.column) if mark else document.values.within()
         document.problem("yaml-syntax", f"not valid YAML: {error.problem}", at)
     except yaml.YAMLError as error:
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")

@@ -40,7 +40,7 @@ def test_what_is_broken_takes_no_part_and_is_named(tmp_path: Path) -> None:
     project = load_project(load(tmp_path))
     assert [agent.name for agent in project.agents] == ["good"]
     assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
-        ("agents/bad.md", 3, "yaml-syntax")
+        ("agents/bad.md", 2, "yaml-syntax")
     ]
 
 
@@ -91,7 +91,9 @@ def test_of_a_manifest_and_a_python_tool_of_one_id_neither_counts(tmp_path: Path
     (tmp_path / "tools" / "good.py").write_text(TOOL)
     (tmp_path / "a.tool.yaml").write_text(MANIFEST.format("greet"))
     project = load_project(load(tmp_path))
-    assert (project.tools, project.bundle.tools) == ((), {})
+    assert project.bundle.tools == {}
+    assert [(each.spec.tool_id, each.spec.kind) for each in project.tools] == [("greet", "script")]
+    assert "broken" in project.tools[0].spec.description
     assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
         ("a.tool.yaml", 2, "duplicate-tool"),
         ("tools/good.py", 5, "duplicate-tool"),

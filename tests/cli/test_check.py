@@ -29,7 +29,7 @@ def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path
     assert code == 1
     assert out.splitlines() == [
         f"a.tool.yml:1:1: warning near-miss-name: {NEAR}",
-        ("agents/x.md:3:1: error yaml-syntax: not valid YAML: did not find expected node content"),
+        ("agents/x.md:2:8: error yaml-syntax: not valid YAML: did not find expected node content"),
         (
             'b.tool.yaml:5:1: error unknown-key: unknown key "timeout" in a tool manifest; '
             'did you mean "timeout_ms"?'

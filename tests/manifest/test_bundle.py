@@ -85,6 +85,18 @@ def test_what_is_broken_is_known_and_takes_no_part(tmp_path: Path) -> None:
     assert (list(bundle.broken_tools), list(bundle.broken_skills)) == (["b", "i"], ["s"])
     assert [each.code for each in bundle.broken_tools["i"]] == ["wrong-type"]
     assert (bundle.tool_count, bundle.skill_count) == (4, 2)
+    assert [each.tool_id for each in bundle.every_tool] == ["a", "b", "i"]
+
+
+def test_the_permissions_of_a_project_are_those_that_are_named(tmp_path: Path) -> None:
+    """`local.permissions`: all named in the bundle."""
+    catalog = "groups: [{group_id: g, name: G, permissions: [{permission_id: c, name: C}]}]"
+    files = {
+        "a.tool.yaml": tool("requires_permissions: [c, chat]"),
+        "s.skill.yaml": skill("requires_permissions: [admin]"),
+        "p.permissions.yaml": catalog,
+    }
+    assert load(tmp_path, files).named_permissions == {"c", "chat", "admin"}
 
 
 def test_a_warning_breaks_nothing(tmp_path: Path) -> None:

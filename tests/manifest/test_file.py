@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.manifests import TOOL, findings, tool, write
+from tests.kit.manifests import TOOL, findings, load, tool, write
 
 BYTES = [
     (b"", "1:1: error yaml-not-mapping: a manifest must be a mapping, found null"),
@@ -27,7 +27,7 @@ BYTES = [
             "control characters are not allowed"
         ),
     ),
-    (b"a: [", "2:1: error yaml-syntax: not valid YAML: did not find expected node content"),
+    (b"a: [", "1:5: error yaml-syntax: not valid YAML: did not find expected node content"),
     (b"{" * 200_000, "1:2: error yaml-syntax: not valid YAML: a key must be a text"),
     (
         b"[" * 200_000,
@@ -94,3 +94,31 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
             "No such file or directory"
         ),
     ]
+
+
+PIECES = [
+    "5",
+    "[]",
+    "{}",
+    "''",
+    "[[1]]",
+    '"\\0"',
+    "~",
+    "&a b",
+    "*a",
+    "!!x y",
+    "..",
+    "\n- a",
+    "é",
+    "1e999",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_whatever_a_manifest_becomes_its_findings_stand_in_it(tmp_path: Path, piece: str) -> None:
+    whole = tool("vault: [{key: k, scope_kinds: [shared]}]\nlimits: {memory_mb: 16}")
+    for start in range(0, len(whole), 5):
+        text = whole[:start] + piece + whole[start + start % 7 :]
+        bundle = load(tmp_path, {"a.tool.yaml": text})
+        assert bundle.diagnostics or bundle.tools
+        assert all(1 <= each.line <= text.count("\n") + 1 for each in bundle.diagnostics)

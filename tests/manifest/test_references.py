@@ -161,3 +161,14 @@ def test_thousands_of_unknown_ids_are_all_said(tmp_path: Path) -> None:
     codes = {each.code for each in load(tmp_path, files).diagnostics}
     assert codes == {"unknown-tool-ref"}
     assert len(load(tmp_path, files).diagnostics) == 4000
+
+
+def test_an_engine_that_the_project_does_not_allow_breaks_the_tool(tmp_path: Path) -> None:
+    """A wish outside it: diagnostic `engine-not-allowed`, the tool is broken."""
+    text = tool(execution="{type: script, script: x, engine: deno}")
+    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": text}), Neighbours(engines=("wasm",)))
+    said = '"execution.engine" is "deno", and the project allows only wasm'
+    assert [str(each) for each in bundle.diagnostics] == [
+        f"a.tool.yaml:4:46: error engine-not-allowed: {said}"
+    ]
+    assert list(bundle.broken_tools) == ["a"]

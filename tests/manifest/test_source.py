@@ -37,7 +37,7 @@ def test_every_value_knows_its_place() -> None:
 
 NO_ALIAS = "error yaml-alias: anchors, aliases, merge keys and tags are not allowed in a manifest"
 REFUSED = [
-    ("a: [1", "2:1: error yaml-syntax: not valid YAML: did not find expected ',' or ']'"),
+    ("a: [1", "1:6: error yaml-syntax: not valid YAML: did not find expected ',' or ']'"),
     (
         "a: &x 1",
         f"1:4: {NO_ALIAS}",
