@@ -17,8 +17,7 @@ from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.kept import Kept
 from penstock.sandbox.lexer import Export, Findings, Lexer, Statement
-from penstock.sandbox.swc import Stripped
-from penstock.sandbox.typescript import TypeScript
+from penstock.sandbox.typescript import Stripped, TypeScript
 
 TYPESCRIPT, JAVASCRIPT, JSON = (".mts", ".ts"), (".mjs", ".js"), ".json"
 LARGEST_JSON = 1 << 20

@@ -6,63 +6,77 @@ It was made for a JavaScript host: its values are handles, numbers that stand fo
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.core.clock import Clock
+from penstock.sandbox.typescript import Stripped
 from penstock.sandbox.wasm import Engine, Import, Instance
 
 MEMORY_BYTES = 512 << 20
+_KEPT_BYTES = 48 << 20
+"""Memory never shrinks: an instance that one large file has blown up is not kept."""
 _FIRST_FREE = 132
 _UNDEFINED = object()
 _UNDEFINED_AT = 128
 _FALSY = (_UNDEFINED, None, False, 0, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stripped:
-    """What came of one source: JavaScript, or why not."""
-
-    source: str = ""
-    problem: str | None = None
-    is_unsupported: bool = False
-    """It is TypeScript, but of the kind that cannot be erased."""
-    is_late: bool = False
-    """It took too long; on another day it may not."""
-    line: int = 1
-    column: int = 1
-
-
 class Swc:
-    """One instance of the blob, and the objects that it has handles of.
+    """The blob and an instance of it; used by one thread at a time."""
 
-    What runs past its deadline raises TimeoutError; what needs too much memory or stack raises
-    RuntimeError; after either the instance is only to be closed.
-    """
+    def __init__(self, clock: Clock, cache: Path | None) -> None:
+        self._clock = clock
+        self._engine = Engine("swc.wasm", IMPORTS, clock, cache)
+        self._guest: _Guest | None = None
+
+    @property
+    def handles(self) -> int:
+        """How many objects the instance has handles of."""
+        return self._guest.objects.count if self._guest is not None else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the memory of the instance."""
+        return self._guest.instance.size if self._guest is not None else 0
+
+    def strip(self, source: str, seconds: float) -> Stripped:
+        """Replace every type by blanks, within so many seconds."""
+        if self.size > _KEPT_BYTES:
+            self._drop()
+        if self._guest is None:
+            self._guest = _Guest(self._engine, self._clock)
+        try:
+            return self._guest.strip(source, self._clock.monotonic() + seconds)
+        except TimeoutError:
+            self._drop()
+            return Stripped(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
+        except RuntimeError:
+            self._drop()
+            return Stripped(problem="it is nested too deeply, or needs too much memory to be read")
+
+    def close(self) -> None:
+        """Free the memory and end the thread of the deadline."""
+        self._drop()
+        self._engine.close()
+
+    def _drop(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            guest.instance.close()
+
+
+class _Guest:
+    """One instance of the blob, and the objects that it has handles of."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        self._objects = Objects()
-        self._instance = self._objects.instance = Instance(engine, self._objects, MEMORY_BYTES)
-
-    @property
-    def size(self) -> int:
-        """Bytes of its memory."""
-        return self._instance.size
-
-    @property
-    def handles(self) -> int:
-        """How many objects it has handles of."""
-        return self._objects.count
-
-    def close(self) -> None:
-        """Free the memory."""
-        self._instance.close()
+        self.objects = Objects()
+        self.instance = self.objects.instance = Instance(engine, self.objects, MEMORY_BYTES)
 
     def strip(self, source: str, deadline: float) -> Stripped:
-        """Replace every type by blanks; `deadline` is a time of the clock."""
-        objects, instance = self._objects, self._instance
+        objects, instance = self.objects, self.instance
         instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         answer = instance.quick("__wbindgen_add_to_stack_pointer", -16)
         self._engine.ticker.begin(self)

@@ -3,15 +3,14 @@
 import re
 import threading
 import unicodedata
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.core.clock import Clock
-from penstock.sandbox.swc import IMPORTS, Stripped, Swc
-from penstock.sandbox.wasm import Engine
+from penstock.core.late import late
 
 SECONDS = 10.0
-_KEPT_BYTES = 48 << 20
-"""Memory never shrinks: an instance that one large file has blown up is not kept."""
 _LINES = re.compile(r"\r\n|\n|\r")
 _TAB = 4
 _CONSTRUCTS = {
@@ -25,6 +24,20 @@ _CONSTRUCTS = {
 """What cannot be erased: how the blob says it, and how it is said to the author."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stripped:
+    """What came of one source: JavaScript, or why not."""
+
+    source: str = ""
+    problem: str | None = None
+    is_unsupported: bool = False
+    """It is TypeScript, but of the kind that cannot be erased."""
+    is_late: bool = False
+    """It took too long; on another day it may not."""
+    line: int = 1
+    column: int = 1
+
+
 class TypeScript:
     """Strips types. Safe for threads, which take turns; the blob is loaded when it is needed."""
 
@@ -35,8 +48,7 @@ class TypeScript:
         self._cache = cache
         self._seconds = seconds
         self._turn = threading.Lock()
-        self._engine: Engine | None = None
-        self._swc: Swc | None = None
+        self._blob: Any = None
 
     def strip_types(self, source: str) -> Stripped:
         """Replace every type by blanks; hostile source costs its seconds and its memory, no more.
@@ -45,40 +57,17 @@ class TypeScript:
         erased is the name of the construct.
         """
         with self._turn:
-            return self._strip(source, self._clock.monotonic() + self._seconds)
+            if self._blob is None:
+                make = late("penstock.sandbox.swc:Swc")
+                self._blob = make(self._clock, self._cache)
+            return _told(source, self._blob.strip(source, self._seconds))
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
         with self._turn:
-            self._drop()
-            if self._engine is not None:
-                self._engine.close()
-                self._engine = None
-
-    def _strip(self, source: str, deadline: float) -> Stripped:
-        try:
-            return _told(source, self._opened().strip(source, deadline))
-        except TimeoutError:
-            self._drop()
-            said = f"to read it takes longer than {self._seconds:g} s"
-            return Stripped(problem=said, is_late=True)
-        except RuntimeError:
-            self._drop()
-            return Stripped(problem="it is nested too deeply, or needs too much memory to be read")
-
-    def _opened(self) -> Swc:
-        if self._swc is not None and self._swc.size > _KEPT_BYTES:
-            self._drop()
-        if self._engine is None:
-            self._engine = Engine("swc.wasm", IMPORTS, self._clock, self._cache)
-        if self._swc is None:
-            self._swc = Swc(self._engine, self._clock)
-        return self._swc
-
-    def _drop(self) -> None:
-        swc, self._swc = self._swc, None
-        if swc is not None:
-            swc.close()
+            if self._blob is not None:
+                self._blob.close()
+            self._blob = None
 
 
 def _told(source: str, found: Stripped) -> Stripped:
