@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.kit.databases"]
+pytest_plugins = ["tests.kit.databases", "tests.kit.machine_code"]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 

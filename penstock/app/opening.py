@@ -55,7 +55,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
     """
     chosen = load(check_root(Path(directory)), **settings)
     added = Additions(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
-    async with open_project(chosen, load_project(chosen), added) as runtime:
+    async with open_project(chosen, load_project(chosen, added.tools), added) as runtime:
         yield runtime
 
 
@@ -89,6 +89,8 @@ async def open_project(
         )
         inventory = Inventory(registry=registry, rules=rules, agents=agents, models=models)
         runtime = assemble(world, storage, inventory)
+        if project.sandbox is not None:
+            closing.push_async_callback(project.sandbox.close)
         await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)
         yield runtime

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
+from penstock.app.scripts import ProjectSandbox
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
+from penstock.core.late import late
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.references import Definition, Neighbours
+from penstock.sandbox.script import Sandbox
 from penstock.tools.load import FOLDER, LoadedTools, PythonTool, load_tools
+from penstock.tools.policy import SCRIPT
 from penstock.tools.tool import Tool
 
 MARKS = (FILE, ".penstock")
@@ -28,6 +32,8 @@ class Project:
     tools: tuple[Tool, ...] = ()
     bundle: Bundle = field(default_factory=Bundle)
     """What its manifests say."""
+    sandbox: Sandbox | None = None
+    """Where its scripts run; to be closed by who runs them."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -74,18 +80,27 @@ def check_root(folder: Path) -> Path:
     raise ConfigError(f"The project's folder {str(folder)!r} {wanted}: name a folder.")
 
 
-def load_project(settings: Settings) -> Project:
-    """Read everything that authors wrote in the project's folder; its Python tools are imported."""
+def load_project(settings: Settings, added: Iterable[Tool] = ()) -> Project:
+    """Read everything that authors wrote in the project's folder; its Python tools are imported.
+
+    `added` are the tools that a program brings along: manifests may name them.
+    """
     root = settings.root
     agents = load_agents(root)
     reserved = {tool.spec.tool_id for tool in TOOLS}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
-    bundle = load_bundle(root, _neighbours(loaded))
+    bundle = load_bundle(root, _neighbours(loaded, (*TOOLS, *added)))
+    sandbox = ProjectSandbox(settings.cache_path)
+    scripts: list[Tool] = []
+    if bundle.tools or bundle.broken_tools:
+        bundle, scripts = _scripts(bundle, settings, sandbox)
+    python = [each for each in loaded.tools if each.tool_id not in bundle.broken_tools]
     return Project(
         root=root,
         agents=tuple(agents.agents),
-        tools=tuple(each for each in loaded.tools if each.tool_id not in bundle.broken_tools),
+        tools=(*python, *scripts),
         bundle=bundle,
+        sandbox=sandbox,
         diagnostics=(*agents.diagnostics, *loaded.diagnostics, *bundle.diagnostics),
     )
 
@@ -96,15 +111,27 @@ def check_project(settings: Settings, *further: Look) -> ProjectCheck:
     found = [*project.diagnostics, *(each for look in further for each in look(project))]
     return ProjectCheck(
         diagnostics=tuple(sort(found)),
-        tools=project.bundle.tool_count + len(project.tools),
+        tools=project.bundle.tool_count + sum(each.spec.kind != SCRIPT for each in project.tools),
         skills=project.bundle.skill_count,
     )
 
 
-def _neighbours(loaded: LoadedTools) -> Neighbours:
-    specs = [each.spec for each in (*TOOLS, *loaded.tools)]
+def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bundle, list[Tool]]:
+    """Return the bundle with what is wrong with its scripts, and its tools.
+
+    What reads scripts is loaded for projects that have some.
+    """
+    make = late("penstock.tools.manifests:ScriptTools")
+    read = late("penstock.tools.manifests:load_tools")
+    tools = make(sandbox, settings.runtime_config)
+    found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
+    return found
+
+
+def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...]) -> Neighbours:
+    specs = [each.spec for each in (*given, *loaded.tools)]
     return Neighbours(
-        builtin_tools=frozenset(each.spec.tool_id for each in TOOLS),
+        builtin_tools=frozenset(each.spec.tool_id for each in given),
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
         open_tools=frozenset(each.tool_id for each in specs if each.is_global or each.direct_call),
     )

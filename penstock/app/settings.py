@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import (
     AfterValidator,
     BaseModel,
+    Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -70,10 +71,15 @@ class Settings(BaseModel):
     """How many requests a minute."""
     tools: ToolSection = ToolSection()
     """Which tools are loaded."""
+    runtime_config: dict[str, str] = Field(default_factory=dict)
+    """Texts that scripts may read with `flo.getRuntimeConfig`."""
+    cache_dir: str = ""
+    """Where compiled code is kept; nothing is `penstock` in the user's cache folder."""
     limits: Annotated[Limits, AfterValidator(_in_range)] = Limits()
     """Sizes, depths, counts and times."""
 
     _root: Path = PrivateAttr(default=Path())
+    _user_cache: Path = PrivateAttr(default=Path())
     _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)
 
     @property
@@ -85,6 +91,11 @@ class Settings(BaseModel):
     def data_path(self) -> Path:
         """Return where the data lies, absolute."""
         return (self._root / self.data_dir).resolve()
+
+    @property
+    def cache_path(self) -> Path:
+        """Return where compiled code is kept, absolute."""
+        return (self._root / self.cache_dir).resolve() if self.cache_dir else self._user_cache
 
     @property
     def database(self) -> str:
@@ -148,8 +159,14 @@ def load(root: Path, **overrides: Any) -> Settings:
     variables = {name: entry.api_key_env for name, entry in entries.items() if entry.api_key_env}
     keys = {name: os.environ.get(variable, "") for name, variable in variables.items()}
     settings._root = root.resolve()  # noqa: SLF001  private to this file
+    settings._user_cache = _cache_of_user()  # noqa: SLF001
     settings._keys = {name: SecretStr(key) for name, key in keys.items() if key}  # noqa: SLF001
     return settings
+
+
+def _cache_of_user() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if Path(named).is_absolute() else Path.home() / ".cache") / "penstock"
 
 
 def _described(error: Mapping[str, Any], sources: Sources) -> str:

@@ -1,51 +1,65 @@
 """The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.manifest.bundle import Bundle
 from penstock.manifest.tool import ToolManifest
 from penstock.sandbox.folder import Folder
+from penstock.sandbox.lexer import Lexer
 from penstock.sandbox.modules import Inline, Wanted, load
 from penstock.sandbox.scan import Scanner
 from penstock.sandbox.script import Sandbox, Script
+from penstock.sandbox.typescript import TypeScript
 from penstock.tools.policy import SCRIPT
 from penstock.tools.script import Bindings, ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedBundle:
-    """A bundle and the scripts of its tools."""
+class ScriptTools:
+    """Makes the tools of a bundle."""
 
-    bundle: Bundle
-    """With the findings in scripts; what they break is broken."""
-    scripts: Mapping[str, Script]
-    """Of the tools that can be called, by id."""
+    def __init__(self, sandbox: Sandbox, runtime_config: Mapping[str, str]) -> None:
+        self._sandbox = sandbox
+        self._runtime_config = runtime_config
 
-    def tools(self, sandbox: Sandbox, runtime_config: Mapping[str, str]) -> list[ScriptTool]:
+    def of(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
         """Return every tool of the bundle; one that is broken says so when it is called."""
-        bundle = self.bundle
-        tools = [
-            ScriptTool(
-                spec_of(manifest),
-                self.scripts[tool_id],
-                bindings=bindings_of(manifest, runtime_config),
-                sandbox=sandbox,
-            )
-            for tool_id, manifest in bundle.tools.items()
+        return [
+            *(self._tool(each, scripts[name]) for name, each in bundle.tools.items()),
+            *(self._broken(name, found) for name, found in bundle.broken_tools.items()),
         ]
-        broken = [
-            ScriptTool(broken_spec(tool_id), errors(found), bindings=Bindings(), sandbox=sandbox)
-            for tool_id, found in bundle.broken_tools.items()
-        ]
-        return tools + broken
+
+    def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
+        bindings = bindings_of(manifest, self._runtime_config)
+        return ScriptTool(spec_of(manifest), script, bindings=bindings, sandbox=self._sandbox)
+
+    def _broken(self, tool_id: str, found: Sequence[Diagnostic]) -> ScriptTool:
+        spec = broken_spec(tool_id)
+        return ScriptTool(spec, errors(found), bindings=Bindings(), sandbox=self._sandbox)
 
 
-def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> LoadedBundle:
-    """Read, strip and check the modules of every tool; none of their code runs."""
+def open_scanner(cache: Path | None) -> Scanner:
+    """Return what reads scripts; what it made of them is kept in the cache."""
+    clock = SystemClock()
+    return Scanner(TypeScript(clock, cache), Lexer(clock, cache), cache)
+
+
+def load_tools(
+    bundle: Bundle, root: Path, tools: ScriptTools, cache: Path | None
+) -> tuple[Bundle, list[ScriptTool]]:
+    """Return the bundle as it is with its scripts, and every tool of it."""
+    bundle, scripts = load_scripts(bundle, root, open_scanner(cache))
+    return bundle, tools.of(bundle, scripts)
+
+
+def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
+    """Read, strip and check the modules of every tool; none of their code runs.
+
+    Returns the bundle with what is wrong with them, and the scripts of the tools that are whole.
+    """
     scripts: dict[str, Script] = {}
     findings: dict[str, Sequence[Diagnostic]] = {}
     for tool_id, manifest in bundle.tools.items():
@@ -54,7 +68,7 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> LoadedBundle:
             scripts[tool_id] = loaded.script
         if loaded.problems:
             findings[tool_id] = loaded.problems
-    return LoadedBundle(bundle=bundle.with_findings(findings), scripts=scripts)
+    return bundle.with_findings(findings), scripts
 
 
 def spec_of(manifest: ToolManifest) -> ToolSpec:

@@ -12,14 +12,6 @@ from penstock.sandbox.typescript import TypeScript
 
 
 @pytest.fixture(scope="session")
-def machine_code(request: pytest.FixtureRequest) -> Path:
-    """Where compiled blobs are kept from run to run: to compile them takes seconds."""
-    kept = request.config.cache
-    assert kept is not None
-    return kept.mkdir("machine-code")
-
-
-@pytest.fixture(scope="session")
 def typescript(machine_code: Path) -> Iterator[TypeScript]:
     strips = TypeScript(SystemClock(), machine_code)
     strips.strip_types("")

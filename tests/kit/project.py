@@ -1,0 +1,45 @@
+"""Projects on disk for one test, opened with what they say."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from penstock import open as open_project
+from penstock.app.runtime import Runtime
+
+PLAIN = """
+name: {name}
+description: Does what it is for.
+input_schema: {{type: object}}
+execution: {{type: script, script_file: {name}.mts}}
+"""
+
+
+class ProjectFolder:
+    """A folder of what authors write."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self._cache = cache
+
+    def write(self, name: str, text: str) -> None:
+        """Write one file of the project."""
+        place = self.root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(dedent(text).lstrip("\n"))
+
+    def tool(self, name: str, script: str, **more: Any) -> None:
+        """Write a tool: its manifest, with further members as YAML, and its script."""
+        lines = [f"{key}: {value}" for key, value in ({"direct_call": "true"} | more).items()]
+        self.write(f"tools/{name}.tool.yaml", PLAIN.format(name=name) + "\n".join(lines))
+        self.write(f"tools/{name}.mts", script)
+
+    @asynccontextmanager
+    async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
+        """Open the project."""
+        settings = {"cache_dir": str(self._cache), "synchronous": "NORMAL"}
+        settings |= given.pop("settings", {})
+        async with open_project(self.root, settings=settings, **given) as runtime:
+            yield runtime
