@@ -1,4 +1,4 @@
-"""What a script costs: warm, through a thread, at rest, and the first one of a process."""
+"""What a script costs: warm, through a thread, at rest, the first one of a process, and to load."""
 
 from bench import harness
 from bench.harness import Line, Options
@@ -7,10 +7,12 @@ from bench.harness import Line, Options
 def measure(options: Options) -> Line:
     """Run scripts in fresh processes; the native code of the engine is kept between them."""
     adapter = harness.adapter("sandbox", options.target)
+    bundle = harness.adapter("bundle", options.target)
     folder = str(harness.scratch() / "machine-code")
-    raw = harness.repeated(
-        options,
-        lambda left: harness.child(options.target, "sandbox_child", adapter, folder, timeout=left),
-        harness.smallest,
-    )
-    return harness.line("sandbox", options.target, raw)
+
+    def run(left: float) -> Line:
+        figures = harness.child(options.target, "sandbox_child", adapter, folder, timeout=left)
+        more = harness.child(options.target, "bundle_child", bundle, folder, timeout=left)
+        return more | figures
+
+    return harness.line("sandbox", options.target, harness.repeated(options, run, harness.smallest))

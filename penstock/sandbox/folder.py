@@ -4,6 +4,7 @@ This is the one file of the sandbox that reads what authors wrote. It reads on b
 before a script runs; a script itself never sees it.
 """
 
+import io
 import os
 import stat
 from collections.abc import Iterable
@@ -44,19 +45,20 @@ class Folder:
     """Files on disk."""
 
     def __init__(self, root: Path) -> None:
-        self._root = Path(os.path.realpath(root))
+        self._root = os.path.realpath(root)
 
     def read(self, name: str, most: int) -> bytes | Absence:
         """Return what a file holds; what is no file, such as a pipe, is missing."""
         try:
             # Strict, so a loop of symlinks is an error here and not a wait.
-            real = Path(os.path.realpath(self._root / name, strict=True))
-            if not real.is_relative_to(self._root):
+            real = os.path.realpath(f"{self._root}/{name}", strict=True)
+            if os.path.commonpath((real, self._root)) != self._root:
                 return Absence.ESCAPES
-            with open(os.open(real, _LOOK), "rb") as file:  # noqa: PTH123  a pipe must not block
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            with open(os.open(real, _LOOK), "rb", buffering=0) as file:  # noqa: PTH123  a pipe must not block
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
                     return Absence.MISSING
-                return file.read(most)
+                return _read(file, found.st_size, most)
         except (OSError, ValueError):
             return Absence.MISSING
 
@@ -69,3 +71,11 @@ class Folder:
             folders[:] = sorted(each for each in folders if not each.startswith("."))
             relative = Path(place).relative_to(self._root)
             yield from ((relative / each).as_posix() for each in sorted(files))
+
+
+def _read(file: io.FileIO, size: int, most: int) -> bytes:
+    """Read to the end, also of a file that grows meanwhile; memory is taken for what is there."""
+    content = file.read(min(size + 1, most)) or b""
+    while 0 < len(content) < most and (more := file.read(min(1 << 16, most - len(content)))):
+        content += more
+    return content

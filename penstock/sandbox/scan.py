@@ -8,12 +8,12 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.kept import Kept
 from penstock.sandbox.lexer import Export, Findings, Lexer, Statement
@@ -25,6 +25,9 @@ _FORMAT = "1"
 """Raised when what is kept changes its meaning."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_OF_STATEMENT = tuple(each.name for each in fields(Statement))
+_OF_EXPORT = tuple(each.name for each in fields(Export))
+_OF_PROBLEM = ("code", "message", "line", "column", "suggestion")
 _EXPORTED_TYPE = re.compile(
     r"\bexport\s+(?:declare\s+|default\s+)*(?:interface|type)\s+(?:([\w$]+)|\{([^{}]*)\})"
 )
@@ -68,13 +71,14 @@ class Scanner:
         self._typescript = typescript
         self._lexer = lexer
         folder = cache / "modules" if cache is not None else None
-        self._kept = Kept(folder, asdict, _from_kept)
+        self._kept = Kept(folder, _to_kept, _from_kept)
+        self._read_by = f"{_FORMAT} {pinned('swc.wasm')} {pinned('lexer.wasm')} ".encode()
 
     def scan(self, name: str, content: bytes) -> Scanned:
         """Read one file; the end of its name says what it is."""
         suffix = PurePosixPath(name).suffix
         language = "ts" if suffix in TYPESCRIPT else suffix.removeprefix(".")
-        key = _key(language, content)
+        key = hashlib.sha256(self._read_by + language.encode() + b"\n" + content).hexdigest()
         found = self._kept.find(key)
         if found is None:
             found = self._read(suffix, content)
@@ -115,28 +119,41 @@ class Scanner:
         return replace(scanned, problems=tuple(_refused(scanned, findings)))
 
 
-def _key(language: str, content: bytes) -> str:
-    by = f"{_FORMAT} {pinned('swc.wasm')} {pinned('lexer.wasm')} {language}\n"
-    return hashlib.sha256(by.encode() + content).hexdigest()
+def _to_kept(scanned: Scanned) -> dict[str, Any]:
+    return {
+        "source": scanned.source,
+        "statements": [_row(each, _OF_STATEMENT) for each in scanned.statements],
+        "exports": [_row(each, _OF_EXPORT) for each in scanned.exports],
+        "types": scanned.types,
+        "problems": [_row(each, _OF_PROBLEM) for each in scanned.problems],
+        "is_broken": scanned.is_broken,
+    }
 
 
 def _from_kept(kept: dict[str, Any]) -> Scanned:
     return Scanned(
         source=kept["source"],
         statements=tuple(_statement(each) for each in kept["statements"]),
-        exports=tuple(Export(**each) for each in kept["exports"]),
+        exports=tuple(
+            Export(**dict(zip(_OF_EXPORT, each, strict=True))) for each in kept["exports"]
+        ),
         types=tuple(kept["types"]),
         problems=tuple(
-            Diagnostic(**{**each, "severity": Severity(each["severity"])})
-            for each in kept["problems"]
+            Diagnostic(**dict(zip(_OF_PROBLEM, each, strict=True))) for each in kept["problems"]
         ),
         is_broken=kept["is_broken"],
     )
 
 
-def _statement(kept: dict[str, Any]) -> Statement:
-    rows = {key: tuple(map(tuple, kept[key])) for key in ("attributes", "names")}
-    return Statement(**{**kept, **rows})
+def _row(value: Any, names: Sequence[str]) -> list[Any]:
+    return [getattr(value, name) for name in names]
+
+
+def _statement(kept: list[Any]) -> Statement:
+    found = dict(zip(_OF_STATEMENT, kept, strict=True))
+    for name in ("attributes", "names"):
+        found[name] = tuple(map(tuple, found[name]))
+    return Statement(**found)
 
 
 def _broken(problem: Diagnostic) -> Scanned:
