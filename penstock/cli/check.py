@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import ProjectCheck, check_project
-from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import read_settings
@@ -46,16 +46,26 @@ def check(
     folder = path or project
     found = _look(folder)
     show(found, github=github, as_json=as_json)
-    pause = partial(threading.Event().wait, SECONDS)
-    for _ in changes(read_settings(folder).root, pause) if watch else ():
-        try:
-            found = _look(folder)
-        except PenstockError as error:
-            note(f"Error: {error}")
-        else:
-            show(found, github=github, as_json=as_json)
+    if watch:
+        pause = partial(threading.Event().wait, SECONDS)
+        for each in looks(folder, pause):
+            show(each, github=github, as_json=as_json)
+        raise typer.Exit(INTERRUPTED)
     is_wrong = found.errors or (strict and found.warnings)
     raise typer.Exit(FAILED if is_wrong else FINE)
+
+
+def looks(folder: Path | None, pause: Callable[[], object]) -> Iterator[ProjectCheck]:
+    """Yield what is found after every change, until Ctrl-C; settings that are wrong are noted."""
+    changed = changes(read_settings(folder).root, pause)
+    while True:
+        try:
+            next(changed)
+            yield _look(folder)
+        except KeyboardInterrupt:
+            return
+        except PenstockError as error:
+            note(f"Error: {error}")
 
 
 def show(found: ProjectCheck, *, github: bool, as_json: bool) -> None:

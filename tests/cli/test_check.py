@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.check import annotation, changes
+from penstock.cli.check import annotation, changes, looks
 from penstock.cli.main import main
 from penstock.core.diagnostics import Diagnostic
 from tests.kit.manifests import TOOL, skill, tool, write
@@ -117,3 +117,18 @@ def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
 
     assert len(list(islice(changes(tmp_path, act), 3))) == 3
     assert next(left, None) is None
+
+
+def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = iter(["x = 1", "", "# more"])
+
+    def act() -> None:
+        text = next(texts, None)
+        if text is None:
+            raise KeyboardInterrupt
+        write(tmp_path, {"penstock.toml": text, "a.tool.yaml": TOOL})
+
+    assert [each.tools for each in looks(tmp_path, act)] == [1, 1]
+    assert "x is not a setting" in capsys.readouterr().err

@@ -67,6 +67,11 @@ def test_each_field_that_a_skill_must_have_is_missed(tmp_path: Path, key: str) -
     assert findings(tmp_path, {"s.skill.yaml": skill(**{key: ""})}) == [f"s.skill.yaml:1:1: {said}"]
 
 
+def test_an_id_that_is_none_is_named_with_the_rule(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, {"s.skill.yaml": skill(skill_id="a b")})
+    assert found.startswith('s.skill.yaml:1:11: error bad-id: "a b" is not a valid skill id: use ')
+
+
 ONE = 'a skill manifest must have exactly one of "instruction" and "instruction_file"'
 
 
