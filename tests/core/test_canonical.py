@@ -14,7 +14,7 @@ from penstock.core.canonical import (
     is_larger,
     without_surrogates,
 )
-from tests.core.json_values import FEW, json_values
+from tests.kit.json_values import FEW, json_values
 
 SPELLED = [
     ('{"b": 1, "a": {"d": 2, "c": 3}}', '{"a":{"c":3,"d":2},"b":1}'),

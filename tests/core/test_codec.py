@@ -17,7 +17,7 @@ from penstock.core.events import (
     Event,
     NoteEmitted,
 )
-from tests.core.json_values import FEW, json_values
+from tests.kit.json_values import FEW, json_values
 from tests.core.stored_events import STORED
 
 NAMES = [f"{kind}-{number}" for number, (_, kind, _) in enumerate(STORED)]

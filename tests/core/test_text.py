@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from penstock.core.text import cut, estimate_tokens, one_line, preview, size_text
-from tests.core.json_values import FEW, json_values
+from tests.kit.json_values import FEW, json_values
 
 SIZES = [(2**20, "1 MiB"), (3 * 2**19, "1536 KiB"), (1000, "1000 bytes")]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.resources.redact import Redactor
-from tests.core.json_values import FEW
+from tests.kit.json_values import FEW
 
 SECRET = 'pä"ss wörd/+&=\n'  # noqa: S105  what is to be taken out
 AGAIN = "[secret:token]"

@@ -11,7 +11,7 @@ from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, changed, merge_patch
 from penstock.testing.clock import START
-from tests.core.json_values import FEW, json_values
+from tests.kit.json_values import FEW, json_values
 
 # the examples of RFC 7386, appendix A
 PATCHES: list[tuple[Any, Any, Any]] = [

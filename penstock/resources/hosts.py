@@ -1,0 +1,84 @@
+"""Patterns of hosts: `[scheme://]host[:port]`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+_PORTS = {"http": 80, "https": 443}
+ANY_HOST = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request goes."""
+
+    scheme: str
+    host: str
+    """In lower case, without brackets, as DNS is asked for it."""
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as an origin, with no port where it is the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS.get(self.scheme) else f":{self.port}"
+        return f"{self.scheme}://{host}{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """Which places are allowed."""
+
+    scheme: str
+    host: str
+    """A name; `*.` and a name for all below it, at any depth; `*` for any public host."""
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a pattern. Raises ValueError."""
+        scheme, found, rest = text.rpartition("://")
+        scheme = scheme.lower() if found else "https"
+        if scheme not in _PORTS:
+            raise ValueError(f"a host pattern is for http or https, found {text!r}")
+        host, port = _split(rest)
+        name = host.removeprefix("*.")
+        if host != ANY_HOST and (not name or "/" in name or "*" in name):
+            raise ValueError(f"a host pattern is [scheme://]host[:port], found {text!r}")
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):  # noqa: PLR2004
+            raise ValueError(f"a port is a number from 1 to 65535, found {text!r}")
+        return cls(scheme, _plain(host), int(port) if port else _PORTS[scheme])
+
+    @property
+    def names_host(self) -> bool:
+        """Whether it says more than that any host will do."""
+        return self.host != ANY_HOST
+
+    def allows(self, place: Place) -> bool:
+        """Whether the place is one of these."""
+        if (self.scheme, self.port) != (place.scheme, place.port):
+            return False
+        if self.host.startswith("*."):
+            return place.host.endswith(self.host[1:]) and place.host != self.host[1:]
+        return self.host in {ANY_HOST, place.host}
+
+
+def place_of(scheme: str, host: str, port: int | None) -> Place:
+    """Return the place that the parts of a URL name."""
+    return Place(scheme, _plain(host), port or _PORTS[scheme])
+
+
+def read_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
+    """Return the patterns. Raises ValueError."""
+    return tuple(map(HostPattern.parse, texts))
+
+
+def _split(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, _, port = text.partition(":")
+    return host, port
+
+
+def _plain(host: str) -> str:
+    return host.lower().strip("[]").removesuffix(".")

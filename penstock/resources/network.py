@@ -1,0 +1,168 @@
+"""One exchange with another server, at an address that was checked, within bounds."""
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from httpcore2 import (
+    AnyIOBackend,
+    AsyncConnectionPool,
+    AsyncNetworkBackend,
+    AsyncNetworkStream,
+    ConnectError,
+    ConnectTimeout,
+    NetworkError,
+    ProtocolError,
+    Response,
+    TimeoutException,
+)
+
+from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
+from penstock.core.limits import Limits
+from penstock.resources.hosts import Place
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Asks for the addresses of a host. Raises OSError."""
+_BODILESS = {204, 304}
+_PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request as it goes over the line."""
+
+    method: str
+    url: str
+    place: Place
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the other server said."""
+
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    """Names in lower case; repeated ones joined with `, `."""
+    body: bytes
+    """Unpacked."""
+
+
+async def exchange(
+    sent: Sent,
+    addresses: Sequence[str],
+    *,
+    tls: ssl.SSLContext,
+    limits: Limits,
+    most_bytes: int,
+) -> Answer:
+    """Send a request to one of the addresses, on a connection of its own.
+
+    Raises UpstreamUnavailable and OutputTooLarge.
+    """
+    checked = cast("AsyncNetworkBackend", _Checked(addresses))
+    pool = AsyncConnectionPool(ssl_context=tls, max_connections=1, network_backend=checked)
+    named = [(name.encode(), value.encode("latin-1")) for name, value in sent.headers.items()]
+    stream = pool.stream(sent.method, sent.url, headers=named, content=sent.body)
+    try:
+        async with pool, stream as response:
+            headers = _headers(response, sent.place, limits.fetch_header_bytes)
+            body = await _body(response, sent, headers, most_bytes)
+    except (NetworkError, ProtocolError, TimeoutException, ssl.SSLError, OSError) as error:
+        raise _failure(sent.place, error) from error
+    return Answer(status=response.status, url=sent.url, headers=headers, body=body)
+
+
+async def ask_dns(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host, as this machine's resolver knows them."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+class _Checked:
+    """Connects to addresses that were checked, whatever DNS says now."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = addresses
+        self._inner = AnyIOBackend()
+
+    async def connect_tcp(self, host: str, port: int, **options: Any) -> AsyncNetworkStream:
+        """Connect to the first address that answers; TLS still asks for the host."""
+        *others, last = self._addresses
+        for address in others:
+            try:
+                return await self._inner.connect_tcp(address, port, **options)
+            except (ConnectError, ConnectTimeout):
+                continue
+        return await self._inner.connect_tcp(last, port, **options)
+
+
+def _headers(response: Response, place: Place, most: int) -> dict[str, str]:
+    size = sum(len(name) + len(value) + 4 for name, value in response.headers)
+    if size > most:
+        raise OutputTooLarge(f"{place} sent {size} bytes of headers, at most {most} are read")
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in response.headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+async def _body(response: Response, sent: Sent, headers: Mapping[str, str], most: int) -> bytes:
+    """Return the body, unpacked as it comes, so that no more than the cap is ever held."""
+    if sent.method == "HEAD" or response.status in _BODILESS:
+        return b""
+    packing = headers.get("content-encoding", "identity").strip().lower()
+    unpack = _Unpacked(packing) if packing in _PACKED else _Plain()
+    content = bytearray()
+    async with aclosing(response.aiter_stream()) as pieces:
+        async for piece in pieces:
+            content += unpack.take(piece, most + 1 - len(content))
+            if len(content) > most:
+                raise OutputTooLarge(f"{sent.place} sent more than {most} bytes")
+    return bytes(content)
+
+
+class _Plain:
+    """Bytes as they come."""
+
+    def take(self, piece: bytes, most: int) -> bytes:
+        """Return what the piece holds."""
+        return piece
+
+
+class _Unpacked:
+    """Bytes that were packed; a piece may hold a thousand times its size."""
+
+    def __init__(self, packing: str) -> None:
+        self._packing = packing
+        self._inner = zlib.decompressobj(_PACKED[packing])
+        self._is_first = True
+
+    def take(self, piece: bytes, most: int) -> bytes:
+        """Return what the piece holds, and no more than `most`."""
+        try:
+            return self._inner.decompress(piece, most)
+        except zlib.error as error:
+            if self._is_first and self._packing == "deflate":  # some servers leave the frame out
+                self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
+                self._packing = "raw"
+                return self.take(piece, most)
+            raise ProtocolError(f"a body that is no {self._packing}: {error}") from error
+        finally:
+            self._is_first = False
+
+
+def _failure(place: Place, error: Exception) -> UpstreamUnavailable | OutputTooLarge:
+    said = str(error) or type(error).__name__
+    if "Receive buffer too long" in said:
+        return OutputTooLarge(f"{place} sent more headers than are read")
+    return UpstreamUnavailable(f"{place} did not answer: {said}")
