@@ -1,0 +1,55 @@
+"""What is built holds the blobs: a wheel runs scripts without npm, and is built from an sdist."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PINS = json.loads((ROOT / "penstock/sandbox/blobs.json").read_text())
+FOLDER = "penstock/sandbox/blobs"
+
+
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build without the network: no npm is found, nothing is installed."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(folder)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        env={"PATH": "", "NPM": "/nowhere/npm"},
+    )
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.mark.slow("builds an sdist, and a wheel of it")
+def test_a_wheel_of_an_sdist_has_the_blobs_and_their_licences(tmp_path: Path) -> None:
+    sdist = build("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    assert not (source / ".git").exists()
+    wheel = build("wheel", source, tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as archive:
+        for name, pin in PINS.items():
+            content = archive.read(f"{FOLDER}/{name}")
+            assert hashlib.sha256(content).hexdigest() == pin["sha256"]
+            assert b"opyright" in archive.read(f"{FOLDER}/{name}.LICENSE")
+        assert "penstock/sandbox/blobs.json" in archive.namelist()
+
+
+def test_an_editable_install_reads_the_blobs_of_make_setup() -> None:
+    """So it needs no npm, and no blobs either."""
+    hook = ROOT / "hatch_build.py"
+    program = (
+        f"import runpy; hook = runpy.run_path({str(hook)!r})['BlobHook']; found = {{}}\n"
+        f"hook('/nowhere', {{}}, None, None, '', 'wheel').initialize('editable', found)\n"
+        "assert found == {}"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
