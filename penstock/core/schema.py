@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -79,7 +80,7 @@ def check_schema(schema: Json) -> list[SchemaFault]:
     try:
         faults = [
             SchemaFault(tuple(error.instance_path), _meaning(error))
-            for error in islice(_META.iter_errors(schema), MOST_PROBLEMS)
+            for error in islice(_meta().iter_errors(schema), MOST_PROBLEMS)
         ]
         if not faults:
             Schema(schema)
@@ -163,9 +164,14 @@ def _refuse(uri: str) -> Any:
     raise ValueError(f"the schema refers to {uri!r}; put the definition under $defs instead")
 
 
-_META = jsonschema_rs.Draft202012Validator(
-    {"$ref": "https://json-schema.org/draft/2020-12/schema"}, validate_formats=True
-)
+@cache
+def _meta() -> jsonschema_rs.Draft202012Validator:
+    """Return the schema of schemas; it takes 3 MiB, and only who reads manifests needs it."""
+    return jsonschema_rs.Draft202012Validator(
+        {"$ref": "https://json-schema.org/draft/2020-12/schema"}, validate_formats=True
+    )
+
+
 _TYPES = "array, boolean, integer, null, number, object, string"
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _PLAIN = frozenset({"const", "enum", "default", "examples"})

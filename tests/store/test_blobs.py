@@ -1,6 +1,8 @@
 """Bytes by the hash of their content."""
 
 import asyncio
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -124,3 +126,33 @@ def test_an_unknown_place_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
     for url in ("nope://bucket", str(tmp_path / "file" / "inside")):
         with pytest.raises(ConfigError, match=f"blobs: wanted a directory.*found '{url}'"):
             open_blobs(url)
+
+
+@pytest.mark.parametrize("url", ["file:some/folder", "file://elsewhere/folder", "file:"])
+def test_a_file_url_names_a_whole_path_of_this_machine(url: str) -> None:
+    with pytest.raises(ConfigError, match="a file URL has three slashes and the whole path"):
+        open_blobs(url)
+
+
+async def test_a_file_url_may_have_escapes(tmp_path: Path) -> None:
+    blobs = open_blobs(f"file://{tmp_path}/with%20space")
+    assert blobs.folder == tmp_path / "with space"
+    assert blobs.folder.is_dir()
+
+
+FOLDER = """
+import asyncio, sys
+from penstock.store.blobs import open_blobs
+
+blobs = open_blobs(sys.argv[1])
+blob_id = asyncio.run(blobs.put(b"kept"))
+assert asyncio.run(blobs.get(blob_id)) == b"kept"
+print("obstore" in sys.modules)
+"""
+
+
+@pytest.mark.slow("starts a Python of its own")
+def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FOLDER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "False\n"

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
-from obstore.store import MemoryStore
 from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment, SystemClock
@@ -15,6 +14,7 @@ from penstock.core.events import Entry, MessageReceived
 from penstock.core.ids import BlobId, MessageId
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
+from penstock.store.bucket import open_bucket
 from penstock.store.database import Database
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
@@ -84,7 +84,7 @@ class FullBlobs(Blobs):
 async def test_nothing_follows_a_large_event_that_could_not_be_kept(
     database: Database, clock: FakeClock
 ) -> None:
-    log = SqlLog(database, FullBlobs(MemoryStore()), clock)
+    log = SqlLog(database, FullBlobs(open_bucket("memory:///")), clock)
     lease = await held(log)
     large, small = log.append(lease, [note("x" * 1000)]), log.append(lease, [note("small")])
     with pytest.raises(StoreFull):

@@ -1,0 +1,77 @@
+"""What named bytes promise, on disk and in a bucket; and what a failure there means."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
+from penstock.store.bucket import open_bucket
+from penstock.store.disk import Disk
+from penstock.store.objects import Objects, failure
+
+LARGE = bytes(range(256)) * 4096
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    return Disk(tmp_path) if request.param == "disk" else open_bucket("memory:///")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", LARGE], ids=len)
+async def test_what_was_put_is_found(objects: Objects, content: bytes) -> None:
+    assert await objects.put("name", content)
+    assert await objects.exists("name")
+    assert await objects.find("name") == content
+
+
+async def test_what_was_not_put_is_not_there(objects: Objects) -> None:
+    assert not await objects.exists("name")
+    assert await objects.find("name") is None
+
+
+async def test_a_name_that_is_taken_is_kept_unless_it_may_be_replaced(objects: Objects) -> None:
+    assert await objects.put("name", b"first", anew=True)
+    assert not await objects.put("name", b"second", anew=True)
+    assert await objects.find("name") == b"first"
+    assert await objects.put("name", b"third")
+    assert await objects.find("name") == b"third"
+
+
+async def test_of_several_at_once_one_is_the_first(objects: Objects) -> None:
+    puts = [objects.put("name", bytes([each]) * 100_000, anew=True) for each in range(8)]
+    won = await asyncio.gather(*puts)
+    assert sum(won) == 1
+    assert await objects.find("name") == bytes([won.index(True)]) * 100_000
+
+
+async def test_a_name_is_freed_however_often_it_is_asked_for(objects: Objects) -> None:
+    await objects.put("name", b"x")
+    for _ in range(2):
+        await objects.delete("name")
+    assert not await objects.exists("name")
+    assert await objects.put("name", b"y", anew=True)
+
+
+MEANINGS: list[tuple[Exception, type[StoreError], str]] = [
+    (OSError(errno.ENOSPC, "voll"), StoreFull, "no space is left for blobs; nothing was lost"),
+    (OSError(errno.EDQUOT, "over"), StoreFull, "no space is left for blobs; nothing was lost"),
+    (OSError(errno.EROFS, "nur lesen"), StoreReadOnly, "the blobs cannot be written"),
+    (PermissionError(errno.EACCES, "nein"), StoreReadOnly, "the blobs cannot be written"),
+    (PermissionError("as a library says it"), StoreReadOnly, "the blobs cannot be written"),
+    (OSError(errno.EIO, "broken"), StoreError, "the blobs cannot be reached"),
+    (ValueError("No space left on device\n\nDebug {}"), StoreFull, "No space left on device$"),
+    (ValueError("Permission denied (os error 13)"), StoreReadOnly, "Permission denied"),
+    (ValueError("connection refused"), StoreError, "the blobs cannot be reached: connection ref"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "said"), MEANINGS)
+def test_a_failure_says_what_can_be_done(
+    error: Exception, kind: type[StoreError], said: str
+) -> None:
+    found = failure(error)
+    assert type(found) is kind
+    with pytest.raises(kind, match=said):
+        raise found

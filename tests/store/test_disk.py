@@ -1,0 +1,58 @@
+"""Named bytes as files: whole or not at all, whatever becomes of the folder."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import StoreError
+from penstock.store.disk import Disk
+
+
+async def test_nothing_but_the_file_is_left(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "not yet" / "there")
+    await asyncio.gather(*[disk.put("name", b"x" * 100_000, anew=True) for _ in range(8)])
+    await disk.put("name", b"y")
+    assert [each.name for each in disk.folder.iterdir()] == ["name"]
+    assert (disk.folder / "name").read_bytes() == b"y"
+
+
+def test_a_file_may_be_read_by_whoever_may_read_any(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    asyncio.run(Disk(tmp_path).put("name", b"x"))
+    assert (tmp_path / "name").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+async def test_what_a_crash_left_beside_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "part_0000").write_bytes(b"half of it")
+    disk = Disk(tmp_path)
+    assert await disk.put("name", b"whole", anew=True)
+    assert await disk.find("name") == b"whole"
+
+
+@pytest.mark.parametrize("left", ["nothing", "a file"])
+async def test_a_folder_that_went_away_is_not_made_again(tmp_path: Path, left: str) -> None:
+    """It may be on a disk that is not mounted: what is written there now would be hidden later."""
+    disk = Disk(tmp_path / "blobs")
+    disk.folder.rmdir()
+    if left == "a file":
+        disk.folder.write_text("")
+    with pytest.raises(StoreError, match="the blobs cannot be reached"):
+        await disk.put("name", b"x")
+    assert not disk.folder.is_dir()
+
+
+async def test_a_folder_in_the_place_of_a_file_is_a_failure_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "name").mkdir()
+    disk = Disk(tmp_path)
+    for work in (disk.find("name"), disk.put("name", b"x"), disk.delete("name")):
+        with pytest.raises(StoreError, match="the blobs cannot be"):
+            await work
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside"])
+def test_what_is_no_folder_is_refused_at_once(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="file"):
+        Disk(tmp_path / place)
+    assert (tmp_path / "file").read_text() == "mine"
