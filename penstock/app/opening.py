@@ -20,6 +20,8 @@ from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
+from penstock.resources.state import SqlState
+from penstock.resources.workspace import SqlFiles
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.owner import this_process
@@ -86,6 +88,8 @@ async def open_project(
             key=database.secret,
             owner=this_process(new_id("run")),
             archive=Archive(database, blobs, world.clock),
+            files=SqlFiles(database, world.clock),
+            state=SqlState(database, world.clock),
         )
         inventory = Inventory(registry=registry, rules=rules, agents=agents, models=models)
         runtime = assemble(world, storage, inventory)

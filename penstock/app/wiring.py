@@ -22,12 +22,17 @@ from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
 from penstock.models.model import Model
 from penstock.models.resolve import Models
+from penstock.resources.egress import Egress
+from penstock.resources.state import State
+from penstock.resources.vault import Vault
+from penstock.resources.workspace import Files
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
 
 
@@ -44,14 +49,17 @@ class Storage:
     """The name of this process, as holder of leases."""
     archive: Archive | None = None
     """None where nothing is kept."""
+    files: Files | None = None
+    state: State | None = None
+    vault: Vault | None = None
 
 
 class AgentInvokers:
     """The invoker of each agent: the project's, or one over the agent's own tools."""
 
-    def __init__(self, shared: Invoker, artifacts: Artifacts, world: World) -> None:
+    def __init__(self, shared: Invoker, resources: Resources, world: World) -> None:
         self._shared = shared
-        self._artifacts = artifacts
+        self._resources = resources
         self._world = world
         self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
 
@@ -65,7 +73,7 @@ class AgentInvokers:
             own = Invoker(
                 registry,
                 self._shared.rules,
-                self._artifacts,
+                self._resources,
                 world=self._world,
                 threads=self._shared.threads,
             )
@@ -96,15 +104,24 @@ class Inventory:
     rules: Rules
     agents: Catalog
     models: Models
+    egress: Egress | None = None
+    """Where its tools may reach; None: nowhere."""
 
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     """Return a runtime over a project; it works once its launcher is open."""
     bus = Bus()
     storage.log.listen(bus.publish)
-    artifacts = Artifacts(storage.blobs, world.limits, world.new_id)
-    shared = Invoker(inventory.registry, inventory.rules, artifacts, world=world)
-    invokers = AgentInvokers(shared, artifacts, world)
+    resources = Resources(
+        artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
+        blobs=storage.blobs,
+        files=storage.files,
+        state=storage.state,
+        vault=storage.vault,
+        egress=inventory.egress,
+    )
+    shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
+    invokers = AgentInvokers(shared, resources, world)
     cast = Cast(
         lambda _, name: inventory.agents.get(name),
         invokers.of,

@@ -31,11 +31,14 @@ from penstock.engine.state import TaskState, fold
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from penstock.testing.state import MemoryState
+from penstock.testing.workspace import MemoryFiles
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
 from penstock.tools.rules import Rule, Rules
 from penstock.tools.tool import Tool
 
@@ -53,8 +56,13 @@ class Workbench:
         self.world = world
         self.log = MemoryLog(world.clock, world.limits)
         self.blobs = open_blobs("memory:///")
-        self.artifacts = Artifacts(self.blobs, world.limits, world.new_id)
-        self.invoker = Invoker(Registry(tools), Rules(rules), self.artifacts, world=world)
+        self.resources = Resources(
+            artifacts=Artifacts(self.blobs, world.limits, world.new_id),
+            blobs=self.blobs,
+            files=MemoryFiles(self.log.changes, world.clock),
+            state=MemoryState(self.log.changes, world.clock),
+        )
+        self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)
         self.allowance = Allowance()
         self.model = Caller(
             origin=Origin.MODEL,
@@ -146,7 +154,7 @@ class Workbench:
         inside = Inside(
             door=self.invoker.call,
             effect_of=lambda _: tool.spec.effect,
-            artifacts=self.artifacts,
+            resources=self.resources,
             threads=self.invoker.threads,
             world=self.world,
         )

@@ -16,6 +16,8 @@ from penstock.models.resolve import OFFLINE, Models
 from penstock.store.blobs import open_blobs
 from penstock.store.owner import this_process
 from penstock.testing.log import MemoryLog
+from penstock.testing.state import MemoryState
+from penstock.testing.workspace import MemoryFiles
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rule, Rules
 from penstock.tools.tool import Tool
@@ -65,6 +67,8 @@ async def memory_runtime(
         blobs=place.blobs,
         key=KEY,
         owner=this_process(new_id("run")),
+        files=MemoryFiles(place.log.changes, place.clock),
+        state=MemoryState(place.log.changes, place.clock),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()

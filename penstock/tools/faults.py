@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.core.call import Effect
 from penstock.core.call_errors import (
     BudgetExceeded,
     CallError,
@@ -48,7 +47,7 @@ def out_of_time(tool: Tool, seconds: float, left: float) -> CallError:
     """Return what it means that a call was stopped: its own time was up, or that of the task."""
     if left < seconds:
         text = "the seconds of this task's budget were used up during the call"
-        if tool.spec.effect is Effect.WRITE and not tool.spec.is_frame:
+        if tool.spec.is_cut_short:
             return Interrupted(f"{text}: it may or may not have happened")
         return BudgetExceeded(text)
     return ToolTimeout(f'"{tool.spec.tool_id}" gave no answer in {tool.spec.timeout_ms / 1000:g} s')

@@ -6,22 +6,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.call import Call, CallPath, Effect, Origin
-from penstock.core.call_errors import Cancelled, DepthExceeded
+from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
 from penstock.core.canonical import canonical
+from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, Json
-from penstock.core.events import NoteEmitted, QuestionAnswered, StoredFile
+from penstock.core.events import CallSettled, NoteEmitted, QuestionAnswered, StoredFile
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.question import Option, Question, QuestionKind
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
+from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
+from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
 Door = Callable[[Call, Caller, Ledger, "Nest"], Awaitable[Envelope]]
+
+
+WentWell = Callable[[CallSettled], bool]
+
+
+def succeeded(settled: CallSettled) -> bool:
+    """Whether a call did what it was to do."""
+    return settled.envelope.ok
 
 
 class Nest:
@@ -43,9 +54,14 @@ class Inside:
 
     door: Door
     effect_of: Callable[[str], Effect]
-    artifacts: Artifacts
+    resources: Resources
     threads: Threads
     world: World
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Where whole outputs are kept."""
+        return self.resources.artifacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +90,7 @@ class Invocation:
         "attempt",
         "call",
         "caller",
+        "change",
         "deadline",
         "files",
         "has_ended",
@@ -99,6 +116,8 @@ class Invocation:
         """The task that runs the tool."""
         self.files: list[StoredFile] = []
         """What the tool kept beside its output."""
+        self.change: Change | None = None
+        """What is done to the runtime's stores in the transaction that records the outcome."""
         self.signal: Signal | None = None
         """What ended a call inside: it ends this one too, whatever the tool makes of it."""
         self.has_ended = False
@@ -114,6 +133,15 @@ class Invocation:
         self.owner = asyncio.current_task()
         self.attempt = attempt
         self.deadline = deadline
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files of the task and its conversation. Raises ToolNotConfigured."""
+        log_id, task_id = self.ledger.held.state.log_id, self.ledger.task.task_id
+        workspace = self.inside.resources.workspace(log_id, task_id, self.inside.world.limits)
+        if workspace is None:
+            raise ToolNotConfigured("no files are kept here")
+        return workspace
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
         """Call another tool through the same door; a failure is an Envelope too."""
@@ -182,16 +210,18 @@ class Invocation:
             self.ledger.note(self.call.path, note)
             self.ledger.held.submit()
 
-    def place(self, name: str, shape: Any, effect: Effect) -> CallPath:
+    def place(
+        self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
+    ) -> CallPath:
         """Return the identity of the next thing of this name and shape that the tool does.
 
-        In a further attempt what succeeded and is a write is taken over; all else is done again.
+        In a further attempt what went well and is a write is taken over; all else is done again.
         """
         path = self._occurrences().path(name, canonical(shape))
         for attempt in range(1, self.attempt):
             before = path if attempt == 1 else CallPath(f"{path}~{attempt}")
             settled = self.ledger.find(before)
-            if settled is None or (effect is Effect.WRITE and settled.envelope.ok):
+            if settled is None or (effect is Effect.WRITE and went_well(settled)):
                 return before
         return path if self.attempt == 1 else CallPath(f"{path}~{self.attempt}")
 

@@ -23,13 +23,13 @@ from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.tools.approvals import Approvals
-from penstock.tools.artifacts import Artifacts
 from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.passage import Passage
 from penstock.tools.policy import SCRIPT, Caller, refused
 from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
 from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
@@ -47,7 +47,7 @@ class Invoker:
         self,
         registry: Registry,
         rules: Rules,
-        artifacts: Artifacts,
+        resources: Resources,
         *,
         world: World,
         threads: Threads | None = None,
@@ -56,14 +56,14 @@ class Invoker:
         self.rules = rules
         self.threads = threads or Threads(world.limits.tool_threads)
         """Where synchronous tools run; close it with the runtime."""
-        self._artifacts = artifacts
+        self._artifacts = resources.artifacts
         self._clock = world.clock
         self._limits = world.limits
         self._approvals = Approvals(rules, world)
         self._inside = Inside(
             door=self.call,
             effect_of=self.registry.effect_of,
-            artifacts=artifacts,
+            resources=resources,
             threads=self.threads,
             world=world,
         )
@@ -156,7 +156,7 @@ class Invoker:
     async def _run(self, tool: Tool, input: dict[str, Any], passage: Passage) -> Any:
         """Run under the timeout, and again as the tool's retry policy says."""
         spec, ledger, call = tool.spec, passage.ledger, passage.call
-        if spec.effect is Effect.WRITE:
+        if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
         passage.began = self._clock.monotonic()
         attempt = 1
@@ -207,7 +207,7 @@ class Invoker:
 
     def _cut(self, tool: Tool, passage: Passage) -> None:
         """Record that a write inside another call was cut by that call: nobody may run it again."""
-        if tool.spec.effect is Effect.WRITE and passage.call.depth and not tool.spec.is_frame:
+        if tool.spec.is_cut_short and passage.call.depth:
             error = Interrupted(
                 f'"{passage.call.tool_id}" was cut in the middle: it may or may not have happened'
             )
@@ -244,7 +244,12 @@ class Invoker:
             files=(*passage.files, *shown.files),
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
         )
-        passage.ledger.settle(call.path, settled)
+        if envelope.ok and passage.change is not None:
+            recorded = await passage.ledger.change(call.path, settled, passage.change)
+            if not recorded.envelope.ok:
+                return recorded.envelope
+        else:
+            passage.ledger.settle(call.path, settled)
         await self._let_go_on(passage)
         return envelope if clip_at is None else shown.envelope
 

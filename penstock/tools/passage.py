@@ -2,6 +2,7 @@
 
 from penstock.core.call import Call, Origin
 from penstock.core.call_errors import CallError
+from penstock.core.changes import Change
 from penstock.core.clock import Clock
 from penstock.core.events import StoredFile
 from penstock.engine.ledger import Ledger
@@ -53,6 +54,11 @@ class Passage:
     def files(self) -> list[StoredFile]:
         """Return what the tool kept beside its output."""
         return self.invocation.files if self.invocation else []
+
+    @property
+    def change(self) -> Change | None:
+        """Return what the outcome changes in the runtime's stores."""
+        return self.invocation.change if self.invocation else None
 
     def give_back(self) -> None:
         """Return the reservation: the log has the call now, or it waits."""

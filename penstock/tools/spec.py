@@ -29,6 +29,8 @@ class ToolSpec:
     """A write that may run again after a crash, with the same idempotency key."""
     is_frame: bool = False
     """Acts through calls of its own alone, so a crash enters it again and they decide."""
+    stays_inside: bool = False
+    """A write to the runtime's own stores, done with the record of its outcome: all or nothing."""
     is_global: bool = False
     """Every model may call it, whatever an agent's settings and skills say."""
     is_offered: bool = True
@@ -45,3 +47,8 @@ class ToolSpec:
     labels: tuple[str, ...] = ()
     kind: str = "builtin"
     """`builtin`, `python`, `script`; where the tool comes from, for lists."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether nobody knows, of a call that was cut, if it happened."""
+        return self.effect is Effect.WRITE and not (self.is_frame or self.stays_inside)

@@ -25,6 +25,7 @@ from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
 from tests.kit.assistant import agent
 from tests.kit.events import ONE, held_log, ledger_of, outcome, path_of, reply
@@ -41,7 +42,8 @@ async def enter(
         held.add(event, ONE, path_of(call_id) if call_id else None)
     world = World(FakeClock(), Limits(), new_id)
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
-    invoker = Invoker(Registry([Act("tool")]), Rules(), artifacts, world=world)
+    resources = Resources(artifacts=artifacts)
+    invoker = Invoker(Registry([Act("tool")]), Rules(), resources, world=world)
     someone, ledger = agent(**settings), ledger_of(held)
     model = ScriptedModel(replies)
     voice = Voice(model, "Be kind.", (definition(Act("tool")),), someone.settings)

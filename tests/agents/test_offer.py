@@ -16,6 +16,7 @@ from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
 from penstock.tools.rules import Action, Rule, Rules
 from penstock.tools.spec import ANY_INPUT
 from tests.kit.assistant import agent
@@ -28,7 +29,7 @@ def invoker_with(*rules: Rule) -> Invoker:
     world = World(FakeClock(), Limits(), new_id)
     tools = [Act("look"), Act("mail"), Act("rule", requires_permissions=frozenset({"root"}))]
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
-    return Invoker(Registry(tools), Rules(rules), artifacts, world=world)
+    return Invoker(Registry(tools), Rules(rules), Resources(artifacts=artifacts), world=world)
 
 
 @pytest.mark.parametrize(

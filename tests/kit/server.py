@@ -22,6 +22,8 @@ from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
+from penstock.resources.state import SqlState
+from penstock.resources.workspace import SqlFiles
 from penstock.server.application import create_application
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
@@ -94,6 +96,8 @@ async def in_memory(
         key=database.secret,
         owner=this_process(new_id("run")),
         archive=Archive(database, blobs, clock),
+        files=SqlFiles(database, clock),
+        state=SqlState(database, clock),
     )
     runtime = assemble(World(clock, limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()

@@ -1,0 +1,35 @@
+"""What the calls behind one door reach: files, values, secrets, other servers."""
+
+from dataclasses import dataclass
+
+from penstock.core.ids import LogId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.egress import Egress
+from penstock.resources.state import State
+from penstock.resources.vault import Vault
+from penstock.resources.workspace import Files, Workspace
+from penstock.store.blobs import Blobs
+from penstock.tools.artifacts import Artifacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What calls may use beyond their input; what is None is not set up here."""
+
+    artifacts: Artifacts
+    blobs: Blobs | None = None
+    files: Files | None = None
+    state: State | None = None
+    vault: Vault | None = None
+    egress: Egress | None = None
+
+    def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
+        """Return the two file trees that the calls of a task see."""
+        if self.files is None or self.blobs is None:
+            return None
+        owners = {
+            ScopeKind.TASK: Scope(ScopeKind.TASK, task_id),
+            ScopeKind.SESSION: Scope(ScopeKind.SESSION, log_id),
+        }
+        return Workspace(self.files, self.blobs, owners, limits)
