@@ -21,7 +21,7 @@ from penstock.sandbox.typescript import Stripped, TypeScript
 
 TYPESCRIPT, JAVASCRIPT, JSON = (".mts", ".ts"), (".mjs", ".js"), ".json"
 LARGEST_JSON = 1 << 20
-_FORMAT = "1"
+_FORMAT = "2"
 """Raised when what is kept changes its meaning."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
