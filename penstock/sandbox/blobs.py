@@ -14,7 +14,6 @@ import platform
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.errors import ConfigError
@@ -48,14 +47,11 @@ def pinned(name: str) -> str:
     return sha256
 
 
-def native(name: str, cache: Path, compile_blob: Callable[[bytes], bytes]) -> Path:
-    """Return the file with the machine code of a blob; compiled if it is not there yet."""
+def machine_code(name: str, cache: Path) -> Path:
+    """Return where the machine code of a blob is kept; wasmtime of another version has its own."""
     open_cache(cache)
     version = importlib.metadata.version("wasmtime")
-    path = cache / f"{Path(name).stem}-{pinned(name)[:32]}-{version}.cwasm"
-    if not path.is_file():
-        write_whole(path, compile_blob(blob(name)))
-    return path
+    return cache / f"{Path(name).stem}-{pinned(name)[:32]}-{version}.cwasm"
 
 
 def open_cache(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What was made of contents before, by their hash: the latest in memory, all of it on disk."""
 
 import json
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from penstock.sandbox.blobs import open_cache, write_whole
 
 _MOST_CHARACTERS = 64 << 20
+_MOST_FILES = 20_000
 
 Value = TypeVar("Value")
 
@@ -77,5 +79,15 @@ class Kept(Generic[Value]):
     def _opened(self, folder: Path) -> Path:
         if not self._is_open:
             open_cache(folder)
+            _make_room(folder)
             self._is_open = True
         return folder
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the older half, if there is far more than one project has."""
+    files = list(os.scandir(folder))
+    if len(files) > _MOST_FILES:
+        files.sort(key=lambda file: file.stat().st_mtime)
+        for file in files[: len(files) // 2]:
+            Path(file.path).unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """The blobs are the pinned ones, and their machine code is nobody else's."""
 
+import importlib.metadata
 import json
 import os
 import stat
@@ -10,7 +11,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.sandbox import blobs
-from penstock.sandbox.blobs import blob, check_engine, native, open_cache, pinned, write_whole
+from penstock.sandbox.blobs import blob, check_engine, machine_code, open_cache, pinned, write_whole
 
 
 @pytest.mark.parametrize("name", json.loads(blobs.PINS.read_text()))
@@ -33,18 +34,12 @@ def test_another_blob_than_the_pinned_one_is_never_used(tmp_path: Path) -> None:
         blob("lexer.wasm", tmp_path)
 
 
-def test_a_blob_is_compiled_once(tmp_path: Path) -> None:
-    seen: list[int] = []
-
-    def compile_blob(wasm: bytes) -> bytes:
-        seen.append(len(wasm))
-        return b"machine code"
-
-    first, again = (native("lexer.wasm", tmp_path / "cache", compile_blob) for _ in range(2))
-    assert first == again
-    assert first.read_bytes() == b"machine code"
-    assert seen == [len(blob("lexer.wasm"))]
-    assert pinned("lexer.wasm")[:32] in first.name
+def test_machine_code_belongs_to_one_blob_and_one_wasmtime(tmp_path: Path) -> None:
+    path = machine_code("lexer.wasm", tmp_path / "cache")
+    assert path.parent == tmp_path / "cache"
+    assert path.name == (
+        f"lexer-{pinned('lexer.wasm')[:32]}-{importlib.metadata.version('wasmtime')}.cwasm"
+    )
 
 
 def test_the_cache_is_for_the_user_alone(tmp_path: Path) -> None:
@@ -58,7 +53,7 @@ def test_a_cache_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) 
     folder.mkdir()
     folder.chmod(mode)
     with pytest.raises(ConfigError) as refused:
-        native("lexer.wasm", folder, lambda wasm: wasm)
+        machine_code("lexer.wasm", folder)
     assert str(refused.value) == (
         f"{folder} holds machine code, so nobody else may write to it; found owner "
         f"{os.geteuid()}, mode {mode:o}: make it yours, with mode 700"

@@ -72,63 +72,62 @@ def test_its_digest_tells_when_anything_is_another(scanner: Scanner) -> None:
     assert script(scanner, GOOD).digest == script(scanner, dict(GOOD)).digest
 
 
+BROKEN = {
+    "main.mts": (
+        "import { nearer } from './lib/place.mts';\n"
+        "import { Place, fare } from './lib/place.mts';\n"
+        "import places from './places.json'; import './gone.mts'; import 'lodash';\n"
+        "import { callTools } from 'flo:runtime'; await import('./x.mts');\n"
+        "export const rum = () => import.meta;\n"
+    ),
+    "lib/place.mts": (
+        "import '../../x.mts';\nexport interface Place {}\nexport const near = 1, far = 2\n"
+    ),
+    "places.json": "[1,]",
+    "gong.mts": "",
+}
+PROBLEMS = [
+    'tools/lib/place.mts:1:8: error import-parent: import "../../x.mts" leads out of tools',
+    (
+        'tools/main.mts:1:1: error entrypoint-missing: "main.mts" does not export "run"; '
+        'it exports "rum"'
+    ),
+    (
+        'tools/main.mts:1:10: error import-name-missing: "./lib/place.mts" does not export '
+        '"nearer"; did you mean "near"?'
+    ),
+    (
+        'tools/main.mts:2:10: error import-name-missing: "./lib/place.mts" does not export '
+        '"Place"; use import type'
+    ),
+    (
+        'tools/main.mts:2:17: error import-name-missing: "./lib/place.mts" does not export '
+        '"fare"; did you mean "far"?'
+    ),
+    (
+        'tools/main.mts:3:20: error import-json: import of "./places.json" needs '
+        'with { type: "json" }'
+    ),
+    (
+        'tools/main.mts:3:44: error import-missing: "./gone.mts" does not exist; '
+        'did you mean "./gong.mts"?'
+    ),
+    (
+        'tools/main.mts:3:65: error import-bare: package import "lodash" is not allowed; '
+        'use a relative path such as "./lodash.mts"'
+    ),
+    (
+        'tools/main.mts:4:10: error import-name-missing: "flo:runtime" does not export '
+        '"callTools"; did you mean "callTool"?'
+    ),
+    "tools/main.mts:4:48: error import-dynamic: dynamic import() is not allowed",
+    "tools/main.mts:5:26: error import-meta: import.meta is not allowed",
+    "tools/places.json:1:4: error script-syntax: not valid JSON: Expecting value",
+]
+
+
 def test_all_problems_of_all_files_are_told_at_once(scanner: Scanner) -> None:
-    found = loaded(
-        scanner,
-        {
-            "main.mts": (
-                "import { nearer } from './lib/place.mts';\n"
-                "import { Place, fare } from './lib/place.mts';\n"
-                "import places from './places.json'; import './gone.mts'; import 'lodash';\n"
-                "import { callTools } from 'flo:runtime'; await import('./x.mts');\n"
-                "export const rum = () => import.meta;\n"
-            ),
-            "lib/place.mts": (
-                "import '../../x.mts';\nexport interface Place {}\nexport const near = 1, far = 2\n"
-            ),
-            "places.json": "[1,]",
-            "gong.mts": "",
-        },
-        "run",
-    )
-    assert told(found) == [
-        'tools/lib/place.mts:1:8: error import-parent: import "../../x.mts" leads out of tools',
-        (
-            'tools/main.mts:1:1: error entrypoint-missing: "main.mts" does not export "run"; '
-            'it exports "rum"'
-        ),
-        (
-            'tools/main.mts:1:10: error import-name-missing: "./lib/place.mts" does not export '
-            '"nearer"; did you mean "near"?'
-        ),
-        (
-            'tools/main.mts:2:10: error import-name-missing: "./lib/place.mts" does not export '
-            '"Place"; use import type'
-        ),
-        (
-            'tools/main.mts:2:17: error import-name-missing: "./lib/place.mts" does not export '
-            '"fare"; did you mean "far"?'
-        ),
-        (
-            'tools/main.mts:3:20: error import-json: import of "./places.json" needs '
-            'with { type: "json" }'
-        ),
-        (
-            'tools/main.mts:3:44: error import-missing: "./gone.mts" does not exist; '
-            'did you mean "./gong.mts"?'
-        ),
-        (
-            'tools/main.mts:3:65: error import-bare: package import "lodash" is not allowed; '
-            'use a relative path such as "./lodash.mts"'
-        ),
-        (
-            'tools/main.mts:4:10: error import-name-missing: "flo:runtime" does not export '
-            '"callTools"; did you mean "callTool"?'
-        ),
-        "tools/main.mts:4:48: error import-dynamic: dynamic import() is not allowed",
-        "tools/main.mts:5:26: error import-meta: import.meta is not allowed",
-        "tools/places.json:1:4: error script-syntax: not valid JSON: Expecting value",
-    ]
+    assert told(loaded(scanner, BROKEN, "run")) == PROBLEMS
 
 
 INDENTED = Inline(
