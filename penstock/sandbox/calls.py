@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.core.signals import Signal, Suspend
 from penstock.sandbox.bridge import Bridge, Settled
@@ -18,7 +18,7 @@ class Calls:
     def __init__(self, bridge: Bridge, wake: Callable[[], None]) -> None:
         self._bridge = bridge
         self._wake = wake
-        self._open: dict[int, asyncio.Task[Settled]] = {}
+        self._open: dict[int, asyncio.Future[Settled]] = {}
         self._asked: dict[int, Message] = {}
         self._recorded: list[tuple[int, int, Settled]] = []
         self._fresh: list[tuple[int, Settled]] = []
@@ -38,7 +38,7 @@ class Calls:
         if isinstance(found, Settled):
             self._settle(number, found)
             return
-        self._open[number] = task = asyncio.ensure_future(_awaited(found))
+        self._open[number] = task = asyncio.ensure_future(found)
         task.add_done_callback(lambda done: self._done(number, done))
 
     def drop(self, number: int) -> None:
@@ -99,7 +99,7 @@ class Calls:
     async def finish(self) -> None:
         """Wait for what is open; what parks now is passed over."""
         while self._open:
-            await asyncio.wait(self._open.values())
+            await asyncio.wait(self._open.values(), return_when=asyncio.FIRST_COMPLETED)
             self.check()
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class Calls:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _done(self, number: int, task: asyncio.Task[Settled]) -> None:
+    def _done(self, number: int, task: asyncio.Future[Settled]) -> None:
         was_open = self._open.pop(number, None) is not None
         if task.cancelled():
             return
@@ -139,7 +139,3 @@ def _delivery(number: int, settled: Settled) -> Delivery:
     refusal = settled.refusal
     value = {"name": refusal.name} | refusal.detail.to_wire()
     return Delivery(kind="refuse", number=number, value=value, at_ms=settled.at_ms)
-
-
-async def _awaited(call: Awaitable[Settled]) -> Settled:
-    return await call

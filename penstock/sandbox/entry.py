@@ -13,10 +13,11 @@ from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.calls import Calls
 from penstock.sandbox.chance import Chance
 from penstock.sandbox.endings import conclude, crashed
-from penstock.sandbox.machine import Image, Machine, Surroundings
+from penstock.sandbox.machine import Image, Machine
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.pool import Pool
 from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.surroundings import Surroundings
 from penstock.sandbox.wasm import Engine
 from penstock.sandbox.watch import IS_LONG, SLICE, Watch
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from penstock.sandbox.watch import Watch
@@ -25,17 +26,23 @@ class Pool:
         self._threads: ThreadPoolExecutor | None = None
 
     async def compute(self, step: Callable[[], _Result], watch: Watch) -> _Result:
-        """Return what the step returns. Cancelled, it ends when the thread has left the script."""
-        future = asyncio.wrap_future(self._opened().submit(step))
+        """Return what the step returns. Cancelled, it ends when the thread has left the script.
+
+        Raises TimeoutError when no thread was free in time.
+        """
+        job = self._opened().submit(step)
+        future = asyncio.wrap_future(job)
         try:
-            return await asyncio.shield(future)
+            done, _ = await asyncio.wait([future], timeout=max(watch.left, 0))
+            if not done and job.cancel():
+                raise TimeoutError("timeout")
+            await asyncio.wait([future])
         except asyncio.CancelledError:
             watch.ended = "cancelled"
-            # Its memory is freed next: nobody may be in it.
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()
+            job.cancel()
+            await _left(future)
             raise
+        return future.result()
 
     def close(self) -> None:
         """End the threads, which compute nothing any more."""
@@ -44,12 +51,15 @@ class Pool:
 
     def _opened(self) -> ThreadPoolExecutor:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(
-                MOST_THREADS, thread_name_prefix="script", initializer=_noop
-            )
+            self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="script")
         threading.stack_size(max(_STACK, threading.stack_size()))
         return self._threads
 
 
-def _noop() -> None:
-    return
+async def _left(future: asyncio.Future[_Result]) -> None:
+    """Wait until the thread is out, however often this is cancelled: the memory is freed next."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    if not future.cancelled():
+        future.exception()

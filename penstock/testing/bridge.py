@@ -1,6 +1,7 @@
 """A host for scripts that answers as it is told, and remembers what it was asked."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ NEVER_MS = 60_000
 """A timer or a sleep of so long never fires; a shorter one fires at once, in the order of times."""
 
 Answer = Callable[[Any], Any]
-"""Takes the arguments; returns a value, a Settled, or an awaitable of either, or raises."""
+"""Takes the arguments; returns a value or a Settled, or raises. It may be an async function."""
 
 
 class FakeBridge:
@@ -26,8 +27,7 @@ class FakeBridge:
         seed: bytes = bytes(32),
         begins_ms: int = BEGINS_MS,
     ) -> None:
-        self._answers: dict[str, Answer] = {"sleep": self._pass, "timer": self._pass}
-        self._answers |= answers or {}
+        self._answers: dict[str, Answer] = dict(answers or {})
         self._seed = seed
         self._begins_ms = self.now_ms = begins_ms
         self.asked: list[tuple[str, Any]] = []
@@ -50,6 +50,8 @@ class FakeBridge:
     def ask(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
         """Answer a host call."""
         self.asked.append((name, arguments))
+        if name in {"sleep", "timer"} and name not in self._answers:
+            return self._passed(arguments["ms"])
         return self._answered(name, arguments)
 
     def answer(self, name: str, arguments: Any) -> Settled:
@@ -67,19 +69,24 @@ class FakeBridge:
         """Keep a warning."""
         self.warned.append((event_type, message))
 
+    def _passed(self, ms: float) -> Settled | Awaitable[Settled]:
+        if ms >= NEVER_MS:
+            return self._awaited(never, None)
+        due = self.now_ms + int(ms)
+        return Settled(at_ms=due, order=due)
+
     def _answered(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
         answer = self._answers.get(name, _unknown(name))
+        if inspect.iscoroutinefunction(answer):
+            return self._awaited(answer, arguments)
         try:
-            found = answer(arguments)
+            return self._settled(answer(arguments))
         except (CallError, TypeError) as error:
             return self._refused(error)
-        if isinstance(found, Awaitable):
-            return self._awaited(found)
-        return self._settled(found)
 
-    async def _awaited(self, found: Awaitable[Any]) -> Settled:
+    async def _awaited(self, answer: Answer, arguments: Any) -> Settled:
         try:
-            return self._settled(await found)
+            return self._settled(await answer(arguments))
         except (CallError, TypeError) as error:
             return self._refused(error)
 
@@ -97,11 +104,10 @@ class FakeBridge:
         detail = error.envelope().error or ErrorDetail(code=error.code, message=str(error))
         return Settled(refusal=Refusal(name="FloError", detail=detail), at_ms=self.now_ms)
 
-    def _pass(self, arguments: Any) -> Any:
-        due = self.now_ms + int(arguments["ms"])
-        if arguments["ms"] >= NEVER_MS:
-            return asyncio.Event().wait()
-        return Settled(at_ms=due, order=due)
+
+async def never(_arguments: Any) -> None:
+    """Answer that a host call does not get an answer."""
+    await asyncio.Event().wait()
 
 
 def _unknown(name: str) -> Answer:

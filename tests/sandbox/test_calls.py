@@ -1,0 +1,112 @@
+"""What was recorded comes first and one at a time; what parks waits until nothing else can move."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.signals import LeaseLost, Signal, Suspend
+from penstock.sandbox.bridge import Settled
+from penstock.sandbox.calls import Calls
+from penstock.sandbox.messages import Message
+from penstock.testing.bridge import FakeBridge, never
+
+
+def asked(number: int, name: str = "callTool", value: Any = None) -> Message:
+    return Message(kind="ask", number=number, name=name, value=value, size=10)
+
+
+def recorded(asked: Any) -> Settled:
+    return Settled(value=asked, order=asked, at_ms=asked)
+
+
+def raising(*signals: Signal) -> Any:
+    left = list(signals)
+
+    async def answer(_asked: Any) -> Any:
+        raise left.pop(0)
+
+    return answer
+
+
+def calls_of(**answers: Any) -> tuple[Calls, FakeBridge]:
+    bridge = FakeBridge(answers)
+    return Calls(bridge, lambda: None), bridge
+
+
+async def test_what_is_recorded_comes_in_its_order_one_at_a_time() -> None:
+    """L4: recorded results are handed over in the order in which they first settled."""
+    calls, _ = calls_of(callTool=recorded, fetch=lambda _: "fresh")
+    calls.ask(asked(1, "fetch"))
+    for number, order in ((2, 30), (3, 10), (4, 20)):
+        calls.ask(asked(number, value=order))
+    batches = [[each.number for each in calls.take()] for _ in range(5)]
+    assert batches == [[3], [4], [2], [1], []]
+
+
+async def test_what_just_happened_comes_together() -> None:
+    calls, _ = calls_of(callTool=lambda _: 1)
+    calls.ask(asked(1))
+    calls.ask(asked(2))
+    first, second = calls.take()
+    assert (first.number, second.number) == (1, 2)
+    calls.put_back([second])
+    calls.ask(asked(3))
+    assert [each.number for each in calls.take()] == [2, 3]
+
+
+async def test_a_dropped_call_is_cancelled_and_never_delivered() -> None:
+    calls, _ = calls_of(callTool=never, fetch=lambda _: 1)
+    calls.ask(asked(1))
+    calls.ask(asked(2, "fetch"))
+    assert (calls.can_move, calls.held) == (True, 20)
+    calls.drop(1)
+    calls.drop(2)
+    assert (calls.can_move, calls.held, calls.take()) == (False, 0, [])
+    await calls.close()
+
+
+async def test_several_questions_become_one_signal_in_the_order_asked() -> None:
+    """L6: … so all questions that can be asked are open at once."""
+    calls, _ = calls_of(callTool=raising(Suspend("q2", "q3"), Suspend("q1")))
+    calls.ask(asked(2))
+    calls.ask(asked(1))
+    await calls.finish()
+    parking = calls.parking()
+    assert isinstance(parking, Suspend)
+    assert parking.questions == ("q1", "q2", "q3")
+
+
+async def test_one_question_is_the_signal_that_was_raised() -> None:
+    signal = Suspend("q")
+    calls, _ = calls_of(callTool=raising(signal))
+    calls.ask(asked(1))
+    await calls.finish()
+    assert calls.parking() is signal
+
+
+async def test_a_lost_lease_is_raised_at_once() -> None:
+    calls, _ = calls_of(callTool=raising(LeaseLost()), fetch=never)
+    calls.ask(asked(1, "fetch"))
+    calls.ask(asked(2))
+    with pytest.raises(LeaseLost):
+        await calls.finish()
+    with pytest.raises(LeaseLost):
+        calls.take()
+    await calls.close()
+
+
+async def test_timers_are_dropped_at_the_end_and_others_are_named() -> None:
+    calls, _ = calls_of(callTool=never)
+    calls.ask(asked(1, "timer", {"ms": 3_000_000}))
+    calls.ask(asked(2))
+    assert calls.unawaited() == ["callTool"]
+    await calls.close()
+
+
+async def test_a_refusal_is_delivered_with_its_details() -> None:
+    calls, _ = calls_of()
+    calls.ask(asked(1))
+    [delivery] = calls.take()
+    assert delivery.kind == "refuse"
+    assert delivery.value["name"] == "FloError"
+    assert delivery.value["code"] == "NOT_AVAILABLE"

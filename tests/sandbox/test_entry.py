@@ -1,0 +1,349 @@
+"""One entry: what is handed over when, what is stopped how, and how it ends."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import OutOfMemory, ScriptError, ScriptLoadError, ToolTimeout
+from penstock.core.clock import SystemClock
+from penstock.core.signals import LeaseLost, Suspend
+from penstock.sandbox.bridge import Settled
+from penstock.sandbox.entry import NOTHING_SETTLES
+from penstock.sandbox.quickjs import QuickJs
+from penstock.sandbox.script import Bounds
+from penstock.testing.bridge import BEGINS_MS, FakeBridge, never
+from tests.kit.scripts import script_of
+
+BOUNDS = Bounds(seconds=5)
+PROMPT = 0.05
+"""Seconds in which a script must be gone."""
+BUSY = 0.4
+"""What a machine may take away from a test that shares it."""
+
+
+@pytest.fixture(scope="module")
+def sandbox(machine_code: Path) -> Iterator[QuickJs]:
+    found = QuickJs(SystemClock(), machine_code)
+    found.warm()
+    yield found
+    asyncio.run(found.close())
+
+
+@pytest.fixture(scope="module")
+def threaded(machine_code: Path) -> Iterator[QuickJs]:
+    found = QuickJs(SystemClock(), machine_code, inline_seconds=0)
+    found.warm()
+    yield found
+    asyncio.run(found.close())
+
+
+async def run(
+    sandbox: QuickJs,
+    source: str,
+    bridge: FakeBridge | None = None,
+    *,
+    bounds: Bounds = BOUNDS,
+    others: dict[str, str] | None = None,
+) -> Any:
+    host = bridge or FakeBridge()
+    return await sandbox.run(script_of(source, others), {"n": 1}, host, bounds)
+
+
+def echo(asked: Any) -> Any:
+    return {"status": "success", "output": asked["input"]}
+
+
+CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) => e.output);'
+
+
+# ---- modules and output
+
+
+async def test_the_entrypoint_gets_the_input_and_gives_the_output(sandbox: QuickJs) -> None:
+    """M9: the entrypoint is called with one argument, the input. It may be sync or async."""
+    assert await run(sandbox, "export const run = (...given) => given;") == [{"n": 1}]
+    assert await run(sandbox, "export async function run() {}") is None
+
+
+async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: QuickJs) -> None:
+    """M7: cyclic imports and top-level `await` work."""
+    source = """
+        import { two } from "./two.mjs";
+        import settings from "./settings.json" with { type: "json" };
+        import * as all from "flo:runtime";
+        import { callTool } from "flo:runtime";
+        export const one = () => 1;
+        const same = (it) => it === flo.callTool;
+        export const run = () => [two(), settings, same(all.callTool), same(callTool)];
+    """
+    two = 'import { one } from "./main.mjs"; await null; export const two = () => one() + 1;'
+    others = {"two.mjs": two, "settings.json": '{"a": [1], "__proto__": 2}'}
+    found = await run(sandbox, source, others=others)
+    assert found == [2, {"a": [1], "__proto__": 2}, True, True]
+
+
+async def test_modules_are_evaluated_afresh(sandbox: QuickJs) -> None:
+    """M7: nothing survives from one invocation to the next."""
+    source = "globalThis.n = (globalThis.n ?? 0) + 1; export const run = () => globalThis.n;"
+    assert [await run(sandbox, source) for _ in range(3)] == [1, 1, 1]
+
+
+async def test_a_module_that_throws_and_an_entrypoint_that_is_none(sandbox: QuickJs) -> None:
+    with pytest.raises(ScriptError, match="at the top"):
+        await run(sandbox, 'throw new Error("at the top");')
+    with pytest.raises(ScriptLoadError, match="must export a function 'run', found 5"):
+        await run(sandbox, "export const run = 5;")
+
+
+async def test_an_error_tells_its_name_and_place(sandbox: QuickJs) -> None:
+    """M10: a throw → `SCRIPT_ERROR`, `message` = the error's message, `details.name`, `.stack`."""
+    with pytest.raises(ScriptError, match="no") as raised:
+        await run(sandbox, "export function run() {\n  throw new RangeError('no');\n}")
+    assert raised.value.details == {
+        "name": "RangeError",
+        "stack": "    at run (tool:///main.mjs:2:13)",
+    }
+
+
+async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: QuickJs) -> None:
+    source = """export async function run() {
+        try { await flo.vault.get({ scope: "profile", key: "k" }); } catch (e) { return e.stack; }
+    }"""
+    assert "tool:///main.mjs:2:" in await run(sandbox, source)
+
+
+# ---- order, clock, chance
+
+
+async def test_recorded_answers_win_races_as_they_did(sandbox: QuickJs) -> None:
+    """L4: … so `Promise.race` has the same winner in each entry."""
+    source = f"{CALL} export const run = () => Promise.race([call(3), call(1), call(2)]);"
+
+    def recorded(asked: Any) -> Any:
+        order = asked["input"]
+        return Settled(value=echo(asked), order=order, at_ms=BEGINS_MS + order)
+
+    assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == 1
+
+
+async def test_all_jobs_are_done_before_the_next_answer(sandbox: QuickJs) -> None:
+    source = f"""{CALL}
+        const seen = [];
+        const note = async (n) => {{
+          seen.push(await call(n));
+          await null;
+          seen.push(-n);
+        }};
+        export const run = () => Promise.all([note(2), note(1)]).then(() => seen);
+    """
+
+    def recorded(asked: Any) -> Any:
+        return Settled(value=echo(asked), order=asked["input"], at_ms=BEGINS_MS)
+
+    assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == [1, -1, 2, -2]
+
+
+async def test_the_clock_stands_still_between_answers(sandbox: QuickJs) -> None:
+    """L5: `Date.now()`, `new Date()`, `performance.now()` stand still between host calls."""
+    source = f"""{CALL}
+        export async function run() {{
+          const seen = [Date.now(), +new Date(), performance.now()];
+          await call(1);
+          for (let n = 0; n < 1e5; n++);
+          return [...seen, Date.now(), performance.now()];
+        }}
+    """
+    found = await run(sandbox, source, FakeBridge({"callTool": echo}))
+    assert found == [BEGINS_MS, BEGINS_MS, 0, BEGINS_MS + 1, 1]
+
+
+async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: QuickJs) -> None:
+    """L5: `Math.random()` and `crypto` randomness come from a generator …, and repeat."""
+    source = "export const run = () => [Math.random(), Math.random(), crypto.randomUUID()];"
+    seeds = [bytes(32), bytes(32), bytes(31) + b"\1"]
+    one, again, other = [await run(sandbox, source, FakeBridge(seed=seed)) for seed in seeds]
+    assert one == again
+    assert len({*one, *other}) == 6
+    assert all(0 <= number < 1 for number in one[:2])
+
+
+# ---- long steps
+
+
+async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
+    sandbox: QuickJs,
+) -> None:
+    source = f"""{CALL}
+        export async function run() {{
+          console.log("begun");
+          const first = [Math.random(), await call(1), Date.now()];
+          for (let n = 0; n < 1e6; n++);
+          console.log("computed");
+          return [first, Math.random(), await call(2), Date.now()];
+        }}
+    """
+    bridges = [FakeBridge({"callTool": echo}) for _ in range(2)]
+    found = await run(sandbox, source, bridges[0])
+    short = await run(sandbox, source.replace("1e6", "1"), bridges[1])
+    assert found == short
+    assert bridges[0].asked == bridges[1].asked
+    assert bridges[0].printed == [("info", "begun"), ("info", "computed")]
+
+
+async def test_a_script_may_run_in_threads_alone(threaded: QuickJs) -> None:
+    source = f"""{CALL}
+        export async function run() {{
+          const all = await Promise.all([1, 2, 3].map(call));
+          return all.length + (await call(4));
+        }}
+    """
+    assert await run(threaded, source, FakeBridge({"callTool": echo})) == 7
+
+
+@pytest.mark.parametrize("loop", ["while (true);", "/^(a+)+$/.test('a'.repeat(40) + 'b');"])
+async def test_the_cpu_budget_counts_computing_alone(sandbox: QuickJs, loop: str) -> None:
+    """Killed, `TIMEOUT`, `details.reason: "cpu"`; native loops and regular expressions too."""
+    bounds = Bounds(seconds=5, cpu_ms=100)
+    with pytest.raises(ToolTimeout) as raised:
+        await run(sandbox, f"export const run = () => {{ {loop} }};", bounds=bounds)
+    assert raised.value.details == {"reason": "cpu"}
+
+
+async def test_lines_printed_before_a_timeout_are_not_lost(sandbox: QuickJs) -> None:
+    bridge = FakeBridge()
+    source = "export function run() { console.log('last words'); while (true); }"
+    with pytest.raises(ToolTimeout, match=r"longer than 0\.1 s"):
+        await run(sandbox, source, bridge, bounds=Bounds(seconds=0.1))
+    assert bridge.printed == [("info", "last words")]
+
+
+async def test_a_host_that_does_not_answer_runs_into_the_timeout(sandbox: QuickJs) -> None:
+    source = f"{CALL} export const run = () => call(1);"
+    with pytest.raises(ToolTimeout):
+        await run(sandbox, source, FakeBridge({"callTool": never}), bounds=Bounds(seconds=0.05))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "export function run() { const a = []; a[2 ** 32 - 2] = 1; a.sort(); }",
+        "for (;;);",
+        f"{CALL} export const run = () => call(1);",
+    ],
+    ids=["native loop", "loop", "waiting"],
+)
+async def test_cancelling_ends_a_script_at_once(threaded: QuickJs, source: str) -> None:
+    """Cancelling `run` ends it within 50 ms."""
+    clock = SystemClock()
+    task = asyncio.create_task(run(threaded, source, FakeBridge({"callTool": never})))
+    await asyncio.wait([task], timeout=0.1)
+    begun = clock.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert clock.monotonic() - begun < PROMPT + BUSY
+
+
+async def test_memory_can_be_bounded_lower(sandbox: QuickJs) -> None:
+    source = "export const run = () => 'x'.repeat(1 << 20).split('').length;"
+    assert await run(sandbox, source) == 1 << 20
+    with pytest.raises(OutOfMemory):
+        await run(sandbox, source, bounds=Bounds(seconds=5, memory_mb=8))
+
+
+# ---- how it ends
+
+
+async def test_a_promise_that_nothing_settles_fails_at_once(sandbox: QuickJs) -> None:
+    """M13: … fails at once with `SCRIPT_ERROR`."""
+    with pytest.raises(ScriptError, match=NOTHING_SETTLES):
+        await run(sandbox, "export const run = () => new Promise(() => {});")
+
+
+async def suspend(asked: Any) -> Any:
+    raise Suspend(asked["input"])
+
+
+async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: QuickJs) -> None:
+    """L6: … it is driven on while a host call is in flight, a timer is set …."""
+    source = """
+        export const run = () => Promise.all([
+          flo.callTool({ tool_id: "ask", input: "q1" }),
+          flo.sleep(5).then(() => flo.callTool({ tool_id: "ask", input: "q2" })),
+        ]);
+    """
+    bridge = FakeBridge({"callTool": suspend})
+    with pytest.raises(Suspend) as raised:
+        await run(sandbox, source, bridge)
+    assert raised.value.questions == ("q1", "q2")
+    assert [name for name, _ in bridge.asked] == ["callTool", "sleep", "callTool"]
+    assert bridge.warned == []
+
+
+async def test_a_lost_lease_ends_the_entry_although_others_are_open(sandbox: QuickJs) -> None:
+    async def lose(_asked: Any) -> Any:
+        raise LeaseLost
+
+    source = f"{CALL} export const run = () => Promise.all([flo.sleep(3e6), call(1)]);"
+    with pytest.raises(LeaseLost):
+        await run(sandbox, source, FakeBridge({"callTool": lose}))
+
+
+async def test_open_host_calls_are_awaited_after_the_script_returned(sandbox: QuickJs) -> None:
+    """M14: … are awaited and recorded before the call settles (`script.unawaited_calls`)."""
+    done = []
+
+    async def slow(asked: Any) -> Any:
+        await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.01)
+        done.append(asked["input"])
+        return echo(asked)
+
+    bridge = FakeBridge({"callTool": slow})
+    source = (
+        f"{CALL} export const run = () => {{ call(1); setTimeout(() => {{}}, 3e6); return 2; }};"
+    )
+    assert await run(sandbox, source, bridge) == 2
+    assert done == [1]
+    assert bridge.warned == [
+        ("script.unawaited_calls", "the script returned before 1 of its host calls: callTool")
+    ]
+
+
+async def test_a_question_that_nobody_awaits_does_not_park(sandbox: QuickJs) -> None:
+    bridge = FakeBridge({"callTool": suspend})
+    assert (
+        await run(sandbox, f"{CALL} export const run = () => {{ call(1); return 2; }};", bridge)
+        == 2
+    )
+    assert [kind for kind, _ in bridge.warned] == ["script.unawaited_calls"]
+
+
+async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: QuickJs) -> None:
+    """An unhandled rejection is a warning event `script.unhandled_rejection`."""
+    source = """
+        export async function run() {
+          const taken = Promise.reject(new Error("taken later"));
+          Promise.reject(new Error("lost"));
+          await flo.sleep(1);
+          await taken.catch(() => {});
+          return 1;
+        }
+    """
+    bridge = FakeBridge()
+    assert await run(sandbox, source, bridge) == 1
+    assert bridge.warned == [("script.unhandled_rejection", "lost")]
+
+
+async def test_what_a_timer_throws_is_told(sandbox: QuickJs) -> None:
+    bridge = FakeBridge()
+    source = """
+        export const run = () => new Promise((resolve) => {
+          setTimeout(() => { throw new Error("in a timer"); }, 1);
+          setTimeout(resolve, 2);
+        });
+    """
+    assert await run(sandbox, source, bridge) is None
+    assert bridge.warned == [("script.unhandled_rejection", "in a timer")]

@@ -1,0 +1,72 @@
+"""What a script says is read with care, and what it is told is spelled whole."""
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import ScriptError
+from penstock.sandbox.messages import Delivery, read_json, read_message
+
+
+def test_a_host_call_has_a_name_and_arguments() -> None:
+    message = read_message('ask\n7\nstate.get\n{"key":"a\\nb"}', [], 200)
+    assert (message.kind, message.number, message.name) == ("ask", 7, "state.get")
+    assert message.value == {"key": "a\nb"}
+
+
+def test_bytes_stand_beside_the_arguments() -> None:
+    message = read_message('ask\n1\nfetch\n{"body":{"attachment":0}}', [b"\xff"], 200)
+    assert message.value == {"body": {"attachment": 0}, "attachments": [b"\xff"]}
+
+
+def test_a_line_keeps_its_breaks() -> None:
+    message = read_message("print\n0\nerror\none\ntwo", [], 200)
+    assert (message.name, message.value) == ("error", "one\ntwo")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NaN", "NaN is not a number of JSON"),
+        ("[-Infinity]", "-Infinity is not a number of JSON"),
+        ("1e999", "1e999 is too large"),
+        ("9" * 5000, "cannot be read as JSON"),
+        ("{", "cannot be read as JSON"),
+        ("[" * 201 + "]" * 201, "may be nested 200 deep"),
+        ('{"a":' * 201 + "1" + "}" * 201, "may be nested 200 deep"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_plain_json_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        read_json(text, 200, "the output")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[" * 200 + "]" * 200, None),
+        ('"\\ud800"', "\ufffd"),
+        ('{"\\udc00x":["\\ud83d\\ude00"]}', {"\ufffdx": ["\U0001f600"]}),
+        ('"\\\\ud800"', "\\ud800"),
+        ("[" + "[]," * 500 + "1.5e3]", [*[[]] * 500, 1500.0]),
+    ],
+)
+def test_what_is_json_is_read_with_whole_characters(text: str, value: Any) -> None:
+    found = read_json(text, 200, "the output")
+    assert value is None or found == value
+
+
+def test_bytes_leave_a_value_and_their_place_stays() -> None:
+    value = {"status": 200, "body": b"ab", "headers": MappingProxyType({"a": "b"})}
+    text, attachments = Delivery(kind="settle", number=3, value=value, at_ms=0).to_wire()
+    assert attachments == [b"ab"]
+    assert text.startswith("settle\n3\n")
+    assert read_json(text.split("\n", 2)[2], 200, "it")["body"] == {"attachment": 0}
+
+
+def test_a_host_that_settles_with_anything_else_is_told() -> None:
+    delivery = Delivery(kind="settle", number=1, value=object(), at_ms=0)
+    with pytest.raises(TypeError, match="settled with a object, which is not JSON"):
+        delivery.to_wire()
