@@ -28,6 +28,7 @@ from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.passage import Passage
 from penstock.tools.policy import SCRIPT, Caller, refused
+from penstock.tools.redaction import redacted
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
@@ -81,7 +82,7 @@ class Invoker:
             try:
                 tool = self._resolve(passage)
                 self._permit(passage)
-                self._validate(tool, call.input)
+                self.check_input(tool, call.input)
                 agreed = await self._approvals.agreed(tool, passage, nest)
                 self._reserve(passage, nest)
                 output = await self._run(tool, agreed, passage)
@@ -92,6 +93,14 @@ class Invoker:
             return await self._settle(passage, envelope)
         finally:
             passage.give_back()
+
+    def check_input(self, tool: Tool, input: dict[str, Any]) -> None:
+        """Raise InvalidInput, with every problem, unless the tool takes the input."""
+        problems = list(json_problems(input, self._limits.json_depth))
+        if not problems and is_larger(input, most := self._limits.input_bytes):
+            problems = [Problem("", f"is over {size_text(most)}")]
+        if problems := problems or self.registry.schema(tool).problems(input):
+            raise invalid(tool.spec.tool_id, problems)
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call that does not even come to the door."""
@@ -136,13 +145,6 @@ class Invoker:
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
-
-    def _validate(self, tool: Tool, input: dict[str, Any]) -> None:
-        problems = list(json_problems(input, self._limits.json_depth))
-        if not problems and is_larger(input, most := self._limits.input_bytes):
-            problems = [Problem("", f"is over {size_text(most)}")]
-        if problems := problems or self.registry.schema(tool).problems(input):
-            raise invalid(tool.spec.tool_id, problems)
 
     def _reserve(self, passage: Passage, nest: Nest | None) -> None:
         if nest is None:
@@ -225,6 +227,7 @@ class Invoker:
         call, caller = passage.call, passage.caller
         clip_at = caller.clip_at
         own_preview = passage.tool.preview if passage.tool else None
+        envelope = redacted(envelope, caller.secrets)
         try:
             shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
         except CallError as error:

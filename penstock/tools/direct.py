@@ -1,0 +1,51 @@
+"""The tools that people and programs call by hand: which there are, and what a call of one needs."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.call import Origin
+from penstock.core.call_errors import NotPermitted, ToolNotFound
+from penstock.core.profile import Profile
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller, refused
+from penstock.tools.tool import Tool
+
+DOOR = Caller(origin=Origin.DIRECT)
+
+
+class DirectTools:
+    """What may be called by `/call`, over HTTP and from the terminal."""
+
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
+
+    def of(self, profile: Profile) -> list[Tool]:
+        """Return the tools that a profile may call, by id."""
+        caller = replace(DOOR, profile=profile)
+        found = [each for each in self._invoker.registry if self._is_open(each, caller)]
+        return sorted(found, key=lambda each: each.spec.tool_id)
+
+    def get(self, tool_id: str, profile: Profile) -> Tool:
+        """Return the tool, if this profile may call it.
+
+        Raises ToolNotFound, the same for one that there is not and one that is called by others
+        alone, and NotPermitted.
+        """
+        tool, caller = self._invoker.registry.find(tool_id), replace(DOOR, profile=profile)
+        refusal = refused(tool.spec, caller) if tool else None
+        if tool is None or isinstance(refusal, ToolNotFound):
+            raise ToolNotFound(f'no direct-call tool "{tool_id}"')
+        if refusal is not None:
+            raise refusal
+        if self._invoker.rules.hides(tool.spec, caller):
+            raise NotPermitted(f'a rule of this project forbids "{tool_id}"')
+        return tool
+
+    def check(self, tool: Tool, input: dict[str, Any]) -> None:
+        """Raise InvalidInput, with every problem, unless the tool takes the input."""
+        self._invoker.check_input(tool, input)
+
+    def _is_open(self, tool: Tool, caller: Caller) -> bool:
+        return refused(tool.spec, caller) is None and not self._invoker.rules.hides(
+            tool.spec, caller
+        )

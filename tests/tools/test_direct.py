@@ -1,0 +1,57 @@
+"""The tools that people and programs call by hand."""
+
+import pytest
+
+from penstock.core.call_errors import InvalidInput, NotPermitted, ToolNotFound
+from penstock.core.ids import ProfileId
+from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
+from penstock.testing.runtime import memory_runtime
+from penstock.tools.direct import DirectTools
+from penstock.tools.rules import Action, Rule
+from tests.kit.tools import Act
+
+CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
+NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+TOOLS = (
+    Act("write", direct_call=True, input_schema=NUMBER),
+    Act("hidden"),
+    Act("locked", direct_call=True, requires_permissions=frozenset({"root"})),
+    Act("denied", direct_call=True),
+    Act("look", direct_call=True),
+)
+RULES = (Rule(tool="denied", action=Action.DENY),)
+
+
+async def test_a_profile_sees_what_it_may_call_by_id() -> None:
+    async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
+        direct = DirectTools(runtime.parts.invoker)
+        assert [each.spec.tool_id for each in direct.of(CLERK)] == ["look", "write"]
+        everything = [each.spec.tool_id for each in direct.of(LOCAL_PROFILE)]
+    assert everything == ["locked", "look", "write"]
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "error", "message"),
+    [
+        ("nothing", ToolNotFound, 'no direct-call tool "nothing"'),
+        ("hidden", ToolNotFound, 'no direct-call tool "hidden"'),
+        ("locked", NotPermitted, '"locked" needs the permission root'),
+        ("denied", NotPermitted, 'a rule of this project forbids "denied"'),
+    ],
+)
+async def test_what_may_not_be_called_is_refused(
+    tool_id: str, error: type[Exception], message: str
+) -> None:
+    async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
+        with pytest.raises(error) as refused:
+            DirectTools(runtime.parts.invoker).get(tool_id, CLERK)
+    assert str(refused.value) == message
+
+
+async def test_an_input_is_checked_before_the_call() -> None:
+    async with memory_runtime(tools=TOOLS) as runtime:
+        direct = DirectTools(runtime.parts.invoker)
+        tool = direct.get("write", CLERK)
+        direct.check(tool, {"n": 1})
+        with pytest.raises(InvalidInput, match='input of "write" is not valid: /n: '):
+            direct.check(tool, {"n": "x"})
