@@ -49,6 +49,8 @@ class MessageReceived:
     """The sender's own name for the request: it begins one task, however often it comes."""
     request_hash: str | None = None
     """What the request was, to tell a repetition from a mistake."""
+    selected_skills: tuple[str, ...] = ()
+    """Skills that are selected for this task besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class CallRequested:
     profile_id: ProfileId
     permissions: tuple[str, ...] | None = None
     """None for a profile that holds everything."""
+    selected_skills: tuple[str, ...] = ()
+    """Skills that are selected for this task besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +183,20 @@ class StateWritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillsSelected:
+    """The session has more skills selected, from now on."""
+
+    skill_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptResolved:
+    """The project's script said what joins the system prompt of the task; empty is nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoteEmitted:
     """An author's own event."""
 
@@ -278,6 +296,8 @@ Event = (
     | CallRetried
     | CallSettled
     | StateWritten
+    | SkillsSelected
+    | PromptResolved
     | NoteEmitted
     | QuestionAsked
     | QuestionAnswered

@@ -18,12 +18,14 @@ from penstock.core.events import (
     MessagesErased,
     NoteEmitted,
     ParkedCall,
+    PromptResolved,
     QuestionAnswered,
     QuestionAsked,
     Record,
     ReplyReceived,
     ReplyRestarted,
     SessionOpened,
+    SkillsSelected,
     StateWritten,
     TaskEnded,
     TaskResumed,
@@ -44,6 +46,8 @@ class Round:
 
     reply: ReplyReceived
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
+    selected: tuple[str, ...] = ()
+    """What the session had selected when the model asked for them."""
 
     @property
     def is_settled(self) -> bool:
@@ -90,6 +94,8 @@ class TaskState:
     """How many events of an author each call wrote, by type."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
+    preface: str | None = None
+    """What the project's script says in the system prompt; None while it was not asked."""
 
 
 @dataclass(slots=True)
@@ -111,6 +117,7 @@ class SessionState:
         "messages",
         "opened",
         "queue",
+        "selected",
         "seq",
         "stretches",
         "tick",
@@ -125,6 +132,8 @@ class SessionState:
         """How many events were applied: an order for what has no `seq` yet."""
         self.last_at = 0
         self.opened: SessionOpened | None = None
+        self.selected: tuple[str, ...] = ()
+        """Skills that were selected for the whole session; another tuple when there are more."""
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks whose turn has not come, oldest first."""
         self.current: TaskState | None = None
@@ -171,6 +180,10 @@ class SessionState:
                 self._answer(task, event)
             case StateWritten():
                 task.values[event.tool_id, event.key] = event
+            case SkillsSelected():
+                self._select(event)
+            case PromptResolved(text=text):
+                task.preface = text
             case TaskSuspended(questions=questions, parked=parked):
                 task.parked.update((each.path, each) for each in parked)
                 waits = all(question in task.waiting for question in questions)
@@ -204,6 +217,8 @@ class SessionState:
                 self.queue.pop(task_id).is_ended = True
             case SessionOpened():
                 self.opened = event
+            case SkillsSelected():
+                self._select(event)
             case MessageReceived() | CallRequested() | TaskStarted() | TaskResumed() | TaskEnded():
                 pass
             case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
@@ -211,6 +226,8 @@ class SessionState:
             case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
                 pass
             case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
+                pass
+            case PromptResolved():
                 pass
             case _:
                 assert_never(event)
@@ -227,6 +244,9 @@ class SessionState:
         self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
         if isinstance(brief, MessageReceived) and brief.message_id:
             self._say(UserMessage(brief.content), brief.content)
+
+    def _select(self, event: SkillsSelected) -> None:
+        self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
 
     def _forget(self, task_id: TaskId) -> None:
         for number, stretch in enumerate(self.stretches):
@@ -247,7 +267,7 @@ class SessionState:
             task.cost_usd = None if usage.cost_usd is None else task.cost_usd + usage.cost_usd
         task.reply = reply
         if reply.calls:
-            task.rounds.append(Round(reply))
+            task.rounds.append(Round(reply, selected=self.selected))
         if reply.calls or reply.text.strip():
             self._say(AssistantMessage(reply.text, reply.calls), reply.text)
 

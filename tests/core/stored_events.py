@@ -17,11 +17,13 @@ from penstock.core.events import (
     MessagesErased,
     NoteEmitted,
     ParkedCall,
+    PromptResolved,
     QuestionAnswered,
     QuestionAsked,
     ReplyReceived,
     ReplyRestarted,
     SessionOpened,
+    SkillsSelected,
     StateWritten,
     StoredFile,
     TaskEnded,
@@ -104,6 +106,16 @@ STORED: list[tuple[Event, str, str]] = [
         CallRequested(tool_id="send", input={}, profile_id=ANN),
         "call_requested",
         '{"tool_id":"send","input":{},"profile_id":"ann"}',
+    ),
+    (
+        MessageReceived(message_id=MESSAGE, content="", selected_skills=("a", "b")),
+        "message_received",
+        '{"message_id":"msg_1","content":"","selected_skills":["a","b"]}',
+    ),
+    (
+        CallRequested(tool_id="send", input={}, profile_id=ANN, selected_skills=("a",)),
+        "call_requested",
+        '{"tool_id":"send","input":{},"profile_id":"ann","selected_skills":["a"]}',
     ),
     (
         TaskStarted(model="m", offered=("a", "b"), history_from=7),
@@ -218,6 +230,12 @@ STORED: list[tuple[Event, str, str]] = [
         "state_written",
         '{"tool_id":"t","key":"k","value":[0],"revision":1}',
     ),
+    (
+        SkillsSelected(skill_ids=("research", "zip")),
+        "skills_selected",
+        '{"skill_ids":["research","zip"]}',
+    ),
+    (PromptResolved(text="Be brief."), "prompt_resolved", '{"text":"Be brief."}'),
     (
         NoteEmitted(event_type="x.y", message="m", payload={"a": 0}, level="error", title="T"),
         "note_emitted",

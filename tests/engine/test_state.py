@@ -14,9 +14,11 @@ from penstock.core.events import (
     CancelRequested,
     Erased,
     Event,
+    PromptResolved,
     QuestionAsked,
     Record,
     ReplyRestarted,
+    SkillsSelected,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
@@ -212,6 +214,32 @@ def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
         state.apply(event, ONE, None, at)
     assert state.current
     assert state.current.active_ms == 3_000 + 2_000
+
+
+def test_a_selection_grows_belongs_to_the_session_and_a_round_keeps_the_one_it_had() -> None:
+    state = folded(
+        message(),
+        TaskStarted(),
+        SkillsSelected(skill_ids=("a",)),
+        reply(1, "x"),
+        SkillsSelected(skill_ids=("b", "a")),
+        outcome("x"),
+        ended(),
+        (message("2"), TWO),
+        (SkillsSelected(skill_ids=("c",)), TWO),
+    )
+    assert state.selected == ("a", "b", "c")
+    assert state.current
+    assert state.current.rounds[0].selected == ("a",)
+
+
+def test_what_the_prompt_script_said_belongs_to_its_task() -> None:
+    state = folded(message(), TaskStarted(), (PromptResolved(text="late"), TWO))
+    assert state.current
+    assert state.current.preface is None
+    state = folded(message(), TaskStarted(), PromptResolved(text=""))
+    assert state.current
+    assert state.current.preface == ""
 
 
 def test_a_direct_call_has_no_messages() -> None:
