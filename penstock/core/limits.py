@@ -124,6 +124,8 @@ class Limits:
     """Values of the State in one scope."""
     secret_bytes: int = 64 * KIB
     """A secret of the vault."""
+    read_bytes: int = 16 * MIB
+    """A file that a script reads whole."""
     file_bytes: int = 64 * MIB
     """A file of a workspace."""
     task_bytes: int = 512 * MIB

@@ -45,8 +45,8 @@ class Request:
     url: str
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes | str | None = None
-    """In a text handles are opened; bytes go as they are."""
+    body: bytes | str | tuple[bytes | str, ...] | None = None
+    """Whole or in pieces. In a text handles are opened; bytes go as they are."""
     redirect: Redirect = Redirect.FOLLOW
     seconds: float | None = None
     """Instead of the limit, if it is less."""
@@ -191,12 +191,18 @@ def _check(request: Request, limits: Limits) -> None:
             raise TypeError(f"fetch does not send the header {name!r:.80}")
         if not _VALUE.fullmatch(value):
             raise TypeError(f"the header {name!r} holds characters that no header may hold")
-    body = request.body
-    if body is not None and request.method.upper() in {"GET", "HEAD"}:
+    if request.body is not None and request.method.upper() in {"GET", "HEAD"}:
         raise TypeError(f"a {request.method.upper()} has no body")
-    size = len(body.encode() if isinstance(body, str) else body or b"")
+    size = sum(len(each.encode() if isinstance(each, str) else each) for each in _pieces(request))
     if size > limits.fetch_request_bytes:
         raise TypeError(f"a body has at most {limits.fetch_request_bytes} bytes, this has {size}")
+
+
+def _pieces(request: Request) -> tuple[bytes | str, ...]:
+    body = request.body
+    if body is None:
+        return ()
+    return body if isinstance(body, tuple) else (body,)
 
 
 def _parsed(url: str) -> URL:
@@ -212,11 +218,11 @@ def _place(url: URL) -> Place:
 
 def _opened(request: Request, place: Place, pattern: HostPattern | None, asker: Asker) -> Sent:
     """Return the request with the secrets in the place of their handles."""
-    handles, body, url = asker.handles, request.body, _parsed(request.url)
+    handles, pieces, url = asker.handles, _pieces(request), _parsed(request.url)
     query = url.query.decode("ascii")
     headers = {name.lower(): value for name, value in request.headers}
-    texts = (query, *headers.values(), body if isinstance(body, str) else "")
-    keys = handles.keys_in(*texts)
+    said = (each for each in pieces if isinstance(each, str))
+    keys = handles.keys_in(query, *headers.values(), *said)
     if keys and (pattern is None or not pattern.names_host):
         raise EgressDenied(
             f'"{asker.tool_id}" may not send the secret {", ".join(sorted(keys))} to {place}: '
@@ -228,9 +234,13 @@ def _opened(request: Request, place: Place, pattern: HostPattern | None, asker: 
     if query:
         spelled = handles.open(query, lambda value: quote(value, safe=""))
         url = url.copy_with(query=spelled.encode("ascii"))
-    if isinstance(body, str):
-        is_form = headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM
-        body = handles.open(body, quote_plus if is_form else str).encode()
+    is_form = headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM
+    spelled_so = quote_plus if is_form else str
+    whole = [
+        handles.open(each, spelled_so).encode() if isinstance(each, str) else each
+        for each in pieces
+    ]
+    body = None if request.body is None else b"".join(whole)
     return Sent(
         method=request.method.upper(),
         url=str(url.copy_with(fragment=None, host=place.host)),

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from penstock.resources.vault import LEAST_BYTES
-
+LEAST_BYTES = 4
+"""A shorter secret cannot be told from other text."""
 _LEAST_OF_BASE64 = 6
 """Characters of a piece of base64 that does not stand in other text by chance."""
 
@@ -19,6 +19,11 @@ class Redactor:
     def __init__(self) -> None:
         self._forms: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything was given out."""
+        return self._pattern is not None
 
     def add(self, key: str, value: str) -> None:
         """Take a secret out of everything from now on, however it is spelled."""

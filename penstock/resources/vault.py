@@ -14,12 +14,11 @@ from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher, Sealed
+from penstock.resources.redact import LEAST_BYTES
 from penstock.store.changes import of_scope
 from penstock.store.database import Database
 from penstock.store.tables import secrets
 
-LEAST_BYTES = 4
-"""A shorter secret cannot be told from other text."""
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _SCOPE_ID = re.compile(r"[^\x00-\x1f]{1,512}")
 _KINDS = {ScopeKind.PROFILE, ScopeKind.SHARED}

@@ -61,7 +61,7 @@ class Approvals:
             path=call.path,
             call_id=nest.call_id if nest else call.call_id,
             tool_id=spec.tool_id,
-            input=call.input,
+            input=passage.caller.secrets.json(call.input),
             input_schema=spec.input_schema,
             expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
         )

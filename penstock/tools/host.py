@@ -74,6 +74,7 @@ class Host:
     def print(self, level: str, text: str) -> None:
         """Take a line of the console: what an earlier entry printed is not printed again."""
         self._lines += 1
+        text = self._invocation.caller.secrets.text(text)
         if self._recording.is_live or self._lines > self._printed:
             payload = {"level": level, "text": text}
             severity = ERROR_LEVELS.get(level, "info")
@@ -82,5 +83,6 @@ class Host:
 
     def warn(self, event_type: str, message: str) -> None:
         """Note what the script's author should know."""
-        note = NoteEmitted(event_type=event_type, message=message, level="warning")
+        said = self._invocation.caller.secrets.text(message)
+        note = NoteEmitted(event_type=event_type, message=said, level="warning")
         self._invocation.note(note)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import StateDenied
 from penstock.core.clock import to_iso
 from penstock.core.events import NoteEmitted, StateWritten
 from penstock.sandbox.bridge import Settled
@@ -71,6 +72,8 @@ class Values:
 
     def _put(self, name: str, partition: str, arguments: Any) -> Settled:
         key, value = text(arguments, "key", most=KEY_CHARACTERS), arguments.get("value")
+        if self._invocation.caller.secrets.holds_secret(value):
+            raise StateDenied("secrets belong in the vault")
         ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
         if_revision = arguments.get("if_revision", ALWAYS)
         path = self._recording.place(name, [partition, arguments], Effect.WRITE)
@@ -95,6 +98,7 @@ class Notes:
 
     def emit(self, arguments: Any) -> Settled:
         """Write an event, once however often the script is entered."""
+        arguments = self._invocation.caller.secrets.json(arguments)
         note = self._read(arguments)
         name = "task.emitEvent"
         path = self._recording.place(name, arguments, Effect.WRITE)

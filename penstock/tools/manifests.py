@@ -7,14 +7,16 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.manifest.bundle import Bundle
 from penstock.manifest.tool import ToolManifest
+from penstock.resources.hosts import read_patterns
 from penstock.sandbox.folder import Folder
 from penstock.sandbox.lexer import Lexer
 from penstock.sandbox.modules import Inline, Wanted, load
 from penstock.sandbox.scan import Scanner
 from penstock.sandbox.script import Sandbox, Script
 from penstock.sandbox.typescript import TypeScript
+from penstock.tools.bridge import Bindings
 from penstock.tools.policy import SCRIPT
-from penstock.tools.script import Bindings, ScriptTool
+from penstock.tools.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 
@@ -73,7 +75,6 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
 
 def spec_of(manifest: ToolManifest) -> ToolSpec:
     """Return what callers may know of a manifest tool."""
-    approval = manifest.requires_approval
     return ToolSpec(
         tool_id=manifest.tool_id,
         description=manifest.description,
@@ -87,7 +88,7 @@ def spec_of(manifest: ToolManifest) -> ToolSpec:
         direct_call=manifest.direct_call,
         script_tools=frozenset(manifest.script_tools),
         requires_permissions=frozenset(manifest.requires_permissions),
-        requires_approval=approval if isinstance(approval, bool) else approval["when"],
+        requires_approval=manifest.requires_approval,
         retry=manifest.retry_policy,
         labels=manifest.labels,
         kind=SCRIPT,
@@ -98,7 +99,12 @@ def bindings_of(manifest: ToolManifest, runtime_config: Mapping[str, str]) -> Bi
     """Return what the script of a manifest may reach."""
     limits = manifest.limits
     return Bindings(
-        memory_mb=limits.memory_mb, log_bytes=limits.log_bytes, runtime_config=runtime_config
+        vault=manifest.vault,
+        state=manifest.state,
+        egress=read_patterns(manifest.egress or ()),
+        memory_mb=limits.memory_mb,
+        log_bytes=limits.log_bytes,
+        runtime_config=runtime_config,
     )
 
 

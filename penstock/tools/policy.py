@@ -7,23 +7,12 @@ from penstock.core.call import Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.resources.redact import Redactor
+from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
 SCRIPT = "script"
 """The kind of the tools that are scripts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What the skills selected for a task grant, merged."""
-
-    skills: tuple[str, ...] = ()
-    tools: frozenset[str] = frozenset()
-    inline: frozenset[str] = frozenset()
-    script_tools: frozenset[str] = frozenset()
-
-
-NOTHING = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +25,9 @@ class Caller:
     agent_tools: frozenset[str] = frozenset()
     """What the settings of the agent offer to its model."""
     selection: Selection = NOTHING
+    """What the skills grant that were selected when it began."""
+    skills: TaskSkills | None = None
+    """The skills of its task: what it calls in turn sees what is selected by then."""
     root: ToolSpec | None = None
     """The direct call at the root, for what is called inside it."""
     inside: str = ""
@@ -46,8 +38,14 @@ class Caller:
     """The agent's `tool_permissions`: tool to allow, ask or deny."""
     question_ttl_seconds: float | None = None
     """How long an approval waits for a person; None is for ever."""
+    secrets: Redactor = field(default_factory=Redactor, compare=False)
+    """What was given out in the task: it is taken out of everything that is recorded."""
     clip_at: int | None = None
     """Characters of a result that this caller gets to read; None is all."""
+
+    def newest(self) -> Selection:
+        """Return what the skills grant that are selected by now."""
+        return self.selection if self.skills is None else self.skills.selection
 
 
 def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
@@ -90,9 +88,12 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
         yield "agent", tool_id in caller.agent_tools
         return
     yield "script_tools", tool_id in selection.script_tools
-    yield "self", root is not None and root.direct_call and tool_id == root.tool_id
+    if root is None:
+        yield "direct_call", spec.direct_call
+        return
+    yield "self", root.direct_call and tool_id == root.tool_id
     yield "direct_call", spec.direct_call
-    yield "own_script_tools", root is not None and tool_id in root.script_tools
+    yield "own_script_tools", tool_id in root.script_tools
 
 
 def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:

@@ -8,10 +8,12 @@ from typing import Any
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError
+from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled
 from penstock.sandbox.bridge import Refusal, Settled
-from penstock.tools.invocation import Invocation
+from penstock.tools.invocation import Invocation, WentWell, succeeded
+from penstock.tools.redaction import redacted_error
 
 CLOCK = "clock"
 BYTES = "$bytes"
@@ -27,7 +29,7 @@ class Recording:
     entry it shows the same.
     """
 
-    __slots__ = ("_begin", "_has_begun", "_invocation", "_open", "begins_ms", "is_live")
+    __slots__ = ("_begin", "_has_begun", "_invocation", "_open", "_secrets", "begins_ms", "is_live")
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -35,6 +37,7 @@ class Recording:
         begun = invocation.ledger.find(self._begin)
         recorded = None if begun is None else begun.clock_ms
         self._has_begun = recorded is not None
+        self._secrets = invocation.caller.secrets
         self.begins_ms: int = self.now() if recorded is None else recorded
         """What the clock shows before the first delivery."""
         self._open: dict[CallPath, asyncio.Future[None]] = {}
@@ -47,9 +50,11 @@ class Recording:
             self._has_begun = True
             self._write(self._begin, CLOCK, Envelope.success(None), self.begins_ms)
 
-    def place(self, name: str, shape: Any, effect: Effect) -> CallPath:
+    def place(
+        self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
+    ) -> CallPath:
         """Return the identity of the next host call of this name and shape."""
-        return self._invocation.place(name, shape, effect)
+        return self._invocation.place(name, shape, effect, went_well)
 
     def find(self, path: CallPath) -> Settled | None:
         """Return what is recorded of a host call, with its place among the others."""
@@ -75,15 +80,24 @@ class Recording:
 
     def settle(self, path: CallPath, name: str, value: Any) -> Settled:
         """Record what a host call gave; returns it as it is delivered."""
-        now = self.now()
+        now, value = self.now(), self._secrets.json(value)
         self._write(path, name, Envelope.success(_closed(value)), now)
         return Settled(value=value, at_ms=now)
 
     def refuse(self, path: CallPath, name: str, error: CallError | TypeError) -> Settled:
         """Record that a host call was refused."""
-        now, detail = self.now(), detail_of(error)
+        now, detail = self.now(), redacted_error(detail_of(error), self._secrets)
         self._write(path, name, Envelope(Status.FAILED, error=detail), now)
         return Settled(refusal=refusal_of(detail), at_ms=now)
+
+    async def change(self, path: CallPath, name: str, change: Change) -> Settled:
+        """Record a host call that changes a store, with the change, as one."""
+        now = self.now()
+        done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False, clock_ms=now)
+        made = await self._invocation.ledger.change(path, done, change)
+        if made.envelope.error is not None:
+            return Settled(refusal=refusal_of(made.envelope.error), at_ms=now)
+        return Settled(value=made.envelope.output, at_ms=now)
 
     async def live(self, path: CallPath, work: Awaitable[Settled]) -> Settled:
         """Return what the work settles as, when all that settled before it is delivered.

@@ -1,0 +1,111 @@
+"""The Bridge of one entry: every host call by its name, bound to what the manifest declares."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import count
+from types import MappingProxyType
+
+from penstock.manifest.bindings import StateBinding, VaultKey
+from penstock.resources.egress import Asker
+from penstock.resources.handles import Handles
+from penstock.resources.hosts import HostPattern
+from penstock.tools.host import Host, HostCall
+from penstock.tools.host_calls import Calls
+from penstock.tools.host_fetch import FetchCalls, NetAccess
+from penstock.tools.host_files import FileCalls
+from penstock.tools.host_person import Person, Surroundings
+from penstock.tools.host_state import StateAccess, StateCalls
+from penstock.tools.host_steps import Steps
+from penstock.tools.host_task import Config, Notes, Values
+from penstock.tools.host_vault import VaultAccess, VaultCalls
+from penstock.tools.invocation import Invocation
+from penstock.tools.recording import Recording
+
+LOG_BYTES = 262_144
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bindings:
+    """What a manifest declares of the world around its script."""
+
+    vault: Sequence[VaultKey] = ()
+    state: Sequence[StateBinding] = ()
+    egress: tuple[HostPattern, ...] = ()
+    memory_mb: int | None = None
+    log_bytes: int = LOG_BYTES
+    runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def bridge_of(invocation: Invocation, bindings: Bindings) -> Host:
+    """Return what a script may ask in this entry of its call."""
+    recording = Recording(invocation)
+    table = _task_calls(invocation, recording)
+    table["getRuntimeConfig"] = Config(recording, bindings.runtime_config).get
+    table |= _resource_calls(invocation, recording, bindings)
+    return Host(invocation, recording, table)
+
+
+def _task_calls(invocation: Invocation, recording: Recording) -> dict[str, HostCall]:
+    calls, values = Calls(invocation, recording), Values(invocation, recording)
+    steps, around = Steps(invocation, recording), Surroundings(invocation, recording)
+    notes, person = Notes(invocation, recording), Person(invocation, recording)
+    return {
+        "callTool": calls.call_tool,
+        "sleep": calls.sleep,
+        "timer": calls.timer,
+        "task.getState": values.get_shared,
+        "task.putState": values.put_shared,
+        "task.getToolState": values.get_own,
+        "task.putToolState": values.put_own,
+        "task.getContext": around.context,
+        "task.getProfile": around.profile,
+        "task.emitEvent": notes.emit,
+        "task.waitForUserMessage": person.wait,
+        "task.step.start": steps.start,
+        "task.step.settle": steps.settle,
+    }
+
+
+def _resource_calls(
+    invocation: Invocation, recording: Recording, bindings: Bindings
+) -> dict[str, HostCall]:
+    """Return the calls that reach what is set up here."""
+    resources, secrets = invocation.inside.resources, invocation.caller.secrets
+    handles = Handles(_chance(invocation))
+    table: dict[str, HostCall] = {}
+    if resources.vault is not None:
+        reach = VaultAccess(
+            vault=resources.vault, declared=bindings.vault, secrets=secrets, handles=handles
+        )
+        vault = VaultCalls(invocation, recording, reach)
+        table |= {"vault.get": vault.get, "vault.handle": vault.handle}
+    if resources.state is not None:
+        access = StateAccess(state=resources.state, declared=bindings.state, secrets=secrets)
+        state = StateCalls(invocation, recording, access)
+        table |= {
+            "state.get": state.get,
+            "state.list": state.list,
+            "state.put": state.put,
+            "state.patch": state.patch,
+            "state.append": state.append,
+            "state.delete": state.delete,
+        }
+    if resources.files is not None:
+        table["fs.readBytes"] = FileCalls(invocation, recording).read_bytes
+    if resources.egress is not None:
+        tool_id = invocation.spec.tool_id
+        asker = Asker(tool_id=tool_id, egress=bindings.egress, handles=handles)
+        net = NetAccess(egress=resources.egress, asker=asker, secrets=secrets)
+        table["fetch"] = FetchCalls(invocation, recording, net).fetch
+    return table
+
+
+def _chance(invocation: Invocation) -> Callable[[], bytes]:
+    """Return what handles are made of: nobody can guess it, and each entry has the same."""
+    seed, number = invocation.ledger.seed(invocation.call.path), count()
+
+    def next_chance() -> bytes:
+        return blake2b(f"handle {next(number)}".encode(), digest_size=32, key=seed).digest()
+
+    return next_chance
