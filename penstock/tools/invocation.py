@@ -271,10 +271,12 @@ class Invocation:
         return self._seen
 
     def _inner(self) -> Caller:
-        if self._caller is None:
+        selection = self.caller.newest()
+        if self._caller is None or self._caller.selection is not selection:
             self._caller = replace(
                 self.caller,
                 origin=Origin.SCRIPT,
+                selection=selection,
                 root=self._nest.root,
                 inside=self.spec.tool_id,
                 inside_kind=self.spec.kind,

@@ -2,17 +2,32 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.profile import Profile
-from penstock.manifest.selection import grant
+from penstock.engine.state import SessionState
+from penstock.manifest.resources import Resource, list_resources
+from penstock.manifest.selection import grant, order_skills
 from penstock.manifest.skill import SkillManifest
-from penstock.tools.policy import NOTHING, Selection
 
 KEPT = 256
 """Selections whose grants are remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the skills selected for a task grant, merged."""
+
+    skills: tuple[str, ...] = ()
+    tools: frozenset[str] = frozenset()
+    inline: frozenset[str] = frozenset()
+    script_tools: frozenset[str] = frozenset()
+
+
+NOTHING = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +41,28 @@ class SkillsOf:
 
 
 class Skills:
-    """Every skill that can be selected, by id."""
+    """Every skill that can be selected, by id, with the files it brings along."""
 
-    def __init__(self, skills: Mapping[str, SkillManifest] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        skills: Mapping[str, SkillManifest] = MappingProxyType({}),
+        root: Path | None = None,
+    ) -> None:
         self._skills = skills
-        self._kept: dict[tuple[str, ...], Selection] = {}
+        self._root = root
+        self._kept: dict[tuple[tuple[str, ...], frozenset[str]], Selection] = {}
+        self._resources: dict[str, tuple[Resource, ...]] = {}
+        self._guarded = [
+            each for each in skills.values() if each.requires_labels or each.requires_permissions
+        ]
 
     def __iter__(self) -> Iterator[SkillManifest]:
         """Yield the skills."""
         return iter(self._skills.values())
+
+    def find(self, skill_id: str) -> SkillManifest | None:
+        """Return the skill, or None."""
+        return self._skills.get(skill_id)
 
     def get(self, skill_id: str) -> SkillManifest:
         """Return the skill, or raise NotFound with the nearest name."""
@@ -43,39 +71,109 @@ class Skills:
         hint = did_you_mean(skill_id, self._skills)
         raise NotFound(f"There is no skill {skill_id!r}.{hint}")
 
-    def visible(self, of: SkillsOf, profile: Profile) -> list[SkillManifest]:
-        """Return the skills that an agent may select for a profile."""
-        return [each for each in self if _is_visible(each, of, profile)]
+    def resources(self, skill: SkillManifest) -> tuple[Resource, ...]:
+        """Return the files that a skill brings along; built-in skills bring none."""
+        if self._root is None or not skill.file:
+            return ()
+        found = self._resources.get(skill.skill_id)
+        if found is None:
+            found = self._resources[skill.skill_id] = list_resources(self._root, skill)
+        return found
 
-    def select(self, chosen: Iterable[str]) -> Selection:
-        """Return what these skills, and all that they require, grant together."""
+    def place(self, skill: SkillManifest, resource: Resource) -> Path:
+        """Return where a file of a skill lies on the disk."""
+        return (self._root or Path()) / skill.folder / resource.path
+
+    def closed(self, of: SkillsOf, profile: Profile) -> frozenset[str]:
+        """Return the skills whose labels or permissions an agent and a profile lack."""
+        return frozenset(each.skill_id for each in self._guarded if not _is_open(each, of, profile))
+
+    def select(self, chosen: Iterable[str], closed: frozenset[str] = frozenset()) -> Selection:
+        """Return what these skills, and all that they require, grant together.
+
+        Those that are closed, broken or gone grant nothing.
+        """
         names = tuple(dict.fromkeys(chosen))
         if not names:
             return NOTHING
-        kept = self._kept.get(names)
+        kept = self._kept.get((names, closed))
         if kept is None:
-            grants = grant(names, self._skills)
-            kept = Selection(
-                skills=grants.skills,
-                tools=grants.tools,
-                inline=grants.inline,
-                script_tools=grants.script_tools,
-            )
+            kept = self._merged(names, closed)
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            self._kept[names] = kept
+            self._kept[names, closed] = kept
         return kept
 
-    def instructions(self, selection: Selection) -> str:
-        """Return what the selected skills add to the prompt."""
-        found = (self._skills[each] for each in selection.skills if each in self._skills)
-        return "\n\n".join(f"## Skill: {each.name}\n\n{each.instruction}" for each in found)
+    def _merged(self, names: tuple[str, ...], closed: frozenset[str]) -> Selection:
+        needed = order_skills(names, self._skills)
+        among = {each: self._skills[each] for each in needed if each in self._skills}
+        for each in closed:
+            among.pop(each, None)
+        grants = grant(names, among)
+        return Selection(
+            skills=grants.skills,
+            tools=grants.tools,
+            inline=grants.inline,
+            script_tools=grants.script_tools,
+        )
 
 
 NO_SKILLS = Skills()
 
 
-def _is_visible(skill: SkillManifest, of: SkillsOf, profile: Profile) -> bool:
-    is_listed = of.only is None or skill.skill_id in of.only
+class TaskSkills:
+    """The skills of one task: which may be selected, and what those selected by now grant."""
+
+    __slots__ = ("_named", "_newest", "_seen", "_state", "of", "profile", "skills")
+
+    def __init__(
+        self,
+        skills: Skills,
+        state: SessionState,
+        of: SkillsOf,
+        profile: Profile,
+        *,
+        named: tuple[str, ...] = (),
+    ) -> None:
+        self.skills = skills
+        self.of = of
+        self.profile = profile
+        self._state = state
+        self._named = named
+        self._seen: tuple[str, ...] | None = None
+        self._newest = NOTHING
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected now."""
+        return self.at(self._state.selected)
+
+    def at(self, selected: tuple[str, ...]) -> Selection:
+        """Return what was granted when the session had these selected."""
+        if selected is not self._seen:
+            self._seen = selected
+            self._newest = self._select(selected)
+        return self._newest
+
+    def visible(self) -> list[SkillManifest]:
+        """Return the skills that may be selected, by id."""
+        return sorted(filter(self.is_visible, self.skills), key=lambda each: each.skill_id)
+
+    def is_visible(self, skill: SkillManifest) -> bool:
+        """Whether the agent may select the skill for this profile."""
+        only = self.of.only
+        is_listed = only is None or skill.skill_id in only
+        return is_listed and _is_open(skill, self.of, self.profile)
+
+    def _select(self, selected: tuple[str, ...]) -> Selection:
+        names = (*self.of.preselected, *selected, *self._named)
+        if not names:
+            return NOTHING
+        found = map(self.skills.find, names)
+        chosen = [each.skill_id for each in found if each is not None and self.is_visible(each)]
+        return self.skills.select(chosen, self.skills.closed(self.of, self.profile))
+
+
+def _is_open(skill: SkillManifest, of: SkillsOf, profile: Profile) -> bool:
     has_labels = of.labels.issuperset(skill.requires_labels)
-    return is_listed and has_labels and all(map(profile.holds, skill.requires_permissions))
+    return has_labels and all(map(profile.holds, skill.requires_permissions))

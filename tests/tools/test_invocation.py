@@ -13,7 +13,8 @@ from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench
 from penstock.tools.context import ToolContext
 from penstock.tools.function import Retry, tool
-from penstock.tools.policy import Caller, Selection
+from penstock.tools.policy import Caller
+from penstock.tools.skills import Selection
 from tests.tools.counted import Counted, code, killed
 
 

@@ -8,7 +8,8 @@ import pytest
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.profile import Profile
-from penstock.tools.policy import Caller, Selection, find_grant, refused
+from penstock.tools.policy import Caller, find_grant, refused
+from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 
@@ -128,7 +129,10 @@ def test_code_is_told_what_it_would_have_taken(kind: str, who: str) -> None:
 
 def test_the_selected_skills_are_named() -> None:
     refusal = refused(spec("t_plain"), SCRIPT)
+    assert refusal
     assert re.search(r"selected skills \(b, a\), not direct_call$", str(refusal))
+    grants = ["global", "tools", "inline", "script_tools", "direct_call"]
+    assert refusal.details == {"missing": grants}
 
 
 def test_a_missing_permission_is_named() -> None:
