@@ -20,6 +20,7 @@ from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
+from penstock.resources.cipher import open_cipher
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.store.blobs import open_blobs
@@ -75,6 +76,7 @@ async def open_project(
     models.get()
     agents = Catalog([*project.agents, *added.agents])
     rules = Rules(entry.rule() for entry in settings.rules)
+    cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
     async with AsyncExitStack() as closing:
         database = await open_database(
             settings.database, synchronous=settings.synchronous, limits=limits
@@ -87,7 +89,7 @@ async def open_project(
             blobs=blobs,
             key=database.secret,
             owner=this_process(new_id("run")),
-            archive=Archive(database, blobs, world.clock),
+            archive=Archive(database, blobs, world.clock, cipher),
             files=SqlFiles(database, world.clock),
             state=SqlState(database, world.clock),
         )

@@ -61,6 +61,9 @@ class Settings(BaseModel):
     """Of SQLite: FULL survives a power cut; NORMAL is faster, and may lose the last moments."""
     blobs: str = ""
     """Where large values go: a folder, or `s3://BUCKET/PREFIX`; nothing is in `data_dir`."""
+    secret_key: SecretStr = SecretStr("")
+    """What secrets are sealed with: 32 bytes as base64url; several with commas, the first writes.
+    Belongs in the environment; nothing is `secret.key` in `data_dir`, made on first use."""
     models: ModelSection = ModelSection()
     """Which models there are."""
     rules: tuple[RuleEntry, ...] = ()
@@ -188,7 +191,9 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
 
 def _is_text(path: PathInSettings) -> bool:
     kinds = _kinds(path)
-    return str in kinds or Path in kinds or any(get_origin(kind) is Literal for kind in kinds)
+    return not {str, Path, SecretStr}.isdisjoint(kinds) or any(
+        get_origin(kind) is Literal for kind in kinds
+    )
 
 
 def _kinds(path: PathInSettings) -> tuple[Any, ...]:

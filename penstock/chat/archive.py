@@ -5,6 +5,8 @@ from functools import partial
 from penstock.chat.keys import Keys
 from penstock.chat.metrics import Metrics
 from penstock.core.clock import Clock
+from penstock.resources.cipher import Cipher
+from penstock.resources.vault import SqlVault
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
@@ -13,12 +15,13 @@ from penstock.store.lookup import Lookup
 
 
 class Archive:
-    """The keys, and what finds and erases what was said."""
+    """The keys, the vault, and what finds and erases what was said."""
 
-    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock, cipher: Cipher) -> None:
         self.look = partial(look, database, blobs)
         """Tries whether the store works."""
         self.keys = Keys(database, clock)
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
+        self.vault = SqlVault(database, cipher, clock)

@@ -51,6 +51,11 @@ COMMANDS = (
         lambda: late("penstock.cli.doctor:doctor"),
     ),
     Command("keys", "Make, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
+    Command(
+        "vault",
+        "Set, list, delete or seal anew the secrets of tools.",
+        lambda: late("penstock.cli.vault:COMMANDS"),
+    ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from penstock.core.errors import ConfigError
 from penstock.core.ids import new_secret
+from penstock.core.late import late
 from penstock.core.scope import Scope
 
 KEY_BYTES = 32
@@ -21,6 +19,8 @@ KEY_FILE = "secret.key"
 _NONCE_BYTES = 12
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 Chance = Callable[[], bytes]
+Encrypt = Callable[[bytes, bytes, str, bytes], bytes]
+Decrypt = Callable[[bytes, bytes, bytes], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,34 +35,49 @@ class Sealed:
 class Cipher:
     """Seals with the first key, opens with all."""
 
-    def __init__(self, keys: Sequence[bytes], chance: Chance = new_secret) -> None:
-        self._ciphers = {_name(key): AESGCM(key) for key in keys}
-        self._first = _name(keys[0])
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        chance: Chance = new_secret,
+        *,
+        make: Callable[[], bytes] | None = None,
+    ) -> None:
+        self._keys = list(keys)
+        self._make = make
+        """Gives the key when it is needed, where there is none yet."""
         self._chance = chance
 
     def seal(self, text: str, scope: Scope, key: str) -> Sealed:
         """Encrypt a secret for its place."""
-        nonce = self._chance()[:_NONCE_BYTES]
-        cipher = self._ciphers[self._first]
-        return Sealed(self._first, nonce + cipher.encrypt(nonce, text.encode(), _place(scope, key)))
+        nonce, own = self._chance()[:_NONCE_BYTES], self._known()[0]
+        encrypt: Encrypt = late("penstock.resources.aes:encrypt")
+        return Sealed(_name(own), encrypt(own, nonce, text, _place(scope, key)))
 
     def open(self, sealed: Sealed, scope: Scope, key: str) -> str | None:
         """Return the secret; None if its key is not here, or it was made for another place."""
-        cipher = self._ciphers.get(sealed.key_id)
-        nonce, rest = sealed.sealed[:_NONCE_BYTES], sealed.sealed[_NONCE_BYTES:]
-        if cipher is None or len(nonce) < _NONCE_BYTES:
+        own = next((each for each in self._known() if _name(each) == sealed.key_id), None)
+        if own is None:
             return None
-        try:
-            return cipher.decrypt(nonce, rest, _place(scope, key)).decode()
-        except InvalidTag:
-            return None
+        decrypt: Decrypt = late("penstock.resources.aes:decrypt")
+        return decrypt(own, sealed.sealed, _place(scope, key))
+
+    def _known(self) -> list[bytes]:
+        if not self._keys and self._make is not None:
+            self._keys.append(self._make())
+        return self._keys
 
 
 def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Cipher:
-    """Return the cipher with the keys of a setting, or else of a file, made on first use."""
+    """Return the cipher with the keys of a setting, or else of a file, made on first use.
+
+    Raises ConfigError for keys that cannot be used, also for a file that others can read.
+    """
     if setting.strip():
         return Cipher(read_keys(setting), chance)
-    return Cipher([_key_of(folder / KEY_FILE, chance)], chance)
+    path = folder / KEY_FILE
+    if path.exists():
+        return Cipher([_key_of(path, chance)], chance)
+    return Cipher([], chance, make=lambda: _key_of(path, chance))
 
 
 def read_keys(setting: str) -> list[bytes]:

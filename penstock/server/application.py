@@ -27,6 +27,7 @@ from penstock.server import (
     page,
     questions,
     tasks,
+    vault,
 )
 from penstock.server.auth import Gate
 from penstock.server.openapi import document
@@ -45,6 +46,7 @@ ROUTERS = (
     tasks.router,
     questions.router,
     blobs.router,
+    vault.router,
     page.router,
 )
 _NEW_OBJECTS = 50_000

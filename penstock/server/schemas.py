@@ -349,6 +349,8 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
         _AGENT | {"instructions": STRING, "settings": OBJECT}, "instructions", "settings"
     ),
     "Agents": page_of("agents", "Agent"),
+    "Secret": record({"key": STRING, "updatedAt": TIME}),
+    "Secrets": page_of("secrets", "Secret"),
     "AgentSettings": record({"settings": OBJECT, "overridden": listed(STRING)}),
     "ToolMetrics": _METRICS,
     "Metrics": record(

@@ -2,6 +2,7 @@
 
 from penstock.chat.archive import Archive
 from penstock.core.ids import ArtifactId
+from penstock.resources.cipher import Cipher
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.testing.clock import FakeClock
@@ -9,7 +10,7 @@ from penstock.testing.clock import FakeClock
 
 async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
     database = await open_database("sqlite://")
-    archive = Archive(database, open_blobs("memory:///"), FakeClock())
+    archive = Archive(database, open_blobs("memory:///"), FakeClock(), Cipher([bytes(32)]))
     assert not await archive.keys.exist()
     assert [each.why for each in await archive.look()] == [""] * 4
     assert await archive.lookup.find_artifact(ArtifactId("art_1"), None) is None

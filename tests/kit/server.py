@@ -22,6 +22,7 @@ from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
+from penstock.resources.cipher import Cipher
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.server.application import create_application
@@ -95,7 +96,7 @@ async def in_memory(
         blobs=blobs,
         key=database.secret,
         owner=this_process(new_id("run")),
-        archive=Archive(database, blobs, clock),
+        archive=Archive(database, blobs, clock, Cipher([bytes(32)])),
         files=SqlFiles(database, clock),
         state=SqlState(database, clock),
     )

@@ -68,7 +68,9 @@ def test_a_key_that_is_none_is_named_by_its_number_alone(bad: str) -> None:
 def test_without_a_setting_a_key_file_is_made_on_first_use(tmp_path: Path) -> None:
     """V9: "a key file made on first use in the data directory, mode 0600"."""
     folder = tmp_path / "data"
-    sealed = open_cipher("", folder).seal("s3same", ANN, "k")
+    cipher = open_cipher("", folder)
+    assert not folder.exists()
+    sealed = cipher.seal("s3same", ANN, "k")
     assert open_cipher(" ", folder).open(sealed, ANN, "k") == "s3same"
     assert [each.name for each in folder.iterdir()] == ["secret.key"]
     assert (folder / "secret.key").stat().st_mode & 0o777 == 0o600
@@ -76,7 +78,7 @@ def test_without_a_setting_a_key_file_is_made_on_first_use(tmp_path: Path) -> No
 
 def test_a_key_file_that_others_can_read_stops_the_start(tmp_path: Path) -> None:
     """V9: "a file others can read stops the start"."""
-    open_cipher("", tmp_path)
+    open_cipher("", tmp_path).seal("s3same", ANN, "k")
     (tmp_path / "secret.key").chmod(0o640)
     with pytest.raises(ConfigError, match=r"others may read it: found mode 640\..*chmod 600"):
         open_cipher("", tmp_path)
@@ -91,5 +93,6 @@ def test_a_key_file_that_holds_none_stops_the_start(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    cipher = open_cipher("", tmp_path / "file" / "below")
     with pytest.raises(ConfigError, match=r"secret\.key cannot be made"):
-        open_cipher("", tmp_path / "file" / "below")
+        cipher.seal("s3same", ANN, "k")

@@ -1,0 +1,116 @@
+"""Secrets of the vault: set one, list them, delete one, seal all anew."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from penstock.cli.exit_codes import FAILED
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import read_settings
+from penstock.cli.render import print_table, when
+from penstock.core.clock import SystemClock, to_iso
+from penstock.core.profile import LOCAL
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.cipher import open_cipher
+from penstock.resources.vault import SecretNote, SqlVault, Vault, warning_of
+from penstock.store.database import open_database
+
+Value = TypeVar("Value")
+_SCOPE_HELP = "`profile`, or `profile:ID`, or `shared:ID`."
+Place = Annotated[str, typer.Argument(metavar="SCOPE", help=_SCOPE_HELP)]
+MaybePlace = Annotated[str | None, typer.Argument(metavar="[SCOPE]", help=_SCOPE_HELP)]
+SecretKey = Annotated[str, typer.Argument(metavar="KEY", help="As manifests declare it.")]
+
+
+def set_secret(place: Place, key: SecretKey, *, project: ProjectFolder = None) -> None:
+    """Keep a secret; the value comes from stdin, or is asked for."""
+    scope, value = _scope(place), _value()
+    _with_vault(project, lambda vault: vault.set(scope, key, value))
+    if warning := warning_of(value):
+        note(f"Warning: {warning}")
+    print(f"{key} is set for {scope}")
+
+
+def list_secrets(
+    place: MaybePlace = None, *, project: ProjectFolder = None, as_json: AsJson = False
+) -> None:
+    """List which secrets there are, without their values."""
+    scope = None if place is None else _scope(place)
+    found = _with_vault(project, lambda vault: vault.notes(scope))
+    if as_json:
+        print_json({"secrets": [_part(each) for each in found]})
+        return
+    rows = [(str(each.scope), each.key, when(each.updated_at)) for each in found]
+    print_table(("scope", "key", "updated"), rows)
+    note(f"{len(found)} secrets")
+
+
+def delete_secret(place: Place, key: SecretKey, *, project: ProjectFolder = None) -> None:
+    """Remove a secret."""
+    scope = _scope(place)
+    if not _with_vault(project, lambda vault: vault.delete(scope, key)):
+        note(f"there is no secret {key!r} for {scope}")
+        raise typer.Exit(FAILED)
+    print(f"{key} is deleted for {scope}")
+
+
+def rotate(*, project: ProjectFolder = None) -> None:
+    """Seal all secrets anew with the first key of PENSTOCK_SECRET_KEY."""
+    count = _with_vault(project, lambda vault: vault.rotate())
+    print(f"{count} secrets are sealed with the first key")
+
+
+COMMANDS = {
+    "set": set_secret,
+    "list": list_secrets,
+    "delete": delete_secret,
+    "rotate": rotate,
+}
+
+
+def _scope(place: str) -> Scope:
+    kind, _, name = place.partition(":")
+    if kind == ScopeKind.PROFILE:
+        return Scope(ScopeKind.PROFILE, name or LOCAL)
+    if kind == ScopeKind.SHARED and name:
+        return Scope(ScopeKind.SHARED, name)
+    raise typer.BadParameter(f"wanted profile, profile:ID or shared:ID, found {place!r}")
+
+
+def _value() -> str:
+    """Return the secret, without the one line end that a shell or an editor adds."""
+    if sys.stdin.isatty():
+        return getpass("Value: ")
+    text = sys.stdin.read()
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+def _part(secret: SecretNote) -> dict[str, Any]:
+    return {
+        "scope": secret.scope.kind.value,
+        "scope_id": secret.scope.id,
+        "key": secret.key,
+        "updated_at": to_iso(secret.updated_at),
+    }
+
+
+def _with_vault(folder: Path | None, work: Callable[[Vault], Awaitable[Value]]) -> Value:
+    settings = read_settings(folder)
+    cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
+
+    async def whole() -> Value:
+        database = await open_database(
+            settings.database, synchronous=settings.synchronous, limits=settings.all_limits
+        )
+        try:
+            return await work(SqlVault(database, cipher, SystemClock()))
+        finally:
+            await database.close()
+
+    return asyncio.run(whole())

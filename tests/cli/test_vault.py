@@ -1,0 +1,96 @@
+"""Secrets on the command line."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+KEYS = ["A" * 43, "B" * 42 + "A"]
+
+
+@pytest.fixture
+def give(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Set a secret whose value comes from stdin."""
+
+    def give(place: str, key: str, value: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(value))
+        return run("vault", "set", place, key)
+
+    return give
+
+
+def test_a_secret_is_set_from_stdin_and_listed_without_itself(
+    give: Run, run: Run, run_json: Callable[..., Any]
+) -> None:
+    """`set`: "value from stdin or a hidden prompt, never from an argument"."""
+    assert give("shared:team", "token", "s3same-open\n") == (
+        0,
+        "token is set for shared:team\n",
+        "",
+    )
+    assert give("profile", "token", "s3same-open")[0] == 0
+    listed = run_json("vault", "list")["secrets"]
+    assert [(each["scope"], each["scope_id"]) for each in listed] == [
+        ("profile", "local"),
+        ("shared", "team"),
+    ]
+    code, out, told = run("vault", "list", "shared:team")
+    assert (code, told) == (0, "1 secrets\n")
+    assert "token" in out
+    assert "s3same" not in out
+
+
+def test_a_deleted_secret_is_gone_and_a_missing_one_is_an_error(give: Run, run: Run) -> None:
+    give("profile:ann", "token", "s3same-open")
+    assert run("vault", "delete", "profile:ann", "token") == (
+        0,
+        "token is deleted for profile:ann\n",
+        "",
+    )
+    code, out, told = run("vault", "delete", "profile:ann", "token")
+    assert (code, out, told) == (1, "", "there is no secret 'token' for profile:ann\n")
+
+
+def test_a_short_secret_is_kept_with_a_warning(give: Run) -> None:
+    code, out, told = give("profile", "pin", "123\n")
+    assert (code, out) == (0, "pin is set for profile:local\n")
+    assert told.startswith("Warning: a secret under 4 bytes cannot be taken out")
+
+
+@pytest.mark.parametrize("place", ["session:x", "shared", "shared:", "x", ""])
+def test_a_scope_that_is_none_is_wrong_usage(give: Run, place: str) -> None:
+    assert give(place, "token", "s3same-open")[0] == 2
+
+
+def test_a_value_that_cannot_be_kept_is_not_said_again(give: Run) -> None:
+    code, _, told = give("profile", "token", "x" * 70_000)
+    assert code == 1
+    assert "value: has 70000 bytes, at most 65536 may be" in told
+    assert "xxx" not in told
+
+
+def test_rotation_seals_all_with_the_first_key(
+    give: Run, run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[0])
+    give("profile", "token", "s3same-open")
+    assert not (project / ".penstock" / "secret.key").exists()
+    monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
+    code, _, told = run("vault", "rotate")
+    assert code == 1
+    assert "cannot be opened with the keys that are here, so nothing was changed" in told
+    monkeypatch.setenv("PENSTOCK_SECRET_KEY", f"{KEYS[1]},{KEYS[0]}")
+    assert run("vault", "rotate") == (0, "1 secrets are sealed with the first key\n", "")
+    monkeypatch.setenv("PENSTOCK_SECRET_KEY", KEYS[1])
+    assert run("vault", "rotate")[0] == 0
+
+
+def test_a_key_file_that_others_can_read_stops_the_command(give: Run, project: Path) -> None:
+    give("profile", "token", "s3same-open")
+    (project / ".penstock" / "secret.key").chmod(0o644)
+    code, _, told = give("profile", "token", "s3same-open")
+    assert code == 1
+    assert "others may read it" in told
