@@ -224,7 +224,7 @@ class Instance:
     @stack_pointer.setter
     def stack_pointer(self, address: int) -> None:
         value = library.wasmtime_val_t()
-        value.kind, value.of.i32 = 0, address
+        value.of.i32 = address  # and its kind is i32, which is 0
         _check(library.wasmtime_global_set(self._context, self._stack(), ctypes.byref(value)))
 
     def _stack(self) -> Any:
