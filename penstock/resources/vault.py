@@ -85,6 +85,8 @@ class SqlVault:
 
     async def get(self, scope: Scope, key: str) -> str:
         """Return a secret."""
+        if not _may_be(scope, key):
+            raise not_there(scope, key)
         wanted = select(secrets).where(_is(scope, key))
         row = await self._database.read(lambda each: each.execute(wanted).first())
         if row is None:
@@ -98,6 +100,8 @@ class SqlVault:
         """Return which secrets there are."""
         wanted = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
         if scope is not None:
+            if not _may_be(scope):
+                return []
             wanted = wanted.where(of_scope(secrets, scope))
         rows = await self._database.read(lambda each: each.execute(wanted).all())
         found = [
@@ -112,6 +116,8 @@ class SqlVault:
 
     async def delete(self, scope: Scope, key: str) -> bool:
         """Remove a secret."""
+        if not _may_be(scope, key):
+            return False
         gone = secrets.delete().where(_is(scope, key))
         return bool(await self._database.write(lambda each: each.execute(gone).rowcount))
 
@@ -175,6 +181,11 @@ def not_there(scope: Scope, key: str) -> VaultNotFound:
 def by_place(note: SecretNote) -> tuple[str, str, str]:
     """Return what notes are ordered by."""
     return note.scope.kind.value, note.scope.id, note.key
+
+
+def _may_be(scope: Scope, key: str = "k") -> bool:
+    """Whether there may be such a secret: a database refuses some texts."""
+    return bool(_SCOPE_ID.fullmatch(scope.id) and _KEY.fullmatch(key))
 
 
 def _is(scope: Scope, key: str) -> ColumnElement[bool]:

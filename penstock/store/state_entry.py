@@ -80,7 +80,7 @@ def changed(
         return StateOutcome(ok=False, conflict_revision=told)
     if change.verb is StateVerb.DELETE:
         return StateOutcome(ok=current is not None)
-    text = compact(_value(current, change))
+    text = _text(current, change)
     if len(text.encode()) > limits.state_value_bytes:
         raise ToolFailed(
             f"a value of the state has at most {limits.state_value_bytes} bytes as JSON,"
@@ -111,6 +111,16 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 def _removes_nothing(change: StateChange) -> bool:
     return change.verb is StateVerb.DELETE and change.expected == (None,)
+
+
+def _text(current: StateEntry | None, change: StateChange) -> str:
+    """Return the new value as JSON: whatever it is, it must not break the append it is part of."""
+    try:
+        return compact(_value(current, change))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ToolFailed(
+            f"the value under {change.key!r} is no JSON: {error}", TYPE_ERROR
+        ) from None
 
 
 def _value(current: StateEntry | None, change: StateChange) -> Any:

@@ -89,3 +89,14 @@ async def test_all_are_there_after_a_rotation(vault: Vault) -> None:
     await vault.set(TEAM, "b", "two")
     assert await vault.rotate() == 2
     assert [await vault.get(ANN, "a"), await vault.get(TEAM, "b")] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("a\x00b", "k"), ("", "k"), ("team", "a\x00"), ("x", "")]
+)
+async def test_under_an_odd_name_there_is_nothing(vault: Vault, name: str, key: str) -> None:
+    scope = Scope(ScopeKind.SHARED, name)
+    assert await vault.notes(scope) == []
+    assert await vault.delete(scope, key) is False
+    with pytest.raises(VaultNotFound):
+        await vault.get(scope, key)

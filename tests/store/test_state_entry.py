@@ -63,3 +63,20 @@ def test_a_value_may_be_as_large_as_its_limit_and_not_a_byte_larger() -> None:
     put(256 * 1024)
     with pytest.raises(ToolFailed, match="at most 262144 bytes as JSON, 'k' would have 262145"):
         put(256 * 1024 + 1)
+
+
+def deep() -> Any:
+    value: Any = 1
+    for _ in range(5000):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("verb", [StateVerb.PUT, StateVerb.PATCH, StateVerb.APPEND])
+@pytest.mark.parametrize("value", [{"a": deep()}, {"a": {1, 2}}, {"a": 10**5000}])
+def test_what_is_no_json_is_refused_and_breaks_nothing_else(verb: StateVerb, value: Any) -> None:
+    scope = Scope(ScopeKind.PROFILE, "ann")
+    change = StateChange(verb=verb, scope=scope, key="k", revision="r", value=value)
+    with pytest.raises(ToolFailed, match="the value under 'k' is no JSON") as refused:
+        changed(None, change, START, Limits())
+    assert refused.value.code == "TYPE_ERROR"
