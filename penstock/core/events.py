@@ -64,6 +64,9 @@ class CallRequested:
     """None for a profile that holds everything."""
     selected_skills: tuple[str, ...] = ()
     """Skills that are selected for this task besides."""
+    idempotency_key: str | None = None
+    """As that of a message."""
+    request_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,10 @@ class TaskStarted:
     """The tools that the model is offered, fixed for the whole task."""
     history_from: int = 0
     """The oldest event whose message the model still reads."""
+    command: str = ""
+    """The slash command that the task is: no model takes part."""
+    is_fresh: bool = False
+    """Nothing that was said before is read any more, and no skill is selected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

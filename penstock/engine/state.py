@@ -35,6 +35,7 @@ from penstock.core.events import (
 from penstock.core.ids import CallId, LogId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.core.question import Question
+from penstock.core.slash import spoken
 from penstock.core.text import estimate_tokens
 
 Brief = MessageReceived | CallRequested
@@ -97,6 +98,11 @@ class TaskState:
     preface: str | None = None
     """What the project's script says in the system prompt; None while it was not asked."""
 
+    @property
+    def is_command(self) -> bool:
+        """Whether a slash command is at work, and no model."""
+        return self.started is not None and bool(self.started.command)
+
 
 @dataclass(slots=True)
 class Stretch:
@@ -116,6 +122,7 @@ class SessionState:
         "log_id",
         "messages",
         "opened",
+        "past",
         "queue",
         "selected",
         "seq",
@@ -140,6 +147,8 @@ class SessionState:
         self.messages: list[Message] = []
         self.stretches: list[Stretch] = []
         self.tokens = 0
+        self.past: list[tuple[list[Message], list[Stretch], int]] = []
+        """What was said before each fresh start."""
 
     @property
     def is_idle(self) -> bool:
@@ -196,6 +205,8 @@ class SessionState:
                 task.cancel_requested, task.is_suspended = True, False
             case TaskEnded():
                 task.is_ended = True
+                if task.is_command and event.content:
+                    self._say(AssistantMessage(event.content), event.content)
             case NoteEmitted() if path:
                 task.notes[path, event.event_type] += 1
             case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
@@ -238,25 +249,38 @@ class SessionState:
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
         task.started, self.last_at = event, at
+        if event.is_fresh:
+            self._begin_afresh()
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self._forget(brief.supersedes)
         self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
         if isinstance(brief, MessageReceived) and brief.message_id:
-            self._say(UserMessage(brief.content), brief.content)
+            text = spoken(brief.content)
+            self._say(UserMessage(text), text)
 
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
 
+    def _begin_afresh(self) -> None:
+        """Keep what was said aside: it comes back when a message of it is answered anew."""
+        self.past.append((self.messages, self.stretches, self.tokens))
+        self.messages, self.stretches, self.tokens = [], [], 0
+        self.selected = ()
+
     def _forget(self, task_id: TaskId) -> None:
-        for number, stretch in enumerate(self.stretches):
-            if stretch.task_id == task_id:
-                del self.messages[stretch.index :]
-                del self.stretches[number:]
-                self.tokens = stretch.tokens
-                return
+        said = [*self.past, (self.messages, self.stretches, self.tokens)]
+        for depth, (messages, stretches, _) in reversed(list(enumerate(said))):
+            for number, stretch in enumerate(stretches):
+                if stretch.task_id == task_id:
+                    del self.past[depth:], messages[stretch.index :], stretches[number:]
+                    self.messages, self.stretches, self.tokens = messages, stretches, stretch.tokens
+                    return
 
     def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
+        if task.is_command:
+            task.rounds.append(Round(reply, selected=self.selected))
+            return
         task.iteration = reply.iteration
         usage = reply.usage
         task.requests.append((len(self.messages), self.tokens, usage.input_tokens))
@@ -285,7 +309,7 @@ class SessionState:
             return
         now = task.rounds[-1]
         now.settled[call_id] = settled
-        if len(now.settled) == len(now.reply.calls):
+        if len(now.settled) == len(now.reply.calls) and not task.is_command:
             task.reply = None
             for call in now.reply.calls:
                 done = now.settled[call.call_id]

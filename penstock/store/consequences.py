@@ -32,8 +32,8 @@ class Consequences:
     def admit(self, cursor: DBAPICursor, record: Record) -> None:
         """Refuse an outside event that the log has no room or no use for."""
         match record.event:
-            case events.MessageReceived() | events.CallRequested():
-                self._admit_task(cursor, record)
+            case events.MessageReceived() | events.CallRequested() as asked:
+                self._admit_task(cursor, record, asked)
             case events.CancelRequested():
                 self._admit_cancel(cursor, record)
             case events.QuestionAnswered():
@@ -62,13 +62,17 @@ class Consequences:
 
     # ---- who may come in ----
 
-    def _admit_task(self, cursor: DBAPICursor, record: Record) -> None:
+    def _admit_task(
+        self,
+        cursor: DBAPICursor,
+        record: Record,
+        event: events.MessageReceived | events.CallRequested,
+    ) -> None:
         cursor.execute(self._sql.in_line, (record.task_id, record.log_id))
         known, queued = cursor.fetchone() or (None, 0)
         if known is not None:
             raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")
-        event = record.event
-        if isinstance(event, events.MessageReceived) and event.idempotency_key is not None:
+        if event.idempotency_key is not None:
             self._claim(cursor, record, event)
         if queued >= self._limits.queued_tasks:
             raise SessionBusy(
@@ -80,7 +84,7 @@ class Consequences:
         self,
         cursor: DBAPICursor,
         record: Record,
-        event: events.MessageReceived | events.QuestionAnswered,
+        event: events.MessageReceived | events.CallRequested | events.QuestionAnswered,
     ) -> None:
         """Take the request's key, or say which task has it."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at

@@ -25,7 +25,7 @@ from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
 
-_Keyed = events.MessageReceived | events.QuestionAnswered
+_Keyed = events.MessageReceived | events.CallRequested | events.QuestionAnswered
 """What a request with an Idempotency-Key may become."""
 
 
@@ -146,10 +146,8 @@ class MemoryProjections:
         coming = _Coming(log.queued)
         for entry in entries:
             match entry.event:
-                case events.MessageReceived() as message:
-                    self._admit_key(log, message, at)
-                    self._admit_task(log, entry, coming)
-                case events.CallRequested():
+                case events.MessageReceived() | events.CallRequested() as asked:
+                    self._admit_key(log, asked, at)
                     self._admit_task(log, entry, coming)
                 case events.CancelRequested() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
@@ -222,6 +220,7 @@ class MemoryProjections:
             self._keys[log.profile_id, event.idempotency_key] = claim
 
     def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
+        self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
 
     def _queue(self, log: Owned, record: Record, task: TaskRow) -> None:

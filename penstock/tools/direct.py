@@ -1,4 +1,4 @@
-"""The tools that people and programs call by hand: which there are, and what a call of one needs."""
+"""The tools that people and programs call by hand: which there are, and what a call needs."""
 
 from dataclasses import replace
 from typing import Any

@@ -118,9 +118,21 @@ STORED: list[tuple[Event, str, str]] = [
         '{"tool_id":"send","input":{},"profile_id":"ann","selected_skills":["a"]}',
     ),
     (
+        CallRequested(
+            tool_id="send", input={}, profile_id=ANN, idempotency_key="k", request_hash="h"
+        ),
+        "call_requested",
+        '{"tool_id":"send","input":{},"profile_id":"ann","idempotency_key":"k","request_hash":"h"}',
+    ),
+    (
         TaskStarted(model="m", offered=("a", "b"), history_from=7),
         "task_started",
         '{"model":"m","offered":["a","b"],"history_from":7}',
+    ),
+    (
+        TaskStarted(command="new", is_fresh=True),
+        "task_started",
+        '{"command":"new","is_fresh":true}',
     ),
     (TaskStarted(), "task_started", "{}"),
     (TaskResumed(crashed=True), "task_resumed", '{"crashed":true}'),

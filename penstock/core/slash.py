@@ -1,0 +1,34 @@
+"""Messages that begin with a slash: which are commands, and what a model reads of the others."""
+
+NEW = "new"
+"""The command that begins afresh, and may say something to the model besides."""
+
+
+def is_command(content: str) -> bool:
+    """Whether a message is meant for the runtime; two slashes are text that begins with one."""
+    return content.startswith("/") and not content.startswith("//")
+
+
+def is_fresh(content: str) -> bool:
+    """Whether nothing that was said before a message counts any more."""
+    return is_command(content) and parted(content)[0] == NEW
+
+
+def is_answered_by_model(content: str) -> bool:
+    """Whether a model gets to read a message, at least a part of it."""
+    return not is_command(content) or (is_fresh(content) and bool(parted(content)[1]))
+
+
+def parted(content: str) -> tuple[str, str]:
+    """Return the name of a command, and what follows it."""
+    name, *rest = content[1:].split(maxsplit=1) if content[1:2].strip() else ["", content[1:]]
+    return name, rest[0].strip() if rest else ""
+
+
+def spoken(content: str) -> str:
+    """Return what a model reads of a message."""
+    if content.startswith("//"):
+        return content[1:]
+    if is_fresh(content) and (request := parted(content)[1]):
+        return request
+    return content

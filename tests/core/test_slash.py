@@ -1,0 +1,43 @@
+"""Messages that begin with a slash."""
+
+import pytest
+
+from penstock.core.slash import is_answered_by_model, is_command, is_fresh, parted, spoken
+
+SAID = [
+    ("Hello", False, False, True, "Hello"),
+    (" /call", False, False, True, " /call"),
+    ("//call x", False, False, True, "/call x"),
+    ("/call x", True, False, False, "/call x"),
+    ("/new", True, True, False, "/new"),
+    ("/new  Say hello ", True, True, True, "Say hello"),
+    ("/new\nSay hello", True, True, True, "Say hello"),
+    ("/news today", True, False, False, "/news today"),
+    ("/", True, False, False, "/"),
+    ("/ new", True, False, False, "/ new"),
+    ("///", False, False, True, "//"),
+]
+
+
+@pytest.mark.parametrize(("content", "command", "fresh", "answered", "read"), SAID)
+def test_what_a_message_is_and_what_a_model_reads_of_it(
+    content: str, command: bool, fresh: bool, answered: bool, read: str
+) -> None:
+    """Spec: "`//x` is sent to the model as `/x`"."""
+    assert (is_command(content), is_fresh(content)) == (command, fresh)
+    assert is_answered_by_model(content) == answered
+    assert spoken(content) == read
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "rest"),
+    [
+        ("/call", "call", ""),
+        ("/call look n=1", "call", "look n=1"),
+        ("/call\n  look {\n}", "call", "look {\n}"),
+        ("/", "", ""),
+        ("/ x", "", "x"),
+    ],
+)
+def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest: str) -> None:
+    assert parted(content) == (name, rest)
