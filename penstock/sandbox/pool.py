@@ -1,7 +1,9 @@
 """The threads of scripts that compute for long."""
 
 import asyncio
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,11 +26,14 @@ class Pool:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
+        # Threads do not survive fork(): the child would hand them work for ever.
+        itself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forget(itself()))
 
     async def compute(self, step: Callable[[], _Result], watch: Watch) -> _Result:
         """Return what the step returns. Cancelled, it ends when the thread has left the script.
 
-        Raises TimeoutError when no thread was free in time.
+        Raises TimeoutError when no thread was free in time, or will be any more.
         """
         job = self._opened().submit(step)
         future = asyncio.wrap_future(job)
@@ -42,7 +47,13 @@ class Pool:
             job.cancel()
             await _left(future)
             raise
+        if future.cancelled():
+            raise TimeoutError("closed")
         return future.result()
+
+    def forget(self) -> None:
+        """Begin anew in a child process."""
+        self._threads = None
 
     def close(self) -> None:
         """End the threads, which compute nothing any more."""
@@ -54,6 +65,11 @@ class Pool:
             self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="script")
         threading.stack_size(max(_STACK, threading.stack_size()))
         return self._threads
+
+
+def _forget(pool: Pool | None) -> None:
+    if pool is not None:
+        pool.forget()
 
 
 async def _left(future: asyncio.Future[_Result]) -> None:

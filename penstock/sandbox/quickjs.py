@@ -1,5 +1,6 @@
 """The Sandbox of this process: QuickJS in wasm, one machine for each entry."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ class QuickJs:
         self._inline_seconds = inline_seconds
         self._place: Place | None = None
         self._entries: set[Entry] = set()
+        self._left: asyncio.Future[None] | None = None
+        """Waits, while this closes, for the next entry to end."""
         self._is_closed = False
 
     def warm(self) -> None:
@@ -45,12 +48,17 @@ class QuickJs:
             return await entry.run(input)
         finally:
             self._entries.discard(entry)
+            if self._left is not None and not self._left.done():
+                self._left.set_result(None)
 
     async def close(self) -> None:
         """End whatever still runs."""
         self._is_closed = True
         for entry in self._entries:
             entry.stop()
+        while self._entries:
+            self._left = asyncio.get_running_loop().create_future()
+            await self._left
         if self._place is not None:
             self._place.pool.close()
             self._place.engine.close()

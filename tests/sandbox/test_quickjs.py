@@ -374,6 +374,15 @@ async def test_a_step_inside_a_step_is_refused(sandbox: QuickJs) -> None:
     assert "cannot stand in another" in await value_of(sandbox, nested, bridge)
 
 
+async def test_closing_ends_a_script_that_loops_in_a_thread(machine_code: Path) -> None:
+    sandbox = QuickJs(SystemClock(), machine_code, inline_seconds=0)
+    run = asyncio.create_task(value_of(sandbox, "await (() => { for (;;); })()"))
+    await asyncio.wait([run], timeout=0.1)
+    await sandbox.close()
+    with pytest.raises(Cancelled, match="the script was ended: closed"):
+        await run
+
+
 async def test_a_closed_sandbox_ends_what_runs_and_takes_nothing_more(machine_code: Path) -> None:
     sandbox = QuickJs(SystemClock(), machine_code)
     bridge = FakeBridge({"callTool": never})
