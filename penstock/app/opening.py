@@ -21,6 +21,7 @@ from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.cipher import open_cipher
+from penstock.resources.egress import Egress
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.store.blobs import open_blobs
@@ -69,13 +70,7 @@ async def open_project(
     """Open a project whose settings and files are read already."""
     limits = settings.all_limits
     world = World(SystemClock(), limits, new_id)
-    registry = Registry([*TOOLS, *project.tools, *added.tools])
-    models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
-    for model in added.models:
-        models.add(model)
-    models.get()
-    agents = Catalog([*project.agents, *added.agents])
-    rules = Rules(entry.rule() for entry in settings.rules)
+    inventory = _inventory(settings, project, added)
     cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
     async with AsyncExitStack() as closing:
         database = await open_database(
@@ -83,20 +78,37 @@ async def open_project(
         )
         closing.push_async_callback(database.close)
         blobs = open_blobs(settings.blob_place)
+        archive = Archive(database, blobs, world.clock, cipher)
         storage = Storage(
             log=SqlLog(database, blobs, world.clock),
             projections=SqlProjections(database, blobs),
             blobs=blobs,
             key=database.secret,
             owner=this_process(new_id("run")),
-            archive=Archive(database, blobs, world.clock, cipher),
+            archive=archive,
+            vault=archive.vault,
             files=SqlFiles(database, world.clock),
             state=SqlState(database, world.clock),
         )
-        inventory = Inventory(registry=registry, rules=rules, agents=agents, models=models)
         runtime = assemble(world, storage, inventory)
         if project.sandbox is not None:
             closing.push_async_callback(project.sandbox.close)
         await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)
         yield runtime
+
+
+def _inventory(settings: Settings, project: Project, added: Additions) -> Inventory:
+    """Return what the project and the program bring."""
+    limits, egress = settings.all_limits, settings.egress
+    models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
+    for model in added.models:
+        models.add(model)
+    models.get()
+    return Inventory(
+        registry=Registry([*TOOLS, *project.tools, *added.tools]),
+        rules=Rules(entry.rule() for entry in settings.rules),
+        agents=Catalog([*project.agents, *added.agents]),
+        models=models,
+        egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
+    )

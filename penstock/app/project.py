@@ -14,7 +14,9 @@ from penstock.core.errors import ConfigError
 from penstock.core.late import late
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.references import Definition, Neighbours
+from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
+from penstock.tools.bindings import Bindings
 from penstock.tools.load import FOLDER, LoadedTools, PythonTool, load_tools
 from penstock.tools.policy import SCRIPT
 from penstock.tools.tool import Tool
@@ -123,7 +125,10 @@ def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bund
     """
     make = late("penstock.tools.manifests:ScriptTools")
     read = late("penstock.tools.manifests:load_tools")
-    tools = make(sandbox, settings.runtime_config)
+    usual = Bindings(
+        egress=read_patterns(settings.egress.default), runtime_config=settings.runtime_config
+    )
+    tools = make(sandbox, usual)
     found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
     return found
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from penstock.core.schema import Schema
+from penstock.resources.hosts import read_patterns
 from penstock.tools.rules import Action, Rule
 
 STRICT = ConfigDict(
@@ -125,3 +126,22 @@ class ToolSection(BaseModel):
 
     python: bool = True
     """Whether `tools/*.py` run. They run in this process, with all its rights."""
+
+
+def _are_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns if each is one."""
+    read_patterns(patterns)
+    return patterns
+
+
+class EgressSection(BaseModel):
+    """`[egress]`: which hosts scripts and built-in tools may reach."""
+
+    model_config = STRICT
+
+    default: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ()
+    """`egress` of manifests that say nothing about it."""
+    allow: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ("*",)
+    """The outer bound of every manifest's `egress`, and of what built-in tools download."""
+    allow_private: tuple[str, ...] = ()
+    """`host:port` entries that may be at private addresses."""

@@ -20,6 +20,7 @@ from pydantic import (
 
 from penstock.app.sections import (
     STRICT,
+    EgressSection,
     ModelEntry,
     ModelSection,
     RateSection,
@@ -74,6 +75,8 @@ class Settings(BaseModel):
     """How many requests a minute."""
     tools: ToolSection = ToolSection()
     """Which tools are loaded."""
+    egress: EgressSection = EgressSection()
+    """Which hosts may be reached."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
     """Texts that scripts may read with `flo.getRuntimeConfig`."""
     cache_dir: str = ""

@@ -1,15 +1,12 @@
 """The Bridge of one entry: every host call by its name, bound to what the manifest declares."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from hashlib import blake2b
 from itertools import count
-from types import MappingProxyType
 
-from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.egress import Asker
 from penstock.resources.handles import Handles
-from penstock.resources.hosts import HostPattern
+from penstock.tools.bindings import Bindings
 from penstock.tools.host import Host, HostCall
 from penstock.tools.host_calls import Calls
 from penstock.tools.host_fetch import FetchCalls, NetAccess
@@ -21,20 +18,6 @@ from penstock.tools.host_task import Config, Notes, Values
 from penstock.tools.host_vault import VaultAccess, VaultCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.recording import Recording
-
-LOG_BYTES = 262_144
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bindings:
-    """What a manifest declares of the world around its script."""
-
-    vault: Sequence[VaultKey] = ()
-    state: Sequence[StateBinding] = ()
-    egress: tuple[HostPattern, ...] = ()
-    memory_mb: int | None = None
-    log_bytes: int = LOG_BYTES
-    runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def bridge_of(invocation: Invocation, bindings: Bindings) -> Host:

@@ -1,6 +1,7 @@
 """The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
@@ -14,7 +15,7 @@ from penstock.sandbox.modules import Inline, Wanted, load
 from penstock.sandbox.scan import Scanner
 from penstock.sandbox.script import Sandbox, Script
 from penstock.sandbox.typescript import TypeScript
-from penstock.tools.bridge import Bindings
+from penstock.tools.bindings import Bindings
 from penstock.tools.policy import SCRIPT
 from penstock.tools.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
@@ -23,9 +24,10 @@ from penstock.tools.spec import ANY_INPUT, ToolSpec
 class ScriptTools:
     """Makes the tools of a bundle."""
 
-    def __init__(self, sandbox: Sandbox, runtime_config: Mapping[str, str]) -> None:
+    def __init__(self, sandbox: Sandbox, usual: Bindings) -> None:
         self._sandbox = sandbox
-        self._runtime_config = runtime_config
+        self._usual = usual
+        """What holds for every manifest, or for those that say nothing else."""
 
     def of(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
         """Return every tool of the bundle; one that is broken says so when it is called."""
@@ -35,7 +37,7 @@ class ScriptTools:
         ]
 
     def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
-        bindings = bindings_of(manifest, self._runtime_config)
+        bindings = bindings_of(manifest, self._usual)
         return ScriptTool(spec_of(manifest), script, bindings=bindings, sandbox=self._sandbox)
 
     def _broken(self, tool_id: str, found: Sequence[Diagnostic]) -> ScriptTool:
@@ -95,16 +97,16 @@ def spec_of(manifest: ToolManifest) -> ToolSpec:
     )
 
 
-def bindings_of(manifest: ToolManifest, runtime_config: Mapping[str, str]) -> Bindings:
+def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
     """Return what the script of a manifest may reach."""
-    limits = manifest.limits
-    return Bindings(
+    limits, own = manifest.limits, manifest.egress
+    return replace(
+        usual,
         vault=manifest.vault,
         state=manifest.state,
-        egress=read_patterns(manifest.egress or ()),
+        egress=usual.egress if own is None else read_patterns(own),
         memory_mb=limits.memory_mb,
         log_bytes=limits.log_bytes,
-        runtime_config=runtime_config,
     )
 
 
@@ -116,6 +118,7 @@ def broken_spec(tool_id: str) -> ToolSpec:
         input_schema=ANY_INPUT,
         is_frame=True,
         is_offered=False,
+        is_broken=True,
         kind=SCRIPT,
     )
 

@@ -7,7 +7,8 @@ from penstock.core.call_errors import ScriptLoadError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.sandbox.script import Bounds, Sandbox, Script
-from penstock.tools.bridge import Bindings, bridge_of
+from penstock.tools.bindings import Bindings
+from penstock.tools.bridge import bridge_of
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 

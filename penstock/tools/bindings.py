@@ -1,0 +1,22 @@
+"""What a manifest declares of the world around its script."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from penstock.manifest.bindings import StateBinding, VaultKey
+from penstock.resources.hosts import HostPattern
+
+LOG_BYTES = 262_144
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bindings:
+    """What a manifest declares of the world around its script."""
+
+    vault: Sequence[VaultKey] = ()
+    state: Sequence[StateBinding] = ()
+    egress: tuple[HostPattern, ...] = ()
+    memory_mb: int | None = None
+    log_bytes: int = LOG_BYTES
+    runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
