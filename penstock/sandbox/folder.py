@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-_MOST_NAMES = 1_000
+MOST_NAMES = 500
 _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -44,8 +44,9 @@ class Files(Protocol):
 class Folder:
     """Files on disk."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, most_names: int = MOST_NAMES) -> None:
         self._root = os.path.realpath(root)
+        self._most_names = most_names
 
     def read(self, name: str, most: int) -> bytes | Absence:
         """Return what a file holds; what is no file, such as a pipe, is missing."""
@@ -64,7 +65,7 @@ class Folder:
 
     def names(self) -> Iterable[str]:
         """Walk the folder, without following symlinks."""
-        return list(islice(self._walk(), _MOST_NAMES))
+        return list(islice(self._walk(), self._most_names))
 
     def _walk(self) -> Iterable[str]:
         for place, folders, files in os.walk(self._root):

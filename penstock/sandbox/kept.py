@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.sandbox.blobs import open_cache, write_whole
 
-_MOST_CHARACTERS = 64 << 20
+MOST_CHARACTERS = 64 << 20
 _MOST_FILES = 20_000
 
 Value = TypeVar("Value")
@@ -29,10 +29,13 @@ class Kept(Generic[Value]):
         folder: Path | None,
         to_json: Callable[[Value], dict[str, Any]],
         from_json: Callable[[dict[str, Any]], Value],
+        *,
+        most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self._folder = folder
         self._to_json = to_json
         self._from_json = from_json
+        self._most_characters = most_characters
         self._is_open = False
         self._lock = Lock()
         self._latest: OrderedDict[str, tuple[Value, int]] = OrderedDict()
@@ -72,7 +75,7 @@ class Kept(Generic[Value]):
                 return
             self._latest[key] = value, characters
             self._characters += characters
-            while self._characters > _MOST_CHARACTERS and len(self._latest) > 1:
+            while self._characters > self._most_characters and len(self._latest) > 1:
                 _, (_, freed) = self._latest.popitem(last=False)
                 self._characters -= freed
 

@@ -62,7 +62,10 @@ class Findings:
 
 
 class Lexer:
-    """Finds imports and exports. Safe for threads, which take turns; the blob is loaded late."""
+    """Finds imports and exports, and what the engine of scripts would not take.
+
+    Safe for threads, which take turns; the blobs are loaded when they are needed.
+    """
 
     def __init__(
         self, clock: Clock, cache: Path | None = None, *, seconds: float = SECONDS
@@ -72,6 +75,7 @@ class Lexer:
         self._seconds = seconds
         self._turn = threading.Lock()
         self._blob: Any = None
+        self._grammar: Any = None
 
     def scan(self, source: str) -> Findings:
         """Read one module of JavaScript; it holds no lone surrogate."""
@@ -80,14 +84,25 @@ class Lexer:
                 make = late("penstock.sandbox.es_lexer:EsLexer")
                 self._blob = make(self._clock, self._cache)
             found: Findings = self._blob.scan(source, self._seconds)
-            return found
+            if found.problem is not None or any(each.phase for each in found.statements):
+                return found
+            return self._refused(source) or found
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
         with self._turn:
-            if self._blob is not None:
-                self._blob.close()
-            self._blob = None
+            for each in (self._blob, self._grammar):
+                if each is not None:
+                    each.close()
+            self._blob = self._grammar = None
+
+    def _refused(self, source: str) -> Findings | None:
+        """Ask the engine of scripts whether it would take the module."""
+        if self._grammar is None:
+            make = late("penstock.sandbox.grammar:Grammar")
+            self._grammar = make(self._clock, self._cache)
+        found: Findings | None = self._grammar.check(source, self._seconds)
+        return found
 
 
 def unquoted(text: str) -> str:

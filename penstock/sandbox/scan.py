@@ -72,7 +72,8 @@ class Scanner:
         self._lexer = lexer
         folder = cache / "modules" if cache is not None else None
         self._kept = Kept(folder, _to_kept, _from_kept)
-        self._read_by = f"{_FORMAT} {pinned('swc.wasm')} {pinned('lexer.wasm')} ".encode()
+        pins = " ".join(pinned(f"{name}.wasm") for name in ("swc", "lexer", "quickjs"))
+        self._read_by = f"{_FORMAT} {pins} ".encode()
 
     def scan(self, name: str, content: bytes) -> Scanned:
         """Read one file; the end of its name says what it is."""

@@ -22,7 +22,7 @@ def typescript(machine_code: Path) -> Iterator[TypeScript]:
 @pytest.fixture(scope="session")
 def lexer(machine_code: Path) -> Iterator[Lexer]:
     scans = Lexer(SystemClock(), machine_code)
-    scans.scan("")
+    scans.scan("a")
     yield scans
     scans.close()
 

@@ -82,6 +82,6 @@ def test_names_are_for_hints(root: Path) -> None:
 
 
 def test_names_end_somewhere(root: Path) -> None:
-    for number in range(1_010):
+    for number in range(20):
         (root / f"{number}.mts").touch()
-    assert len(list(Folder(root).names())) == 1_000
+    assert len(list(Folder(root, most_names=15).names())) == 15

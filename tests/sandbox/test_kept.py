@@ -14,7 +14,7 @@ def kept(folder: Path | None) -> Kept[str]:
     def to_json(value: str) -> dict[str, Any]:
         return {"value": value}
 
-    return Kept(folder, to_json, lambda found: str(found["value"]))
+    return Kept(folder, to_json, lambda found: str(found["value"]), most_characters=100)
 
 
 def test_another_process_finds_it(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_memory_alone_does_too() -> None:
 def test_the_oldest_makes_room() -> None:
     cache = kept(None)
     for number in range(5):
-        cache.keep(str(number), "x" * (20 << 20))
+        cache.keep(str(number), "x" * 20)
     assert cache.find("0") is None
     assert cache.find("4") is not None
 
