@@ -9,7 +9,7 @@ from penstock.agents.catalog import Catalog
 from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
-from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.chat.message import NewCall, NewMessage, Reply, Sent
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
@@ -107,7 +107,22 @@ class Runtime:
 
         `task_id` names its task beforehand, for who may want to cancel it meanwhile.
         """
-        return outcome_of(await self._desk.call(tool_id, input, profile, task_id=task_id))
+        call = NewCall(tool_id=tool_id, input=input)
+        return outcome_of(await self._desk.call(call, profile, task_id=task_id))
+
+    async def request(
+        self,
+        call: NewCall,
+        profile: Profile = LOCAL_PROFILE,
+        *,
+        task_id: TaskId | None = None,
+    ) -> TaskId:
+        """Hand a direct call in without waiting for its outcome; it is on disk when this returns.
+
+        The same request again, by its key, is the task that it was first. Raises InvalidRequest,
+        NotFound (conversation), SessionBusy, IdempotencyConflict.
+        """
+        return await self._desk.request(call, profile, task_id=task_id)
 
     async def answer(
         self,

@@ -5,8 +5,8 @@ from typing import Any
 
 from penstock.chat.beginning import Beginnings
 from penstock.chat.endings import Endings
-from penstock.chat.message import NewMessage, Reply, Sent
-from penstock.chat.repeats import Repeats
+from penstock.chat.message import NewCall, NewMessage, Reply, Sent
+from penstock.chat.repeats import Repeats, first_task
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,
@@ -90,32 +90,39 @@ class Desk:
         return await self._endings.wait(task_id, seconds)
 
     async def call(
-        self,
-        tool_id: str,
-        input: dict[str, Any],
-        profile: Profile = LOCAL_PROFILE,
-        *,
-        task_id: TaskId | None = None,
+        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
     ) -> Reply:
-        """Make a direct call, and wait until it is settled or waits for a person.
+        """Make a direct call, and wait until it is settled or waits for a person."""
+        task_id = task_id or TaskId(self._new_id("task"))
+        with self._endings.expected(task_id) as end:
+            begun = await self.request(call, profile, task_id=task_id)
+            if begun == task_id:
+                return await end.reply()
+        return await self._endings.reply(begun)
 
-        Raises InvalidRequest for an input that no log could hold.
+    async def request(
+        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> TaskId:
+        """Hand a direct call in; it is on disk, and its task queued, when this returns.
+
+        Raises InvalidRequest for an input that no log could hold, NotFound (the session),
+        SessionBusy, IdempotencyConflict, StoreCorrupt.
         """
         depth = self._limits.json_depth
-        if is_deeper(input, depth):
+        if is_deeper(call.input, depth):
             issue = f"must have at most {depth} levels of nesting"
             raise InvalidRequest([{"field": "/input", "issue": issue}])
         task_id = task_id or TaskId(self._new_id("task"))
-        requested = CallRequested(
-            tool_id=tool_id,
-            input=input,
-            profile_id=profile.profile_id,
-            permissions=profile.noted,
-        )
-        with self._endings.expected(task_id) as end:
-            entries = [Entry(requested, task_id)]
-            await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
-            return await end.reply()
+        log_id = LogId(call.session_id or task_id)
+        if call.session_id is not None:
+            await self._own_session(call.session_id, profile)
+            await self._beginnings.look_up(log_id)
+        entries = [Entry(_requested(call, profile), task_id)]
+        try:
+            await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
@@ -197,14 +204,21 @@ class Desk:
         """Look at what stands before the message; it may be the answer to that."""
         if message.session_id is None:
             return None
-        await self._own_session(message.session_id, message.agent, profile)
+        await self._own_session(message.session_id, profile, message.agent)
         await self._beginnings.look_up(LogId(message.session_id))
         return await self._as_answer(message, profile)
 
-    async def _own_session(self, session_id: SessionId, agent: str, profile: Profile) -> None:
+    async def _own_session(
+        self, session_id: SessionId, profile: Profile, agent: str | None = None
+    ) -> None:
         session = await self._projections.find_session(session_id)
-        if session is None or session.agent != agent or not profile.owns(session.profile_id):
-            raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
+        if (
+            session is None
+            or agent not in {None, session.agent}
+            or not profile.owns(session.profile_id)
+        ):
+            whose = "there is" if agent is None else f"agent {agent!r} has"
+            raise NotFound(f"{whose} no conversation {session_id!r}")
 
     async def _as_answer(self, message: NewMessage, profile: Profile) -> Sent | None:
         """Take the message as the answer to what is open, if something is."""
@@ -242,6 +256,7 @@ class Desk:
             content=message.content,
             model=message.model,
             enable_tools=message.enable_tools,
+            selected_skills=message.selected_skills,
             supersedes=message.supersedes,
             permissions=profile.noted,
             idempotency_key=key,
@@ -264,6 +279,19 @@ class Desk:
         if not profile.holds(needed):
             raise Forbidden(f"to answer this question takes the permission {needed!r}")
         return asked
+
+
+def _requested(call: NewCall, profile: Profile) -> CallRequested:
+    key, request_hash = call.idempotency or (None, None)
+    return CallRequested(
+        tool_id=call.tool_id,
+        input=call.input,
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        selected_skills=call.selected_skills,
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
 
 
 def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> Sent:

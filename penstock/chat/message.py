@@ -1,7 +1,8 @@
-"""A message on its way in, and how its task ended."""
+"""A message or a direct call on its way in, and how its task ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events import Record
@@ -21,6 +22,8 @@ class NewMessage:
     """None begins a conversation."""
     model: str | None = None
     enable_tools: bool = True
+    selected_skills: tuple[str, ...] = ()
+    """Skills that are selected for this task besides."""
     cancel_open: bool = False
     """End the task that waits for an answer, instead of refusing the message."""
     supersedes: TaskId | None = None
@@ -28,6 +31,20 @@ class NewMessage:
     """Of the message that is answered anew; None is a new message."""
     idempotency: tuple[str, str] | None = None
     """A key of the sender's, and a hash of the whole request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """A direct call as a door hands it over."""
+
+    tool_id: str
+    input: dict[str, Any]
+    session_id: SessionId | None = None
+    """Where it takes its turn, with what is selected there; None is a session that no list has."""
+    selected_skills: tuple[str, ...] = ()
+    """For this call alone, besides those of the session."""
+    idempotency: tuple[str, str] | None = None
+    """As that of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,10 +42,7 @@ class Repeats:
 
     async def first(self, message: NewMessage, error: IdempotencyConflict) -> Sent:
         """Return where the request stands that had this key first, if it was the same one."""
-        details = error.details or {}
-        if not details.get("same"):
-            raise IdempotencyConflict from None
-        task = await self._projections.find_task(details["task_id"])
+        task = await self._projections.find_task(first_task(error))
         if task is None:
             raise NotFound("the conversation that this request began was deleted")
         return await self.find(message, task.task_id) or await self.sent(task, task.first_seq)
@@ -68,3 +65,11 @@ class Repeats:
         for record in await self._log.read(log_id, after=first_seq):
             if record.task_id == task.task_id:
                 yield record
+
+
+def first_task(error: IdempotencyConflict) -> TaskId:
+    """Return the task of the request that had the key first. Raises it, if that was another."""
+    details = error.details or {}
+    if not details.get("same"):
+        raise IdempotencyConflict from None
+    return TaskId(details["task_id"])
