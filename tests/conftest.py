@@ -1,5 +1,6 @@
 """What every test runs under: one event loop, no network, one second, nothing skipped in CI."""
 
+import os
 import sys
 import time
 from collections.abc import Generator
@@ -22,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let CI be stricter about skips and milder about time."""
     parser.addoption("--no-skips", action="store_true", help="fail the run if a test is skipped")
     parser.addoption("--test-seconds", type=float, default=1.0, help="what a test may take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code with what pytest keeps, not with what the user's own projects do."""
+    if config.cache is not None:
+        os.environ["XDG_CACHE_HOME"] = str(config.cache.mkdir("compiled"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

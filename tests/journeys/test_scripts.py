@@ -10,8 +10,8 @@ from tests.kit.project import ProjectFolder
 
 
 @pytest.fixture
-def project(tmp_path: Path, machine_code: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path, machine_code)
+def project(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path)
 
 
 @tool(effect="read")

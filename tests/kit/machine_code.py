@@ -1,13 +1,12 @@
 """Where compiled blobs of the sandbox are kept from run to run: to compile them takes seconds."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(scope="session")
-def machine_code(request: pytest.FixtureRequest) -> Path:
-    """Return the folder."""
-    kept = request.config.cache
-    assert kept is not None
-    return kept.mkdir("machine-code")
+def machine_code() -> Path:
+    """Return the folder that every process of the tests uses."""
+    return Path(os.environ["XDG_CACHE_HOME"]) / "penstock"
