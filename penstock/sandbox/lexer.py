@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.core.late import late
+from penstock.sandbox.blobs import check_engine
 
 SECONDS = 10.0
 _ESCAPE = re.compile(
@@ -81,6 +82,7 @@ class Lexer:
         """Read one module of JavaScript; it holds no lone surrogate."""
         with self._turn:
             if self._blob is None:
+                check_engine()
                 make = late("penstock.sandbox.es_lexer:EsLexer")
                 self._blob = make(self._clock, self._cache)
             found: Findings = self._blob.scan(source, self._seconds)

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.core.late import late
+from penstock.sandbox.blobs import check_engine
 
 SECONDS = 10.0
 _LINES = re.compile(r"\r\n|\n|\r")
@@ -58,6 +59,7 @@ class TypeScript:
         """
         with self._turn:
             if self._blob is None:
+                check_engine()
                 make = late("penstock.sandbox.swc:Swc")
                 self._blob = make(self._clock, self._cache)
             return _told(source, self._blob.strip(source, self._seconds))
