@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.kit.databases", "tests.kit.machine_code"]
+pytest_plugins = ["tests.kit.databases", "tests.kit.scripts"]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 

@@ -1,17 +1,8 @@
 """Script tools from their files to their envelope: the door, the sandbox and the bridge."""
 
-from pathlib import Path
-
-import pytest
-
 from penstock import tool
 from penstock.core.envelope import Status
 from tests.kit.project import ProjectFolder
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path)
 
 
 @tool(effect="read")

@@ -1,12 +1,34 @@
-"""Where compiled blobs of the sandbox are kept from run to run: to compile them takes seconds."""
+"""Projects with scripts; what is compiled for them is kept from run to run, it takes seconds."""
 
-import os
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from penstock.core.clock import SystemClock
+from penstock.sandbox.lexer import Lexer
+from penstock.sandbox.quickjs import QuickJs
+from penstock.sandbox.typescript import TypeScript
+from tests.kit.project import ProjectFolder
+
 
 @pytest.fixture(scope="session")
-def machine_code() -> Path:
-    """Return the folder that every process of the tests uses."""
-    return Path(os.environ["XDG_CACHE_HOME"]) / "penstock"
+def machine_code(request: pytest.FixtureRequest) -> Path:
+    """Return the folder that every process of the tests uses, with everything compiled."""
+    kept = request.config.cache
+    assert kept is not None
+    folder, clock = kept.mkdir("compiled") / "penstock", SystemClock()
+    sandbox, typescript, lexer = QuickJs(clock, folder), TypeScript(clock, folder), Lexer(clock)
+    sandbox.warm()
+    asyncio.run(sandbox.close())
+    typescript.strip_types("")
+    typescript.close()
+    lexer.scan("")
+    lexer.close()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, machine_code: Path) -> ProjectFolder:
+    """Return an empty project."""
+    return ProjectFolder(tmp_path, machine_code)

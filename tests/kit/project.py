@@ -20,8 +20,9 @@ execution: {{type: script, script_file: {name}.mts}}
 class ProjectFolder:
     """A folder of what authors write."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, cache: Path) -> None:
         self.root = root
+        self._cache = cache
 
     def write(self, name: str, text: str) -> None:
         """Write one file of the project."""
@@ -38,6 +39,7 @@ class ProjectFolder:
     @asynccontextmanager
     async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
         """Open the project."""
-        settings = {"synchronous": "NORMAL"} | given.pop("settings", {})
+        settings = {"cache_dir": str(self._cache), "synchronous": "NORMAL"}
+        settings |= given.pop("settings", {})
         async with open_project(self.root, settings=settings, **given) as runtime:
             yield runtime
