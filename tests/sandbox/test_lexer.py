@@ -138,12 +138,12 @@ def test_threads_take_turns(lexer: Lexer) -> None:
     wrong: list[int] = []
 
     def scan(number: int) -> None:
-        for _ in range(50):
+        for _ in range(20):
             (found,) = lexer.scan(f"import {{a{number}}} from './{number}.mjs'").statements
             if found.names[0][0] != f"a{number}" or found.specifier != f"./{number}.mjs":
                 wrong.append(number)
 
-    threads = [threading.Thread(target=scan, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=scan, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
