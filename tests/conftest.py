@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.kit.databases", "tests.kit.scripts"]
+pytest_plugins = ["tests.kit.databases", "tests.kit.compiled"]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 
