@@ -1,0 +1,107 @@
+"""Files of the workspace, as text and as base64, and what stands in a directory."""
+
+import base64
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.changes import FileChanges
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.store.changes import reason
+from penstock.tools.builtin import TEXT, URI, builtin, place, whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+MOST_READ = 16_384
+MOST_WRITTEN = 65_536
+MOST_ENCODED = 262_144
+
+
+@builtin(
+    "Read a UTF-8 text file of the workspace, whole. A file over max_bytes fails with too_large: "
+    "read it with a tool that takes parts.",
+    {"path": URI, "max_bytes?": whole(1, MOST_READ)},
+    effect=Effect.READ,
+)
+async def read_text_file(input: Json, invocation: Invocation) -> Any:
+    """Return the text of a file."""
+    path, most = place(input, "path", invocation), input.get("max_bytes", MOST_READ)
+    content = await invocation.workspace.read(path, most=most)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise reason(
+            "not_text", f"{str(path)!r} is not UTF-8 text: byte {error.start} is no part of it"
+        ) from None
+    return {"path": str(path), "content": text, "size_bytes": len(content), "max_bytes": most}
+
+
+@builtin(
+    "Write a UTF-8 text file of the workspace; one that is there is overwritten. Use task:// for "
+    "this task alone, session:// for the whole conversation.",
+    {"path": URI, "content": TEXT},
+    effect=Effect.WRITE,
+)
+async def write_text_file(input: Json, invocation: Invocation) -> Any:
+    """Write a text as a file."""
+    path = place(input, "path", invocation)
+    content = _encoded(input["content"], invocation)
+    change = await invocation.workspace.write(path, content)
+    invocation.change = FileChanges(files=(change,))
+    return {"path": str(path), "bytes_written": len(content)}
+
+
+@builtin(
+    "Read a file of the workspace as base64, whole: images, PDF and the like. A file over "
+    "max_bytes fails with too_large.",
+    {"path": URI, "max_bytes?": whole(1, MOST_ENCODED)},
+    effect=Effect.READ,
+)
+async def read_file_base64(input: Json, invocation: Invocation) -> Any:
+    """Return the bytes of a file."""
+    path, most = place(input, "path", invocation), input.get("max_bytes", MOST_ENCODED)
+    content = await invocation.workspace.read(path, most=most)
+    return {
+        "path": str(path),
+        "base64_data": base64.b64encode(content).decode(),
+        "size_bytes": len(content),
+        "max_bytes": most,
+    }
+
+
+@builtin(
+    "List what stands in a directory of the workspace itself, by name: at most 1,000 entries, "
+    "then truncated is true. task:// and session:// are the roots.",
+    {"path": URI},
+    effect=Effect.READ,
+)
+async def read_dir(input: Json, invocation: Invocation) -> Any:
+    """Return the immediate children of a directory."""
+    path = place(input, "path", invocation)
+    children, is_cut = await invocation.workspace.children(path)
+    entries = [
+        {
+            "path": str(path / each.name),
+            "name": each.name,
+            "entry_type": "directory" if each.file is None else "file",
+        }
+        for each in children
+    ]
+    listed = {"path": str(path), "entry_count": len(entries), "entries": entries}
+    return {**listed, "truncated": True} if is_cut else listed
+
+
+def _encoded(text: str, invocation: Invocation) -> bytes:
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        problem = Problem("/content", "is Unicode text without lone surrogates")
+        raise invalid(invocation.spec.tool_id, [problem]) from None
+    if len(content) > MOST_WRITTEN:
+        raise reason(
+            "too_large", f"a text file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
+        )
+    return content
+
+
+TOOLS = (read_text_file, write_text_file, read_file_base64, read_dir)

@@ -1,0 +1,99 @@
+"""A built-in tool as its author writes it: its input in short, and a coroutine."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.paths import FilePath, parse_path
+from penstock.core.schema import Problem
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
+
+Act = Callable[[Json, Invocation], Awaitable[Any]]
+TEXT: Json = {"type": "string"}
+NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+URI: Json = {"type": "string", "description": "A file's address: task://… or session://…"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """A tool of the runtime itself that skills bring along."""
+
+    spec: ToolSpec
+    act: Act
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return the output."""
+        return await self.act(input, invocation)
+
+    def preview(self, output: Any) -> str | None:
+        """Return the file, if there is one; else the usual line."""
+        name: str | None = output.get("path") or output.get("output_path")
+        return name
+
+
+def builtin(
+    description: str, fields: Mapping[str, Json], *, effect: Effect, stays_inside: bool = True
+) -> Callable[[Act], BuiltIn]:
+    """Make a tool of a coroutine, whose name is the tool's.
+
+    A field whose name ends with `?` may be left out; no others may come. A write stays inside the
+    runtime's own stores unless it says otherwise.
+    """
+
+    def make(act: Act) -> BuiltIn:
+        return BuiltIn(
+            act=act,
+            spec=ToolSpec(
+                tool_id=getattr(act, "__name__", ""),
+                description=description,
+                input_schema=fields_of(fields),
+                effect=effect,
+                stays_inside=stays_inside and effect is Effect.WRITE,
+                is_offered=False,
+            ),
+        )
+
+    return make
+
+
+def fields_of(fields: Mapping[str, Json]) -> Json:
+    """Return the schema of an object with these fields and no others."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name for name in fields if not name.endswith("?")],
+        "properties": {name.removesuffix("?"): schema for name, schema in fields.items()},
+    }
+
+
+def whole(least: int, most: int, description: str = "") -> Json:
+    """Return the schema of a whole number."""
+    said = {"description": description} if description else {}
+    return {"type": "integer", "minimum": least, "maximum": most, **said}
+
+
+def list_of(items: Json, *, least: int = 1, most: int | None = None) -> Json:
+    """Return the schema of a list."""
+    bound = {} if most is None else {"maxItems": most}
+    return {"type": "array", "items": items, "minItems": least, **bound}
+
+
+def place(input: Json, name: str, invocation: Invocation, *, ending: str = "") -> FilePath:
+    """Return the file that a field names; raises InvalidInput for what is no such address."""
+    return read_place(input[name], f"/{name}", invocation, ending=ending)
+
+
+def read_place(uri: str, at: str, invocation: Invocation, *, ending: str = "") -> FilePath:
+    """Return the file at an address; raises InvalidInput, which points at the field."""
+    tool_id = invocation.spec.tool_id
+    try:
+        path = parse_path(uri)
+    except ValueError as error:
+        raise invalid(tool_id, [Problem(at, str(error))]) from None
+    if not path.name.lower().endswith(ending):
+        raise invalid(tool_id, [Problem(at, f"the name ends with {ending}, found {uri!r}")])
+    return path
