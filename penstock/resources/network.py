@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,10 +24,9 @@ from httpcore2 import (
 
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
+from penstock.resources.egress import Answer
 from penstock.resources.hosts import Place
 
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Asks for the addresses of a host. Raises OSError."""
 _BODILESS = {204, 304}
 _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
@@ -41,18 +40,6 @@ class Sent:
     place: Place
     headers: Mapping[str, str]
     body: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the other server said."""
-
-    status: int
-    url: str
-    headers: Mapping[str, str]
-    """Names in lower case; repeated ones joined with `, `."""
-    body: bytes
-    """Unpacked."""
 
 
 async def exchange(
