@@ -25,11 +25,14 @@ class Calls:
         self._waiting: list[Delivery] = []
         self._parked: dict[int, Suspend] = {}
         self._failure: BaseException | None = None
+        self.held = 0
+        """Bytes of the arguments of calls that are not settled."""
 
     def ask(self, message: Message) -> None:
         """Begin a host call."""
         number = message.number
         self._asked[number] = message
+        self.held += message.size
         try:
             found = self._bridge.ask(message.name, message.value)
         except Suspend as signal:
@@ -43,7 +46,7 @@ class Calls:
 
     def drop(self, number: int) -> None:
         """Give up a call that the script does not want any more."""
-        self._asked.pop(number, None)
+        self._forget(number)
         self._parked.pop(number, None)
         if task := self._open.pop(number, None):
             task.cancel()
@@ -56,21 +59,16 @@ class Calls:
         self.check()
         while self._recorded:
             _order, number, settled = heapq.heappop(self._recorded)
-            if self._asked.pop(number, None):
+            if self._forget(number):
                 return [_delivery(number, settled)]
         fresh, self._fresh = self._fresh, []
         waiting, self._waiting = self._waiting, []
-        known = [each for each in fresh if self._asked.pop(each[0], None)]
+        known = [each for each in fresh if self._forget(each[0])]
         return waiting + [_delivery(number, settled) for number, settled in known]
 
     def put_back(self, rest: Sequence[Delivery]) -> None:
         """Keep for later what could not be delivered: what the script asked then may go first."""
         self._waiting = [*rest, *self._waiting]
-
-    @property
-    def held(self) -> int:
-        """Bytes of the arguments of calls that are not settled."""
-        return sum(message.size for message in self._asked.values())
 
     def check(self) -> None:
         """Raise what a host call failed with: a Signal that ends the entry at once, or a fault."""
@@ -125,6 +123,12 @@ class Calls:
         else:
             self._failure = self._failure or failure
         self._wake()
+
+    def _forget(self, number: int) -> bool:
+        """Tell whether the script still waits for this call, which is over."""
+        message = self._asked.pop(number, None)
+        self.held -= message.size if message else 0
+        return message is not None
 
     def _settle(self, number: int, settled: Settled) -> None:
         if settled.order is None:

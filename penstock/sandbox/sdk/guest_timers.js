@@ -38,10 +38,10 @@ function forgetTimer(number) {
   timersAlive -= 1;
 }
 
-/** What browsers make of a delay: nothing odd, and no more than 2^31. */
+/** What browsers make of a delay; but no call lives so long as to see a longer one pass. */
 function milliseconds(wait) {
   const ms = Number(wait);
-  return ms > 0 && ms <= 2147483647 ? Math.floor(ms) : 0;
+  return ms > 0 && ms <= 2147483647 ? Math.min(Math.floor(ms), LONGEST_WAIT) : 0;
 }
 
 expose("setTimeout", (callback, wait, ...given) => setTimer(callback, wait, given, false));

@@ -1,6 +1,6 @@
 // Hosts of URLs, as the URL standard reads them: domains, IPv4 in all its spellings, IPv6.
 const FORBIDDEN_IN_HOST = /[\0\t\n\r #/:<>?@[\\\]^|]/;
-const FORBIDDEN_IN_DOMAIN = /[\0-\x20"#%/:<>?@[\\\]^`{|}\x7F]/;
+const FORBIDDEN_IN_DOMAIN = /[\0-\x20#%/:<>?@[\\\]^|\x7F]/;
 
 function parsedHost(input, isSpecial) {
   if (input.startsWith("[")) return input.endsWith("]") ? parsedIpv6(input.slice(1, -1)) : null;

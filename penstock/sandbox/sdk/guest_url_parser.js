@@ -121,7 +121,7 @@ function fileUrl(url, input, base) {
   if (slashes === 1 || base === null) {
     const drive = base?.path[0];
     if (base !== null) url.host = base.host;
-    if (isDrive(drive) && !isDrive(path.slice(1, 3))) url.path = [drive];
+    if (isDrive(drive) && !/^.[a-zA-Z][:|](?:[/\\]|$)/.test(path)) url.path = [drive];
     return withPath(url, path, query);
   }
   if (path === "") return { ...cloned(base), query: query === null ? base.query : encodedQuery(url, query), fragment: null };
