@@ -11,9 +11,10 @@ from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope
-from penstock.store.changes import Changes, entry_of, of_scope, starts_with
+from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.state_entry import StateEntry, StateOutcome
+from penstock.store.statements import Statements
 from penstock.store.tables import state
 
 LONGEST_TTL = 31_536_000
@@ -63,13 +64,16 @@ class SqlState:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._changes = Changes(database.limits)
+        self._sql = Statements(database.dialect)
+        self._changes = Changes(self._sql, database.limits)
 
     async def find(self, scope: Scope, key: str) -> StateEntry | None:
         """Return the value under a key."""
-        wanted = select(state).where(of_scope(state, scope), state.c.key == key.encode())
-        row = await self._database.read(lambda each: each.execute(wanted).first())
-        entry = None if row is None else entry_of(row)
+        place = (scope.kind.value, scope.id, key.encode())
+        row = await self._database.read(
+            lambda each: each.exec_driver_sql(self._sql.value, place).first()
+        )
+        entry = None if row is None else entry_at(key, row)
         return None if entry is None or entry.is_over(self._clock.now()) else entry
 
     async def page(

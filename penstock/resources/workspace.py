@@ -22,6 +22,7 @@ from penstock.store.changes import (
     starts_with,
 )
 from penstock.store.database import Database
+from penstock.store.statements import Statements
 from penstock.store.tables import files
 
 MOST_CHILDREN = 1000
@@ -79,7 +80,7 @@ class SqlFiles:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._changes = Changes(database.limits)
+        self._changes = Changes(Statements(database.dialect), database.limits)
 
     async def find(self, scope: Scope, path: str) -> File | None:
         """Return the file at a path."""

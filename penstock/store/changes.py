@@ -1,9 +1,11 @@
 """What calls change in the stores of the runtime, done in the transaction that records the call."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.call_errors import CallError, ToolFailed
 from penstock.core.canonical import compact
@@ -16,9 +18,9 @@ from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
+from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import files, scopes, state, tasks
 
-_TAKE = text("INSERT INTO scopes (kind, scope_id) VALUES (:kind, :scope_id) ON CONFLICT DO NOTHING")
 _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) ON CONFLICT DO NOTHING"
 )
@@ -27,7 +29,8 @@ _LOOSEN = text(
 class Changes:
     """Makes changes; each as a whole, or not at all."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, sql: Statements, limits: Limits) -> None:
+        self._sql = sql
         self._limits = limits
 
     def settle(self, connection: Connection, entry: Entry, at: Moment) -> Entry:
@@ -35,23 +38,27 @@ class Changes:
         change, event = entry.change, entry.event
         if change is None or not isinstance(event, CallSettled):
             return entry
-        connection.exec_driver_sql("SAVEPOINT change")
         try:
             event = with_outcome(event, self.make(connection, change, at))
         except CallError as error:
-            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
             event = refused(event, error)
-        connection.exec_driver_sql("RELEASE SAVEPOINT change")
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
-        """Make a change; raises CallError, and may then have done a part of it."""
+        """Make a change, or raise CallError and change nothing."""
         match change:
             case StateChange():
                 return self.make_state(connection, change, at)
-            case FileChanges():
-                for file in change.files:
-                    self._change_file(connection, file, at)
+            case FileChanges(files=changes):
+                connection.exec_driver_sql("SAVEPOINT change")
+                try:
+                    for each in changes:
+                        self._change_file(connection, each, at)
+                except CallError:
+                    connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+                    raise
+                finally:
+                    connection.exec_driver_sql("RELEASE SAVEPOINT change")
                 return None
             case _:
                 assert_never(change)
@@ -60,41 +67,49 @@ class Changes:
 
     def make_state(self, connection: Connection, change: StateChange, at: Moment) -> StateOutcome:
         """Change one value; raises ToolFailed with nothing changed but the row of the scope."""
-        entries, _ = _take(connection, change.scope)
-        here = and_(of_scope(state, change.scope), state.c.key == change.key.encode())
-        row = connection.execute(select(state).where(here)).first()
-        current = None if row is None else entry_of(row)
+        cursor, sql = cursor_of(connection), self._sql
+        owner = (change.scope.kind.value, change.scope.id)
+        place = (*owner, change.key.encode())
+        entries, _ = self._take(cursor, change.scope)
+        cursor.execute(sql.value, place)
+        row = cursor.fetchone()
+        current = None if row is None else entry_at(change.key, row)
         outcome = changed(current, change, at, self._limits)
         new = outcome.entry
         if new is not None:
-            values = {"value": new.text, "revision": new.revision, "expires_at": new.expires_at}
+            values = (new.text, new.revision, new.expires_at, *place)
             if current is not None:
-                connection.execute(state.update().where(here).values(values))
+                cursor.execute(sql.set_value, values)
                 return outcome
             if entries >= self._limits.state_entries:
-                self._make_room(connection, change.scope, at)
-            owner = {"kind": change.scope.kind.value, "scope_id": change.scope.id}
-            key = change.key.encode()
-            connection.execute(state.insert().values({**owner, "key": key, **values}))
-            _count(connection, change.scope, entries=1)
+                self._make_room(cursor, change.scope, at)
+            cursor.execute(sql.add_value, values)
+            cursor.execute(sql.count_scope, (1, 0, *owner))
         elif current is not None and (outcome.ok or current.is_over(at)):
-            connection.execute(state.delete().where(here))
-            _count(connection, change.scope, entries=-1)
+            cursor.execute(sql.drop_value, place)
+            cursor.execute(sql.count_scope, (-1, 0, *owner))
         return outcome
 
-    def _make_room(self, connection: Connection, scope: Scope, at: Moment) -> None:
-        """Drop what is over in a full scope. Raises ToolFailed when that is not enough."""
-        over = and_(of_scope(state, scope), state.c.expires_at <= at)
-        dropped = connection.execute(state.delete().where(over)).rowcount
-        if not dropped:
+    def _take(self, cursor: DBAPICursor, scope: Scope) -> tuple[int, int]:
+        """Make everybody else who changes something in the scope wait; returns what it holds."""
+        cursor.execute(self._sql.take_scope, (scope.kind.value, scope.id))
+        entries, file_bytes = cursor.fetchone() or (0, 0)
+        return int(entries), int(file_bytes)
+
+    def _make_room(self, cursor: DBAPICursor, scope: Scope, at: Moment) -> None:
+        """Drop what is over in a full scope. Raises ToolFailed when there is nothing."""
+        owner = (scope.kind.value, scope.id)
+        cursor.execute(self._sql.drop_over, (*owner, at))
+        if not cursor.rowcount:
             most = self._limits.state_entries
             raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
-        _count(connection, scope, entries=-dropped)
+        cursor.execute(self._sql.count_scope, (-cursor.rowcount, 0, *owner))
 
     # ---- files ----
 
     def _change_file(self, connection: Connection, change: FileChange, at: Moment) -> None:
-        _, used = _take(connection, change.scope)
+        cursor, owner = cursor_of(connection), (change.scope.kind.value, change.scope.id)
+        _, used = self._take(cursor, change.scope)
         here = and_(of_scope(files, change.scope), files.c.path == change.path.encode())
         old = connection.execute(select(files).where(here)).first()
         if change.blob_id is None and old is None:
@@ -116,7 +131,7 @@ class Changes:
             }
             connection.execute(files.insert().values(values))
         more = (change.size if change.blob_id else 0) - (old.size if old else 0)
-        _count(connection, change.scope, file_bytes=more)
+        cursor.execute(self._sql.count_scope, (0, more, *owner))
 
     def _check_file(self, connection: Connection, change: FileChange, *, is_there: bool) -> None:
         above = [each.encode() for each in parents(change.path)]
@@ -222,6 +237,12 @@ def starts_with(table: Table, prefix: str) -> ColumnElement[bool]:
     return and_(name >= low, name < low[:-1] + bytes([low[-1] + 1]))
 
 
+def entry_at(key: str, row: Sequence[Any]) -> StateEntry:
+    """Return the value under a key: value, revision, expires_at."""
+    text, revision, expires_at = row
+    return StateEntry(key=key, text=text, revision=revision, expires_at=expires_at)
+
+
 def entry_of(row: Any) -> StateEntry:
     """Return a row of `state` as a value."""
     return StateEntry(
@@ -230,23 +251,6 @@ def entry_of(row: Any) -> StateEntry:
         revision=row.revision,
         expires_at=row.expires_at,
     )
-
-
-def _take(connection: Connection, scope: Scope) -> tuple[int, int]:
-    """Make everybody else who changes something in the scope wait; returns what it holds."""
-    owner = {"kind": scope.kind.value, "scope_id": scope.id}
-    connection.execute(_TAKE, owner)
-    same = scopes.update().where(of_scope(scopes, scope)).values(entries=scopes.c.entries)
-    taken = connection.execute(same.returning(scopes.c.entries, scopes.c.file_bytes)).one()
-    return int(taken.entries), int(taken.file_bytes)
-
-
-def _count(connection: Connection, scope: Scope, *, entries: int = 0, file_bytes: int = 0) -> None:
-    more = {
-        scopes.c.entries: scopes.c.entries + entries,
-        scopes.c.file_bytes: scopes.c.file_bytes + file_bytes,
-    }
-    connection.execute(scopes.update().where(of_scope(scopes, scope)).values(more))
 
 
 def _loosen(connection: Connection, blob_id: str, at: Moment) -> None:

@@ -48,7 +48,7 @@ class SqlLog:
         self._clock = clock
         self._sql = Statements(database.dialect)
         self._consequences = Consequences(self._sql, limits)
-        self._changes = Changes(limits)
+        self._changes = Changes(self._sql, limits)
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._listeners: list[Listener] = []

@@ -223,3 +223,31 @@ class Statements:
         "substr(scope_id, 1, ?) = ?) LIMIT 1"
     )
     """task_id, length of what parts of it begin with, that -> whether the task keeps anything."""
+    take_scope = (
+        "INSERT INTO scopes (kind, scope_id) VALUES (?, ?) ON CONFLICT (kind, scope_id) DO UPDATE "
+        "SET entries = scopes.entries RETURNING entries, file_bytes"
+    )
+    """kind, scope_id -> what it holds; all others who take it wait."""
+    count_scope = (
+        "UPDATE scopes SET entries = entries + ?, file_bytes = file_bytes + ? WHERE kind = ? AND "
+        "scope_id = ?"
+    )
+    """more entries, more bytes, kind, scope_id."""
+    value = (
+        "SELECT value, revision, expires_at FROM state WHERE kind = ? AND scope_id = ? AND key = ?"
+    )
+    """kind, scope_id, key -> the columns."""
+    add_value = (
+        "INSERT INTO state (value, revision, expires_at, kind, scope_id, key) VALUES (?, ?, ?, ?, "
+        "?, ?)"
+    )
+    """value, revision, expires_at, kind, scope_id, key."""
+    set_value = (
+        "UPDATE state SET value = ?, revision = ?, expires_at = ? WHERE kind = ? AND scope_id = ? "
+        "AND key = ?"
+    )
+    """value, revision, expires_at, kind, scope_id, key."""
+    drop_value = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND key = ?"
+    """kind, scope_id, key."""
+    drop_over = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND expires_at <= ?"
+    """kind, scope_id, now."""

@@ -17,6 +17,7 @@ from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
+from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started
@@ -39,7 +40,7 @@ async def write(database: Database, scope: Scope, blob_id: BlobId, path: str = "
     """Keep a file and a value in a scope."""
     file = FileChange(scope=scope, path=path, blob_id=blob_id, size=1)
     put = StateChange(verb=StateVerb.PUT, scope=scope, key=path, revision="r", value=1)
-    changes = Changes(Limits())
+    changes = Changes(Statements(database.dialect), Limits())
     for change in (FileChanges(files=(file,)), put):
         await database.write(partial(changes.make, change=change, at=Moment(0)))
 
