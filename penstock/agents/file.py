@@ -35,8 +35,16 @@ FIELDS = (
     "card",
     "architect",
     "max_turns",
+    "selected_skills",
+    "labels",
 )
-"""What may stand in an agent file; a chat reads name, description, model, tools and max_turns."""
+"""What may stand in an agent file. A chat reads name, description, model, tools, max_turns,
+selected_skills and labels; `skills` are the handbooks of a flow."""
+LISTS = {
+    "tools": "a list of tool names",
+    "selected_skills": "a list of skill ids",
+    "labels": "a list of strings",
+}
 _TOP = Place(line=1, column=1)
 
 
@@ -88,6 +96,8 @@ def parse_agent(text: str, file: str) -> tuple[Agent | None, Sequence[Diagnostic
     settings = ChatSettings(
         enabled_tools=None if tools is None else tuple(tools),
         max_iterations=ChatSettings().max_iterations if turns is None else min(turns, MOST_TURNS),
+        selected_skills=tuple(fields.texts("selected_skills") or ()),
+        labels=tuple(fields.texts("labels") or ()),
     )
     agent = Agent(
         fields.text("name") or "",
@@ -124,7 +134,8 @@ class _Fields:
             self._wrong("name", "an agent name")
         self.text("description")
         self.text("model")
-        self.texts("tools")
+        for key in LISTS:
+            self.texts(key)
         self.whole("max_turns", 1, 1000)
 
     def text(self, key: str) -> str | None:
@@ -142,7 +153,7 @@ class _Fields:
             return [each.strip() for each in value.split(",") if each.strip()]
         if value is None or (isinstance(value, list) and all(type(each) is str for each in value)):
             return value
-        self._wrong(key, "a list of tool names")
+        self._wrong(key, LISTS[key])
         return None
 
     def whole(self, key: str, low: int, high: int) -> int | None:

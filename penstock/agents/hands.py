@@ -16,32 +16,25 @@ from penstock.tools.policy import Caller
 class Hands:
     """What carries out the calls of a task."""
 
-    __slots__ = ("_caller", "_most", "guard", "invoker", "ledger")
+    __slots__ = ("_most", "guard", "invoker", "ledger")
 
-    def __init__(
-        self,
-        invoker: Invoker,
-        caller: Caller,
-        ledger: Ledger,
-        settings: ChatSettings,
-    ) -> None:
+    def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
         self.guard = LoopGuard(settings)
-        self._caller = caller
         self._most = settings.max_parallel_tools
 
-    async def run(self, calls: Sequence[Call]) -> None:
-        """Make these calls, each as its tool wants to run beside others.
+    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+        """Make these calls of a model, each as its tool wants to run beside others.
 
         Raises Suspend when some wait for a person; the others are settled then.
         """
         if len(calls) == 1:
-            await self.invoker.call(calls[0], self._caller, self.ledger)
+            await self.invoker.call(calls[0], caller, self.ledger)
             return
         waiting: list[Suspend] = []
         for batch in self._batches(calls):
-            ended = await asyncio.gather(*self._begun(batch), return_exceptions=True)
+            ended = await asyncio.gather(*self._begun(batch, caller), return_exceptions=True)
             for each in ended:
                 if isinstance(each, Suspend):
                     waiting.append(each)
@@ -50,14 +43,11 @@ class Hands:
         if waiting:
             raise Suspend(*[question for each in waiting for question in each.questions])
 
-    async def _call(self, call: Call) -> None:
-        await self.invoker.call(call, self._caller, self.ledger)
-
-    def _begun(self, calls: Sequence[Call]) -> "list[asyncio.Task[Any]]":
+    def _begun(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
         """Begin calls: at most so many at once, and those of a key one after the other."""
         keys = [self._key(call) for call in calls]
+        door, ledger = self.invoker.call, self.ledger
         if len(calls) <= self._most and not any(keys):
-            door, caller, ledger = self.invoker.call, self._caller, self.ledger
             return [asyncio.create_task(door(call, caller, ledger)) for call in calls]
         slots = asyncio.Semaphore(self._most)
         locks: dict[str, asyncio.Lock] = {}
@@ -65,10 +55,10 @@ class Hands:
         async def one(call: Call, key: str | None) -> None:
             if key is None:
                 async with slots:
-                    await self._call(call)
+                    await door(call, caller, ledger)
                 return
             async with locks.setdefault(key, asyncio.Lock()), slots:
-                await self._call(call)
+                await door(call, caller, ledger)
 
         return [asyncio.create_task(one(*each)) for each in zip(calls, keys, strict=True)]
 

@@ -1,12 +1,83 @@
 """Which tools a model is offered: one function for the model's call and for the list of tools."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from penstock.agents.agent import Agent
+from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
+from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the model is told and may call, as long as the same skills are selected."""
+
+    system: str
+    definitions: tuple[ToolDefinition, ...]
+    caller: Caller
+
+
+class Offers:
+    """The offers of one task: what was offered at its start, and what selected skills add."""
+
+    __slots__ = ("_agent", "_caller", "_fixed", "_invoker", "_newest", "_preface")
+
+    def __init__(
+        self,
+        agent: Agent,
+        invoker: Invoker,
+        caller: Caller,
+        *,
+        fixed: Sequence[str] | None,
+        preface: Sequence[str] = (),
+    ) -> None:
+        self._agent = agent
+        self._invoker = invoker
+        self._caller = caller
+        self._fixed = fixed
+        """The tools that were offered at the start; None: there are none, nor any of skills."""
+        self._preface = preface
+        self._newest: tuple[Selection, Offer] | None = None
+
+    def at(self, selected: tuple[str, ...]) -> Offer:
+        """Return what is offered while the session has these skills selected."""
+        skills = self._caller.skills
+        selection = NOTHING if skills is None else skills.at(selected)
+        newest = self._newest
+        if newest is None or newest[0] is not selection:
+            newest = self._newest = (selection, self._offer(selection))
+        return newest[1]
+
+    def _offer(self, selection: Selection) -> Offer:
+        caller = self._caller
+        if self._fixed is not None and selection is not NOTHING:
+            caller = replace(caller, selection=selection)
+        return Offer(
+            system=self._system(selection),
+            definitions=tuple([definition(tool) for tool in self._tools(caller)]),
+            caller=caller,
+        )
+
+    def _system(self, selection: Selection) -> str:
+        skills = self._caller.skills
+        said = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
+        return system_prompt(self._agent, said, preface=self._preface)
+
+    def _tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the start, then those that the skills add."""
+        registry, fixed = self._invoker.registry, self._fixed or ()
+        found = [tool for tool in map(registry.find, fixed) if tool is not None]
+        added = (caller.selection.tools | caller.selection.inline).difference(fixed)
+        if not added:
+            return found
+        more = [tool for tool in registry if tool.spec.tool_id in added]
+        return [*found, *_usable(more, self._invoker, caller)]
 
 
 def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...]:
@@ -16,28 +87,51 @@ def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...
         return ()
     names = settings.enabled_tools
     tools = [tool for tool in invoker.registry if _is_named(tool, names)]
-    if invoker.rules or settings.tool_permissions:
-        caller = caller_for(agent, profile, ())
-        tools = [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
-    return tuple([tool for tool in tools if _may_be_used(tool, profile)])
+    return tuple(_usable(tools, invoker, caller_for(agent, profile, ())))
 
 
 def _is_named(tool: Tool, names: tuple[str, ...] | None) -> bool:
     return tool.spec.is_offered if names is None else tool.spec.tool_id in names
 
 
+def _usable(tools: Sequence[Tool], invoker: Invoker, caller: Caller) -> Sequence[Tool]:
+    """Return the tools that no rule hides, that the profile may use, and that are whole."""
+    if invoker.rules or caller.permissions:
+        tools = [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
+    return [tool for tool in tools if _may_be_used(tool, caller.profile)]
+
+
 def _may_be_used(tool: Tool, profile: Profile) -> bool:
-    needed = tool.spec.requires_permissions
+    spec = tool.spec
+    if spec.is_broken:
+        return False
+    needed = spec.requires_permissions
     return not needed or all(profile.holds(each) for each in needed)
 
 
-def caller_for(agent: Agent, profile: Profile, offered_ids: tuple[str, ...]) -> Caller:
+def skills_of(agent: Agent) -> SkillsOf:
+    """Return what an agent has to do with skills."""
+    settings = agent.settings
+    return SkillsOf(
+        only=settings.skills,
+        labels=frozenset(settings.labels),
+        preselected=settings.selected_skills,
+    )
+
+
+def caller_for(
+    agent: Agent,
+    profile: Profile,
+    offered_ids: Sequence[str],
+    skills: TaskSkills | None = None,
+) -> Caller:
     """Return the model of an agent as a caller."""
     return Caller(
         origin=Origin.MODEL,
         profile=profile,
         agent=agent.name,
         agent_tools=frozenset(offered_ids),
+        skills=skills,
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,
         clip_at=agent.settings.result_max_chars,

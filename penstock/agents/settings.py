@@ -23,6 +23,12 @@ class ChatSettings:
     """What the model is told first; None is the agent's instructions."""
     tool_permissions: dict[str, str] = field(default_factory=dict)
     """Tool to allow, ask or deny."""
+    skills: tuple[str, ...] | None = None
+    """The skills that may be selected; None is all."""
+    selected_skills: tuple[str, ...] = ()
+    """The skills that are selected from the start."""
+    labels: tuple[str, ...] = ()
+    """What skills may ask of an agent with `requires_labels`."""
     max_iterations: int = 8
     """Replies with calls in one task; after these the model must answer without tools."""
     max_parallel_tools: int = 8

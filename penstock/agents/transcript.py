@@ -53,7 +53,16 @@ class Transcript:
     dropped depends on the log alone.
     """
 
-    __slots__ = ("_dropped", "_extra", "_limit", "_start", "_state", "_task", "estimated")
+    __slots__ = (
+        "_dropped",
+        "_extra",
+        "_limit",
+        "_start",
+        "_state",
+        "_system",
+        "_task",
+        "estimated",
+    )
 
     def __init__(self, state: SessionState, task: TaskState, *, system: str, limit: int) -> None:
         self._state = state
@@ -63,6 +72,7 @@ class Transcript:
         """The oldest message that is kept."""
         self._dropped = 0
         """Tokens before it, by estimate."""
+        self._system = system
         self._extra = estimate_tokens(system)
         """What a request has besides its messages, and how far the provider's count was off."""
         self.estimated = 0
@@ -70,6 +80,12 @@ class Transcript:
         for count, tokens, counted in task.requests:
             self._fit(count, tokens)
             self.measure(counted)
+
+    def begin(self, system: str) -> None:
+        """Make room for what the next request begins with."""
+        if system is not self._system:
+            self._extra += estimate_tokens(system) - estimate_tokens(self._system)
+            self._system = system
 
     def measure(self, input_tokens: int) -> None:
         """Take in how many tokens the provider counted for the last request."""

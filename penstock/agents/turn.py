@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from penstock.agents.guard import SUGGESTION, spelling
 from penstock.agents.hands import Hands
 from penstock.agents.hearing import Hearing
+from penstock.agents.offer import Offer, Offers
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, ToolCall
@@ -17,11 +18,7 @@ from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.state import Round
-from penstock.models.model import (
-    Model,
-    ModelRequest,
-    ToolDefinition,
-)
+from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
 from penstock.tools.deadline import Deadline
 
@@ -38,28 +35,21 @@ _SHOWN_AFTER_SECONDS = 0.02
 class Voice:
     """The model of a task, and what it is told each time."""
 
-    __slots__ = ("definitions", "model", "settings", "system")
+    __slots__ = ("model", "offers", "settings")
 
-    def __init__(
-        self,
-        model: Model,
-        system: str,
-        definitions: tuple[ToolDefinition, ...],
-        settings: ChatSettings,
-    ) -> None:
+    def __init__(self, model: Model, offers: Offers, settings: ChatSettings) -> None:
         self.model = model
-        self.system = system
-        self.definitions = definitions
+        self.offers = offers
         self.settings = settings
 
     def request(
-        self, messages: Sequence[Message], *, max_tokens: int, closing: bool
+        self, offer: Offer, messages: Sequence[Message], *, max_tokens: int, closing: bool
     ) -> ModelRequest:
         """Return what the model gets to see now."""
         return ModelRequest(
-            system=self.system + CLOSING_NOTE if closing else self.system,
+            system=offer.system + CLOSING_NOTE if closing else offer.system,
             messages=messages,
-            tools=self.definitions,
+            tools=offer.definitions,
             closing=closing,
             temperature=self.settings.llm_temperature,
             max_tokens=max_tokens,
@@ -97,6 +87,8 @@ class Turns:
         `closing` is the reason of a call without tools. Raises ModelError when no try is left.
         """
         transcript, ledger = self._transcript, self._hands.ledger
+        offer = self._voice.offers.at(ledger.held.state.selected)
+        transcript.begin(offer.system)
         messages = transcript.messages()
         max_tokens = self._reserve(transcript.estimated, closing)
         if max_tokens is None:
@@ -104,7 +96,7 @@ class Turns:
         limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
         try:
             request = self._voice.request(
-                messages, max_tokens=max_tokens, closing=closing is not None
+                offer, messages, max_tokens=max_tokens, closing=closing is not None
             )
             with limit:
                 reply = await self._ask(request, closing)
@@ -130,7 +122,7 @@ class Turns:
             submit = hands.ledger.held.submit
             timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
-                await hands.run(calls)
+                await hands.run(calls, self._voice.offers.at(round_.selected).caller)
             finally:
                 timer.cancel()
         reply = round_.reply

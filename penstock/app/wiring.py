@@ -34,6 +34,7 @@ from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
+from penstock.tools.skills import NO_SKILLS, Skills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,7 @@ class Inventory:
     rules: Rules
     agents: Catalog
     models: Models
+    skills: Skills = NO_SKILLS
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
 
@@ -126,9 +128,10 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         lambda _, name: inventory.agents.get(name),
         invokers.of,
         lambda agent, wanted: _model(inventory.models, agent, wanted),
+        inventory.skills,
     )
     chat = ChatWork(cast, world, bus, key=storage.key)
-    work = TaskWork(chat, CallWork(shared, world.clock, storage.key))
+    work = TaskWork(chat, CallWork(shared, cast, world.clock, key=storage.key))
     body = Body(work=work.work, end=Closing(storage.key).end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from penstock.agents.agent import Agent
 from penstock.agents.hands import Hands
 from penstock.agents.loop import Ending, loop
-from penstock.agents.offer import caller_for, definition, offered
-from penstock.agents.prompt import system_prompt
+from penstock.agents.offer import Offers, caller_for, offered, skills_of
 from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Turns, Voice
 from penstock.chat.closing import Closing
@@ -27,6 +26,7 @@ from penstock.engine.state import SessionState, TaskState
 from penstock.engine.suspend import park
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
+from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 
 FindAgent = Callable[[LogId, str], Agent]
 """The agent of a session, by name. Raises NotFound."""
@@ -36,14 +36,21 @@ FindModel = Callable[[Agent, str | None], Model]
 
 
 class Cast:
-    """Who takes part: agents, their tools, their models."""
+    """Who takes part: agents, their tools, their models, their skills."""
 
-    __slots__ = ("agent", "invoker", "model")
+    __slots__ = ("agent", "invoker", "model", "skills")
 
-    def __init__(self, agent: FindAgent, invoker: FindInvoker, model: FindModel) -> None:
+    def __init__(
+        self,
+        agent: FindAgent,
+        invoker: FindInvoker,
+        model: FindModel,
+        skills: Skills = NO_SKILLS,
+    ) -> None:
         self.agent = agent
         self.invoker = invoker
         self.model = model
+        self.skills = skills
 
 
 class ChatWork:
@@ -111,18 +118,32 @@ class ChatWork:
         else:
             started = task.started
             restart = not held.begins and (task.reply is None or not task.reply.calls)
-        found = (invoker.registry.find(tool_id) for tool_id in started.offered)
-        tools = tuple(tool for tool in found if tool is not None)
-        system = system_prompt(agent)
         limit = room(
             model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens
         )
-        caller = caller_for(agent, profile, tuple(tool.spec.tool_id for tool in tools))
+        offers = self._offers(agent, held.state, message, started)
         budget = Budget(settings.allowance(), task, self._world.clock)
-        hands = Hands(invoker, caller, Ledger(held, task, budget, self._key), settings)
-        voice = Voice(model, system, tuple(definition(tool) for tool in tools), settings)
-        transcript = Transcript(held.state, task, system=system, limit=limit)
+        hands = Hands(invoker, Ledger(held, task, budget, self._key), settings)
+        selected = task.rounds[-1].selected if task.rounds else held.state.selected
+        transcript = Transcript(held.state, task, system=offers.at(selected).system, limit=limit)
+        voice = Voice(model, offers, settings)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
+
+    def _offers(
+        self,
+        agent: Agent,
+        state: SessionState,
+        message: MessageReceived | None,
+        started: TaskStarted,
+    ) -> Offers:
+        invoker, profile = self._cast.invoker(agent), profile_of(state, message)
+        named = message.selected_skills if message else ()
+        skills = TaskSkills(
+            self._cast.skills, state, skills_of(agent), profile=profile, named=named
+        )
+        has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
+        caller = caller_for(agent, profile, started.offered, skills)
+        return Offers(agent, invoker, caller, fixed=started.offered if has_tools else None)
 
     def _ended(self, task: TaskState, answer: Ending) -> TaskEnded:
         reply = answer.reply

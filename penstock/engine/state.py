@@ -193,10 +193,8 @@ class SessionState:
                 self._select(event)
             case PromptResolved(text=text):
                 task.preface = text
-            case TaskSuspended(questions=questions, parked=parked):
-                task.parked.update((each.path, each) for each in parked)
-                waits = all(question in task.waiting for question in questions)
-                task.is_suspended = waits and not task.cancel_requested
+            case TaskSuspended():
+                _park(task, event)
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
@@ -327,6 +325,12 @@ class SessionState:
     def _say(self, message: Message, text: str) -> None:
         self.messages.append(message)
         self.tokens += estimate_tokens(text)
+
+
+def _park(task: TaskState, event: TaskSuspended) -> None:
+    task.parked.update((each.path, each) for each in event.parked)
+    waits = all(question in task.waiting for question in event.questions)
+    task.is_suspended = waits and not task.cancel_requested
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:

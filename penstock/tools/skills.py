@@ -131,8 +131,8 @@ class TaskSkills:
         skills: Skills,
         state: SessionState,
         of: SkillsOf,
-        profile: Profile,
         *,
+        profile: Profile,
         named: tuple[str, ...] = (),
     ) -> None:
         self.skills = skills

@@ -35,6 +35,8 @@ class ToolSpec:
     """Every model may call it, whatever an agent's settings and skills say."""
     is_offered: bool = True
     """Models are offered it where an agent's settings name no tools; others come with skills."""
+    is_broken: bool = False
+    """Known by its id alone; a call says what is wrong with it."""
     direct_call: bool = False
     """Callable by `/call`, by programs, and by any script."""
     script_tools: frozenset[str] = frozenset()

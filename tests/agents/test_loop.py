@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.hands import Hands
 from penstock.agents.loop import Ending, loop
-from penstock.agents.offer import caller_for, definition
+from penstock.agents.offer import Offers, caller_for
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import Turns, Voice
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ToolFailed
@@ -46,9 +46,9 @@ async def enter(
     invoker = Invoker(Registry([Act("tool")]), Rules(), resources, world=world)
     someone, ledger = agent(**settings), ledger_of(held)
     model = ScriptedModel(replies)
-    voice = Voice(model, "Be kind.", (definition(Act("tool")),), someone.settings)
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
-    hands = Hands(invoker, caller, ledger, someone.settings)
+    voice = Voice(model, Offers(someone, invoker, caller, fixed=("tool",)), someone.settings)
+    hands = Hands(invoker, ledger, someone.settings)
     transcript = Transcript(held.state, ledger.task, system="Be kind.", limit=10_000)
     turns = Turns(voice, hands, transcript, world=world, bus=Bus(), restart=False)
     most = someone.settings.max_iterations
