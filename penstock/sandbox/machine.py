@@ -13,11 +13,6 @@ from penstock.sandbox.wasm import Engine, Instance
 
 GUEST = "flo:guest"
 """The name of our own source on stacks: what stands in it is cut from them."""
-RUNTIME_NAMES = (
-    *("callTool", "sleep", "getRuntimeConfig", "file", "time", "vault", "state", "task", "fs"),
-    *("dispatcher", "browser", "ToolError", "FloError"),
-)
-"""The members of `flo`."""
 _SDK = Path(__file__).with_name("sdk")
 _PARTS = (
     *("begin", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
