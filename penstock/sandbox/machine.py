@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
-from penstock.sandbox.script import RUNTIME
+from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES
 from penstock.sandbox.surroundings import NOWHERE, Surroundings
 from penstock.sandbox.wasm import Engine, Instance
 
