@@ -33,11 +33,14 @@ function askSpelled(name, spelled, { attachments, read, signal }) {
 
 // To cross costs more than to ask, so what is asked together crosses together: when the jobs that are
 // waiting now have run, or before anything that cannot wait. JSON has no NUL, so that is the border.
+const LONGEST_TOGETHER = 65536;
 let unsaid = "";
 const settledPromise = PromiseOfRuntime.resolve();
 
 function say(message) {
-  if (unsaid === "") {
+  if (unsaid.length + message.length > LONGEST_TOGETHER) {
+    sayNow(message);
+  } else if (unsaid === "") {
     unsaid = message;
     then(settledPromise, flush);
   } else {
