@@ -20,6 +20,8 @@ class Limits:
     """Calls inside calls; a call one deeper gets DEPTH_EXCEEDED."""
     nested_calls: int = 1000
     """Calls made from inside one root call."""
+    nested_in_flight: int = 64
+    """Calls that one script has under way at once; further ones wait their turn."""
     host_calls: int = 10_000
     """What one entry of a script may ask of its host, of all kinds."""
     notes: int = 1000

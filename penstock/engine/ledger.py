@@ -1,6 +1,8 @@
 """The calls of one task: each is settled once, at any depth, over any number of restarts."""
 
+import asyncio
 import re
+from collections import defaultdict
 from hashlib import blake2b
 
 from penstock.core.call import Call, CallPath, is_below
@@ -19,7 +21,7 @@ from penstock.core.events import (
     QuestionAsked,
     StateWritten,
 )
-from penstock.core.question import Question
+from penstock.core.question import Question, QuestionStatus
 from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
@@ -52,7 +54,7 @@ class Ledger:
     The state is the fold of the log and nothing else, so all answers are the same after a restart.
     """
 
-    __slots__ = ("_key", "budget", "held", "task")
+    __slots__ = ("_key", "budget", "held", "task", "turns")
 
     def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
         self.held = held
@@ -60,6 +62,8 @@ class Ledger:
         self.budget = budget
         """What the task may still spend, with all that its calls start."""
         self._key = key
+        self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Calls that belong to the task and that several callers may take up, one at a time."""
 
     def find(self, path: CallPath) -> CallSettled | None:
         """Return the recorded outcome of the call, if it has one."""
@@ -148,7 +152,7 @@ class Ledger:
         """
         task = self.task
         if path not in task.answers:
-            return None
+            return self._answer_before(path)
         came = task.asked[path]
         frames = (each for each, tick in task.begun.items() if tick < came)
         if any(is_below(path, each) and each not in task.settled for each in frames):
@@ -182,6 +186,17 @@ class Ledger:
     def add(self, event: Event, path: CallPath | None = None) -> None:
         """Take an event of this task in; it is on disk before anything that follows it."""
         self.held.add(event, self.task.task_id, path)
+
+    def _answer_before(self, path: CallPath) -> QuestionAnswered | None:
+        """Return what a person said to the same question of an earlier attempt."""
+        plain = _ATTEMPT.sub("", path)
+        if plain == path or not self.task.answers:
+            return None
+        for each, answered in self.task.answers.items():
+            is_said = answered.status is QuestionStatus.ANSWERED
+            if is_said and _ATTEMPT.sub("", each) == plain:
+                return answered
+        return None
 
     def _waited(self, path: CallPath, began: int) -> bool:
         """Whether the call was not cut, but waited for something inside itself."""

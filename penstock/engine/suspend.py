@@ -1,8 +1,9 @@
 """Ask a person: the answer if the log has it, else the end of the activation."""
 
+from penstock.core.call import is_below
 from penstock.core.errors import PenstockError
 from penstock.core.events import QuestionAnswered, TaskSuspended
-from penstock.core.question import Question
+from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
@@ -19,6 +20,14 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
     if not ledger.is_asked(question.path):
         await ledger.ask(question)
     raise Suspend(question.question_id)
+
+
+def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
+    """Close the open questions of the task, or those inside a call that is over."""
+    for question_id, question in list(task.waiting.items()):
+        if not below or is_below(question.path, below):
+            event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
+            held.add(event, task.task_id)
 
 
 def park(held: HeldLog, task: TaskState, *, answered: int) -> None:

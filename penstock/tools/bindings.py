@@ -8,6 +8,7 @@ from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.hosts import HostPattern
 
 LOG_BYTES = 262_144
+NESTED_CALLS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,4 +20,6 @@ class Bindings:
     egress: tuple[HostPattern, ...] = ()
     memory_mb: int | None = None
     log_bytes: int = LOG_BYTES
+    nested_calls: int = NESTED_CALLS
+    """New calls in one entry: those that are recorded do not count."""
     runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -166,7 +166,7 @@ class Invocation:
 
         One made beside others goes on when one of them suspends this one.
         """
-        door = self.inside.door(call, self._inner(), self.ledger, self._nest)
+        door = self.pass_on(call)
         if asyncio.current_task() is not self.owner:
             task = asyncio.ensure_future(door)
             self._aside.append(task)
@@ -176,6 +176,10 @@ class Invocation:
         except Signal as signal:
             self.signal = signal
             raise
+
+    def pass_on(self, call: Call) -> Awaitable[Envelope]:
+        """Make a call inside this one, for who sees to its end and to its Signals himself."""
+        return self.inside.door(call, self._inner(), self.ledger, self._nest)
 
     @property
     def root_call_id(self) -> CallId | None:

@@ -149,7 +149,7 @@ class Invoker:
     def _reserve(self, passage: Passage, nest: Nest | None) -> None:
         if nest is None:
             nest = Nest(passage.root, passage.call.call_id)
-        elif nest.calls > self._limits.nested_calls:
+        elif nest.calls > self._limits.nested_calls and passage.caller.inside_kind != SCRIPT:
             at_most = self._limits.nested_calls
             raise BudgetExceeded(f"one call made more than {at_most} calls inside")
         passage.ledger.budget.reserve_call()

@@ -107,6 +107,7 @@ def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
         egress=usual.egress if own is None else read_patterns(own),
         memory_mb=limits.memory_mb,
         log_bytes=limits.log_bytes,
+        nested_calls=limits.nested_calls,
     )
 
 
