@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.clock import SystemClock
 from penstock.sandbox.folder import Folder
 from penstock.sandbox.lexer import Lexer
 from penstock.sandbox.modules import Inline, Loaded, Wanted, load
+from penstock.sandbox.quickjs import QuickJs
 from penstock.sandbox.scan import Scanner
-from penstock.sandbox.script import Script
+from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Script
 from penstock.sandbox.typescript import TypeScript
+from penstock.testing.bridge import FakeBridge
 from tests.sandbox.files import InMemory
 
 GOOD = {
@@ -258,3 +261,20 @@ def test_a_script_from_the_cache_is_the_same(
 ) -> None:
     first, again = (script(Scanner(typescript, lexer, tmp_path / "c"), GOOD) for _ in range(2))
     assert first == again
+
+
+async def test_what_was_loaded_runs(scanner: Scanner, machine_code: Path) -> None:
+    """M11: `flo` is a frozen global, and `flo:runtime` gives the same members, by name too."""
+    names = ", ".join(RUNTIME_NAMES)
+    source = (
+        f"import {{ {names} }} from 'flo:runtime'; import * as all from 'flo:runtime';\n"
+        "import places from './places.json' with { type: 'json' };\n"
+        "import { type Gone } from './gone.mts'; import { near } from './near.mts';\n"
+        f"export default (input: Gone) => [near(places), [{names}].every(\n"
+        "  (each, at) => each === Object.entries(all).find(([, it]) => it === each)?.[1])];\n"
+    )
+    others = {"places.json": '["Oslo"]', "near.mts": "export const near = (a: string[]) => a[0]"}
+    found = script(scanner, {"main.mts": source, **others})
+    sandbox = QuickJs(SystemClock(), machine_code)
+    assert await sandbox.run(found, {}, FakeBridge(), Bounds(seconds=5)) == ["Oslo", True]
+    await sandbox.close()
