@@ -115,7 +115,7 @@ class Engine:
                 found = call(instance.owner, given)
                 if answers:
                     values[0].i32 = found
-            return 0
+            return 0 if instance.failure is None else _new_trap()
 
         return enter
 
@@ -288,6 +288,13 @@ def _config() -> wasmtime.Config:
     config.memory_guard_size = 0
     config.memory_may_move = False  # so that where it begins need not be asked again
     return config
+
+
+def _new_trap() -> int:
+    """Return what ends the guest at once: it must not go on after its host said no."""
+    message = b"the host refused"
+    trap = library.wasmtime_trap_new(ctypes.create_string_buffer(message), len(message))
+    return ctypes.cast(trap, ctypes.c_void_p).value or 0
 
 
 def _never() -> str | None:

@@ -25,6 +25,7 @@ GUEST = """
   (func (export "sum") (param i32 i32) (result i32) (call $add (local.get 0) (local.get 1)))
   (func (export "spin") (loop $again (br $again)))
   (func (export "fall") (unreachable))
+  (func (export "refused") (drop (call $add (i32.const 13) (i32.const 0))) (loop $on (br $on)))
   (func $deep (export "deep") (call $deep))
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))
 """
@@ -67,6 +68,11 @@ def test_what_the_host_raises_comes_out_of_the_call(guest: Instance) -> None:
     with pytest.raises(KeyError, match="thirteen"):
         guest.call("sum", 13, 1)
     assert guest.call("sum", 1, 1) == 2
+
+
+def test_a_guest_does_not_go_on_after_its_host_raised(guest: Instance) -> None:
+    with pytest.raises(KeyError, match="thirteen"):
+        guest.call("refused")
 
 
 @pytest.mark.parametrize(
