@@ -1,7 +1,23 @@
 """The built-in tools, one file per family, named here and nowhere else."""
 
-from penstock.builtins import artifacts, ask_user, files
+from collections.abc import Mapping
+
+from penstock.builtins import archive, artifacts, ask_user, files, skill_manifests, skills
+from penstock.manifest.skill import SkillManifest
 from penstock.tools.tool import Tool
 
-TOOLS: tuple[Tool, ...] = (*ask_user.TOOLS, *artifacts.TOOLS, *files.TOOLS)
+TOOLS: tuple[Tool, ...] = (
+    *ask_user.TOOLS,
+    *artifacts.TOOLS,
+    *skills.TOOLS,
+    *files.TOOLS,
+    *archive.TOOLS,
+)
 """Every built-in tool, in the order that lists show them."""
+_IDS = frozenset(each.spec.tool_id for each in TOOLS)
+SKILLS: Mapping[str, SkillManifest] = {
+    skill_id: skill
+    for skill_id, skill in skill_manifests.SKILLS.items()
+    if _IDS.issuperset(skill.tools)
+}
+"""Every built-in skill whose tools are there, by id."""

@@ -36,9 +36,14 @@ class BuiltIn:
 
 
 def builtin(
-    description: str, fields: Mapping[str, Json], *, effect: Effect, stays_inside: bool = True
+    description: str,
+    fields: Mapping[str, Json],
+    *,
+    effect: Effect,
+    tool_id: str = "",
+    stays_inside: bool = True,
 ) -> Callable[[Act], BuiltIn]:
-    """Make a tool of a coroutine, whose name is the tool's.
+    """Make a tool of a coroutine, whose name is the tool's unless another is given.
 
     A field whose name ends with `?` may be left out; no others may come. A write stays inside the
     runtime's own stores unless it says otherwise.
@@ -48,7 +53,7 @@ def builtin(
         return BuiltIn(
             act=act,
             spec=ToolSpec(
-                tool_id=getattr(act, "__name__", ""),
+                tool_id=tool_id or getattr(act, "__name__", ""),
                 description=description,
                 input_schema=fields_of(fields),
                 effect=effect,

@@ -33,4 +33,4 @@ async def test_a_call_without_files_is_not_configured() -> None:
     artifacts = Artifacts(open_blobs("memory:///"), bench.world.limits, new_id)
     bench.resources = Resources(artifacts=artifacts)
     with pytest.raises(ToolNotConfigured):
-        assert bench.invocation(look).workspace
+        bench.invocation(look).workspace.scope(parse_path("task://a"))

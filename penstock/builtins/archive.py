@@ -1,0 +1,205 @@
+"""Zip archives of workspace files: made, and taken apart where nothing can escape."""
+
+import asyncio
+import re
+import stat
+import struct
+import zlib
+from collections.abc import Sequence
+from functools import partial
+from io import BytesIO
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
+from penstock.core.changes import FileChange, FileChanges
+from penstock.core.envelope import Json
+from penstock.core.paths import FilePath
+from penstock.resources.workspace import Workspace, inside
+from penstock.store.changes import reason
+from penstock.tools.builtin import URI, builtin, list_of, place, read_place
+from penstock.tools.invocation import Invocation
+
+MOST_ENTRIES = 10_000
+MOST_UNPACKED = 256 * 1024 * 1024
+MOST_RATIO = 200
+_MOST_HEADERS = 10 * MOST_ENTRIES
+"""More marks of an entry than this are not even looked at; some may stand in the files."""
+_AT_ONCE = 16
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_PLAIN = {0, stat.S_IFREG, stat.S_IFDIR}
+_DRIVE = re.compile(r"[A-Za-z]:")
+_BROKEN = (BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error, zlib.error)
+
+
+@builtin(
+    "Pack files and directories of the workspace into a new zip file. A directory goes in with all "
+    "that is below it, under its own name. Fails with exists if output_path is there already.",
+    {"input_paths": list_of(URI), "output_path": URI},
+    effect=Effect.WRITE,
+    tool_id="zip",
+)
+async def pack(input: Json, invocation: Invocation) -> Any:
+    """Write an archive."""
+    inputs = [
+        read_place(uri, f"/input_paths/{number}", invocation)
+        for number, uri in enumerate(input["input_paths"])
+    ]
+    target, workspace = place(input, "output_path", invocation), invocation.workspace
+    entries = await _entries(inputs, workspace)
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name, path in entries.items():
+            content = await workspace.read(path, most=MOST_UNPACKED)
+            write = partial(archive.writestr, _entry(name), content, ZIP_DEFLATED)
+            await invocation.inside.threads.run(write)
+            _check_size(packed.tell(), invocation)
+    change = await workspace.write(target, packed.getvalue(), replaces=False)
+    invocation.change = FileChanges(files=(change,))
+    return {
+        "input_paths": list(map(str, inputs)),
+        "output_path": str(target),
+        "entry_count": len(entries),
+        "size_bytes": change.size,
+    }
+
+
+@builtin(
+    "Unpack a zip file of the workspace into a directory, all of it or nothing. Fails with exists "
+    "if one of its files is there already, and with unsafe_archive for names that lead elsewhere, "
+    "links, encryption, duplicates, and files far larger than the archive.",
+    {"input_path": URI, "output_dir": URI},
+    effect=Effect.WRITE,
+    tool_id="unzip",
+)
+async def unpack(input: Json, invocation: Invocation) -> Any:
+    """Write what an archive holds."""
+    source, target = (place(input, name, invocation) for name in ("input_path", "output_dir"))
+    workspace = invocation.workspace
+    packed = await workspace.read(source, most=invocation.inside.world.limits.file_bytes)
+    archive: ZipFile = await invocation.inside.threads.run(partial(_opened, packed, source))
+    with archive:
+        infos = _checked(archive, packed, source)
+        targets = [_target(target, info) for info in infos]
+        if len(set(targets)) < len(targets):
+            raise _unsafe(f"{str(source)!r} has two files of one name")
+        changes: list[FileChange] = []
+        for first in range(0, len(infos), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            read = partial(_contents, archive, infos[part], source)
+            contents = await invocation.inside.threads.run(read)
+            writes = map(partial(workspace.write, replaces=False), targets[part], contents)
+            changes += await asyncio.gather(*writes)
+    invocation.change = FileChanges(files=tuple(changes))
+    return {
+        "input_path": str(source),
+        "output_dir": str(target),
+        "entry_count": len(targets),
+        "written_paths": list(map(str, targets)),
+    }
+
+
+async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str, FilePath]:
+    """Return the name of each entry, and the file that it is made of."""
+    entries: dict[str, FilePath] = {}
+    unpacked = 0
+    for path in inputs:
+        if await workspace.is_directory(path):
+            found = await workspace.below(path, most=MOST_ENTRIES + 1)
+        else:
+            found = [await workspace.file(path)]
+        above = path.path.rpartition("/")[0]
+        for file in found:
+            name = file.path.removeprefix(inside(above))
+            if name in entries:
+                raise reason("exists", f"two inputs would both be {name!r} in the archive")
+            entries[name] = FilePath(path.kind, file.path)
+            unpacked += file.size
+            _check_bounds(len(entries), unpacked, "the inputs")
+    return entries
+
+
+def _entry(name: str) -> ZipInfo:
+    """Return what stands before a file: the same whenever it is packed."""
+    entry = ZipInfo(name)
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    return entry
+
+
+def _check_bounds(entries: int, unpacked: int, what: str) -> None:
+    if entries > MOST_ENTRIES:
+        raise reason("too_large", f"an archive has at most {MOST_ENTRIES} files, {what} have more")
+    if unpacked > MOST_UNPACKED:
+        raise reason("too_large", f"{what} have more than {MOST_UNPACKED} bytes, unpacked")
+
+
+def _check_size(size: int, invocation: Invocation) -> None:
+    if size > (most := invocation.inside.world.limits.file_bytes):
+        raise reason("too_large", f"the archive would have more than {most} bytes")
+
+
+def _opened(packed: bytes, source: FilePath) -> ZipFile:
+    if packed.count(b"PK\1\2") > _MOST_HEADERS:
+        raise _unsafe(f"{str(source)!r} has more than {MOST_ENTRIES} entries")
+    try:
+        return ZipFile(BytesIO(packed))
+    except _BROKEN as error:
+        raise _no_archive(source, error) from error
+
+
+def _checked(archive: ZipFile, packed: bytes, source: FilePath) -> list[ZipInfo]:
+    """Return the files of an archive, every one of which may be unpacked."""
+    infos = archive.infolist()
+    for info in infos:
+        _check(info)
+    found = [info for info in infos if not info.is_dir()]
+    unpacked = sum(info.file_size for info in found)
+    if unpacked > MOST_RATIO * len(packed):
+        raise _unsafe(f"{str(source)!r} unpacks to more than {MOST_RATIO} times its size")
+    _check_bounds(len(infos), unpacked, f"the files of {str(source)!r}")
+    return found
+
+
+def _check(info: ZipInfo) -> None:
+    """Raise ToolFailed for an entry that is not a plain file or directory."""
+    name = info.orig_filename
+    if info.flag_bits & _ENCRYPTED:
+        raise _unsafe(f"{name!r} is encrypted")
+    if stat.S_IFMT(info.external_attr >> 16) not in _PLAIN:
+        raise _unsafe(f"{name!r} is a link, or another thing than a file")
+    if _DRIVE.match(name):
+        raise _unsafe(f"{name!r} is not a name below a directory")
+    if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
+        raise reason("bad_format", f"{name!r} is packed in a way that is not known here")
+
+
+def _target(directory: FilePath, info: ZipInfo) -> FilePath:
+    try:
+        return directory / info.orig_filename
+    except ValueError as error:
+        raise _unsafe(f"{info.orig_filename!r} is not a name below a directory: {error}") from None
+
+
+def _contents(archive: ZipFile, infos: Sequence[ZipInfo], source: FilePath) -> list[bytes]:
+    """Return the bytes of entries: of none more than it says, and each with the right sum."""
+    contents = []
+    try:
+        for info in infos:
+            with archive.open(info) as opened:
+                # without a bound, a false size would not bound what is unpacked in memory
+                contents.append(opened.read(info.file_size + 1))
+    except _BROKEN as error:
+        raise _no_archive(source, error) from error
+    return contents
+
+
+def _no_archive(source: FilePath, error: Exception) -> ToolFailed:
+    return reason("bad_format", f"{str(source)!r} is no zip file that can be read: {error}")
+
+
+def _unsafe(message: str) -> ToolFailed:
+    return reason("unsafe_archive", f"{message}; nothing was unpacked")
+
+
+TOOLS = (pack, unpack)

@@ -1,0 +1,269 @@
+"""Zip archives: what goes in comes out, and what would do harm comes to nothing."""
+
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from io import BytesIO
+
+import pytest
+
+from penstock.builtins.archive import TOOLS
+from penstock.core.limits import Limits
+from penstock.core.paths import parse_path
+from tests.kit.workbench import Desk, open_desk
+
+FILES = {"session://d/a.txt": b"a" * 1000, "session://d/e/b": b"\xff\x00", "task://c.txt": b"c"}
+
+
+async def furnished(**more: object) -> Desk:
+    desk = await open_desk(*TOOLS, **more)
+    for uri, content in FILES.items():
+        await desk.put(uri, content)
+    return desk
+
+
+async def test_what_goes_in_comes_out() -> None:
+    desk = await furnished()
+    inputs = ["session://d", "task://c.txt"]
+    output = await desk.made("zip", input_paths=inputs, output_path="task://x.zip")
+    packed = await desk.get("task://x.zip")
+    assert output == {
+        "input_paths": inputs,
+        "output_path": "task://x.zip",
+        "entry_count": 3,
+        "size_bytes": len(packed),
+    }
+    with zipfile.ZipFile(BytesIO(packed)) as archive:
+        assert archive.namelist() == ["d/a.txt", "d/e/b", "c.txt"]
+        assert archive.getinfo("d/a.txt").compress_size < 100
+    output = await desk.made("unzip", input_path="task://x.zip", output_dir="task://out")
+    written = ["task://out/d/a.txt", "task://out/d/e/b", "task://out/c.txt"]
+    assert output == {
+        "input_path": "task://x.zip",
+        "output_dir": "task://out",
+        "entry_count": 3,
+        "written_paths": written,
+    }
+    assert [await desk.get(each) for each in written] == list(FILES.values())
+
+
+async def test_a_whole_tree_is_packed_and_unpacked_at_the_root() -> None:
+    desk = await furnished()
+    await desk.made("zip", input_paths=["session://"], output_path="task://x.zip")
+    output = await desk.made("unzip", input_path="task://x.zip", output_dir="task://")
+    assert output["written_paths"] == ["task://d/a.txt", "task://d/e/b"]
+
+
+async def test_the_same_files_make_the_same_archive() -> None:
+    desk = await furnished()
+    for name in ("1", "2"):
+        await desk.made("zip", input_paths=["session://d"], output_path=f"task://{name}")
+    assert await desk.get("task://1") == await desk.get("task://2")
+
+
+NOT_PACKED = [
+    (["task://none"], "task://x", "not_found"),
+    (["session://d"], "task://c.txt", "exists"),
+    (["session://d"], "task://c.txt/x", "not_a_directory"),
+    (["session://d"], "session://d", "is_directory"),
+    (["session://d", "session://d/e", "session://d"], "task://x", "exists"),
+    ([], "task://x", "invalid"),
+    (["d"], "task://x", "invalid"),
+    (["session://d"], "x", "invalid"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "target", "why"), NOT_PACKED)
+async def test_what_is_not_packed(inputs: list[str], target: str, why: str) -> None:
+    desk = await furnished()
+    assert await desk.refusal("zip", input_paths=inputs, output_path=target) == why
+    assert await desk.get("task://c.txt") == b"c"
+
+
+@pytest.mark.parametrize(("number", "size"), [(10_001, 0), (5, 64 * 2**20)])
+async def test_too_much_is_not_packed(number: int, size: int) -> None:
+    desk = await furnished()
+    kept = desk.bench.log.changes.of(desk.files.scope(parse_path("task://"))).files
+    kept |= {f"many/{each}": replace(kept["c.txt"], size=size) for each in range(number)}
+    inputs = {"input_paths": ["task://many"], "output_path": "task://x"}
+    assert await desk.refusal("zip", **inputs) == "too_large"
+
+
+async def test_an_archive_that_would_be_too_large_is_not_made() -> None:
+    desk = await furnished(limits=Limits(file_bytes=1000))
+    await desk.put("task://noise", b"".join(sha256(bytes([each])).digest() for each in range(31)))
+    inputs = {"input_paths": ["task://noise"], "output_path": "task://x"}
+    assert await desk.refusal("zip", **inputs) == "too_large"
+
+
+# ---- hostile archives ----------------------------------------------------------------------------
+
+Fill = Callable[[zipfile.ZipFile], None]
+
+
+def packed(fill: Fill) -> bytes:
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        fill(archive)
+    return content.getvalue()
+
+
+def of_names(*names: str) -> bytes:
+    def fill(archive: zipfile.ZipFile) -> None:
+        for name in names:
+            archive.writestr(name, "content")
+
+    return packed(fill)
+
+
+def named(*names: str) -> bytes:
+    """Return an archive with names that no packer would write."""
+
+    def fill(archive: zipfile.ZipFile) -> None:
+        for number, name in enumerate(names):
+            archive.writestr(f"\x01{number}" + "\x01" * (len(name.encode()) - 2), "content")
+
+    content = packed(fill)
+    for number, name in enumerate(names):
+        placeholder = f"\x01{number}" + "\x01" * (len(name.encode()) - 2)
+        content = content.replace(placeholder.encode(), name.encode())
+    return content
+
+
+def special(kind: int) -> bytes:
+    info = zipfile.ZipInfo("link")
+    info.create_system = 3
+    info.external_attr = (kind | 0o777) << 16
+    return packed(lambda archive: archive.writestr(info, "/etc/passwd"))
+
+
+def changed(content: bytes, mark: bytes, offset: int, field: bytes) -> bytes:
+    """Write a field into each header that begins with a mark."""
+    made, at = bytearray(content), content.find(mark)
+    while at >= 0:
+        made[at + offset : at + offset + len(field)] = field
+        at = content.find(mark, at + 1)
+    return bytes(made)
+
+
+def bomb() -> bytes:
+    return packed(lambda archive: archive.writestr("zeros", bytes(10_000_000)))
+
+
+def lying_bomb() -> bytes:
+    """Say that ten million zeros are a thousand."""
+    content = changed(bomb(), b"PK\3\4", 22, struct.pack("<I", 1000))
+    return changed(content, b"PK\1\2", 24, struct.pack("<I", 1000))
+
+
+def overlapping() -> bytes:
+    """Let a thousand entries be the same bytes."""
+    content = packed(lambda archive: archive.writestr("f0000", bytes(100_000)))
+    start = content.find(b"PK\1\2")
+    end = content.find(b"PK\5\6")
+    header = content[start:end]
+    headers = b"".join(header.replace(b"f0000", b"f%04d" % each) for each in range(1000))
+    sizes = struct.pack("<HHII", 1000, 1000, len(headers), start)
+    return content[:start] + headers + b"PK\5\6\0\0\0\0" + sizes + b"\0\0"
+
+
+GOOD = named("good.txt")
+HOSTILE = {
+    "up": (named("good.txt", "../up.txt"), "unsafe_archive"),
+    "up inside": (named("a/../../up.txt"), "unsafe_archive"),
+    "absolute": (named("/etc/passwd"), "unsafe_archive"),
+    "drive": (named("C:/windows.txt"), "unsafe_archive"),
+    "drive alone": (named("C:windows.txt"), "unsafe_archive"),
+    "backslash": (named("..\\up.txt"), "unsafe_archive"),
+    "share": (named("\\\\host\\x"), "unsafe_archive"),
+    "empty segment": (named("a//b.txt"), "unsafe_archive"),
+    "dot": (named("./b.txt"), "unsafe_archive"),
+    "nul": (named("a.txt\0.exe"), "unsafe_archive"),
+    "newline": (named("a\nb.txt"), "unsafe_archive"),
+    "long": (named("x" * 600), "unsafe_archive"),
+    "deep": (named("a/" * 40 + "b"), "unsafe_archive"),
+    "twice": (named("same.txt", "same.txt"), "unsafe_archive"),
+    "twice in NFC": (of_names("e\u0301.txt", "\u00e9.txt"), "unsafe_archive"),
+    "file and directory": (named("same", "same/b.txt"), "not_a_directory"),
+    "link": (special(stat.S_IFLNK), "unsafe_archive"),
+    "pipe": (special(stat.S_IFIFO), "unsafe_archive"),
+    "device": (special(stat.S_IFCHR), "unsafe_archive"),
+    "encrypted": (changed(GOOD, b"PK\1\2", 8, b"\1\0"), "unsafe_archive"),
+    "method": (changed(GOOD, b"PK\1\2", 10, b"\x0c\0"), "bad_format"),
+    "bomb": (bomb(), "unsafe_archive"),
+    "lying bomb": (lying_bomb(), "bad_format"),
+    "overlapping": (overlapping(), "unsafe_archive"),
+    "wrong sum": (GOOD.replace(b"\x4b\xce\xcf\x2b", b"\x4b\xce\xcf\x2c", 1), "bad_format"),
+    "cut": (GOOD[:-30], "bad_format"),
+    "text": (b"no zip", "bad_format"),
+    "nothing": (b"", "bad_format"),
+    "many marks": (GOOD + b"PK\1\2" * 200_000, "unsafe_archive"),
+    "many": (of_names(*map(str, range(10_001))), "too_large"),
+}
+
+
+@pytest.mark.slow("the archive of too many files is made once")
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_an_archive_that_would_do_harm_comes_to_nothing(name: str) -> None:
+    content, why = HOSTILE[name]
+    desk = await open_desk(*TOOLS)
+    await desk.put("task://x.zip", content)
+    found = await desk.refusal("unzip", input_path="task://x.zip", output_dir="session://out")
+    assert found == why
+    assert not await desk.files.exists(parse_path("session://out"))
+
+
+async def test_one_wrong_byte_anywhere_is_refused_or_does_no_harm() -> None:
+    original = named("a.txt", "b/c.txt")
+    desk = await open_desk(*TOOLS)
+    for number in range(len(original)):
+        damaged = bytearray(original)
+        damaged[number] ^= 0xFF
+        await desk.put("task://x.zip", bytes(damaged))
+        where = {"input_path": "task://x.zip", "output_dir": f"session://{number}"}
+        envelope = await desk.call("unzip", **where)
+        if envelope.error is not None:
+            assert envelope.error.details, envelope.error
+            assert not await desk.files.exists(parse_path(where["output_dir"]))
+
+
+NOT_UNPACKED = [
+    ("task://none", "task://out", "not_found"),
+    ("task://", "task://out", "is_directory"),
+    ("task://x.zip", "task://taken", "exists"),
+    ("task://x.zip", "task://x.zip", "not_a_directory"),
+    ("x.zip", "task://out", "invalid"),
+    ("task://x.zip", "/out", "invalid"),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "why"), NOT_UNPACKED)
+async def test_what_is_not_unpacked(source: str, target: str, why: str) -> None:
+    desk = await open_desk(*TOOLS)
+    await desk.put("task://x.zip", named("new.txt", "old.txt"))
+    await desk.put("task://taken/old.txt", "mine")
+    assert await desk.refusal("unzip", input_path=source, output_dir=target) == why
+    assert await desk.get("task://taken/old.txt") == b"mine"
+    assert not await desk.files.exists(parse_path("task://taken/new.txt"))
+
+
+async def test_what_does_not_fit_is_not_unpacked_in_part() -> None:
+    desk = await open_desk(*TOOLS, limits=Limits(session_bytes=10))
+    await desk.put("task://x.zip", named("first.txt", "second.txt"))
+    where = {"input_path": "task://x.zip", "output_dir": "session://out"}
+    assert await desk.refusal("unzip", **where) == "quota"
+    assert not await desk.files.exists(parse_path("session://out"))
+
+
+async def test_directories_and_stored_files_are_no_harm() -> None:
+    def fill(archive: zipfile.ZipFile) -> None:
+        archive.mkdir("empty")
+        archive.writestr("d/stored", b"x" * 10, zipfile.ZIP_STORED)
+
+    desk = await open_desk(*TOOLS)
+    await desk.put("task://x.zip", packed(fill))
+    output = await desk.made("unzip", input_path="task://x.zip", output_dir="session://out")
+    assert output["written_paths"] == ["session://out/d/stored"]
