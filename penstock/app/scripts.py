@@ -6,6 +6,7 @@ from typing import Any
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Json
 from penstock.core.late import late
+from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
@@ -20,6 +21,7 @@ class ProjectSandbox:
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._engine is None:
+            check_engine()
             make = late("penstock.sandbox.quickjs:QuickJs")
             self._engine = make(SystemClock(), self._cache)
         return await self._engine.run(script, input, bridge, bounds)
