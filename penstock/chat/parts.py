@@ -6,6 +6,7 @@ from typing import Any
 from penstock.core.call import ToolCall, tools_on
 from penstock.core.clock import to_iso
 from penstock.core.codec import kind_of, to_wire
+from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Record, StoredFile
 from penstock.core.ids import BlobId, LogId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus
@@ -91,6 +92,14 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
     }
+
+
+def envelope_part(envelope: Envelope) -> dict[str, Any]:
+    """Return an envelope as programs get it: what a model is advised to do next is not theirs."""
+    part = envelope.to_wire()
+    if "error" in part:
+        part["error"].pop("suggestion", None)
+    return part
 
 
 def event_part(record: Record) -> dict[str, Any]:

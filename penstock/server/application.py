@@ -20,6 +20,7 @@ from penstock.core.errors import BadRequest, PenstockError
 from penstock.server import (
     agents,
     blobs,
+    calls,
     chat,
     conversations,
     health,
@@ -45,6 +46,7 @@ ROUTERS = (
     metrics.router,
     tasks.router,
     questions.router,
+    calls.router,
     blobs.router,
     vault.router,
     page.router,
@@ -78,6 +80,7 @@ def create_application(
     if isinstance(runtime, Runtime):
         doorstep.site = Site.build(runtime, doorstep)
     app.router.routes.insert(0, chat.SEND)
+    app.router.routes.insert(0, calls.DOCUMENT)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(PenstockError, on_error)

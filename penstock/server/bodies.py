@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from starlette.requests import Request
@@ -17,6 +18,8 @@ NOT_BLANK = r"\S"
 """The pattern of a text that says something."""
 NAME_CHARACTERS = 100
 """So much of a name that is not ours is said again."""
+KEY_CHARACTERS = 255
+"""Of an Idempotency-Key."""
 _HALF = b"\\ud"
 """How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
@@ -122,6 +125,19 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         raise BadRequest("the body is nested too deeply") from None
     except ValueError as error:
         raise BadRequest(f"the body is not JSON in UTF-8: {error}") from None
+
+
+def key_of(request: Request, raw: bytes) -> tuple[str, str] | None:
+    """Return the request's Idempotency-Key, if it has one, and a hash of the whole request.
+
+    Raises BadRequest.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= KEY_CHARACTERS:
+        raise BadRequest(f"an Idempotency-Key has 1 to {KEY_CHARACTERS} characters")
+    return key, sha256(request.url.path.encode() + b"\n" + raw).hexdigest()
 
 
 async def _read(request: Request, limit: int) -> bytes:

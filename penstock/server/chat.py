@@ -1,6 +1,5 @@
 """Messages to an agent, and the answers: as a stream, or when they are there."""
 
-from hashlib import sha256
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,11 +10,11 @@ from penstock.chat.history import Chapter
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.chat.parts import question_record
 from penstock.core.call_errors import NotAvailable
-from penstock.core.errors import BadRequest, ConfigError, InvalidRequest, NotFound, SessionBusy
+from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
-from penstock.server.bodies import NOT_BLANK, Form, read_json
+from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 from penstock.server.chapters import spoken
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem
@@ -43,7 +42,6 @@ MESSAGE = Form(
 )
 AGAIN = Form({"stream": _CHOICE, "model": _NAME, "enableTools": _CHOICE})
 _PATIENCE_SECONDS = 1.0
-_KEY_CHARACTERS = 255
 _DONE = streams(answers("Exchange", s202="Waiting"))
 
 
@@ -63,7 +61,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
-        idempotency=_idempotency(request, raw),
+        idempotency=key_of(request, raw),
     )
     return await _send(site, profile, message, stream=asked.get("stream", False))
 
@@ -163,12 +161,3 @@ def _model(site: Site, asked: dict[str, Any]) -> str | None:
         except ConfigError as error:
             raise InvalidRequest([{"field": "/model", "issue": str(error)}]) from None
     return name
-
-
-def _idempotency(request: Request, raw: bytes) -> tuple[str, str] | None:
-    key = request.headers.get("idempotency-key")
-    if key is None:
-        return None
-    if not 0 < len(key) <= _KEY_CHARACTERS:
-        raise BadRequest(f"an Idempotency-Key has 1 to {_KEY_CHARACTERS} characters")
-    return key, sha256(request.url.path.encode() + b"\n" + raw).hexdigest()

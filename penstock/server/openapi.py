@@ -1,13 +1,18 @@
 """How routes are described: answers, bodies, streams, in the words of OpenAPI."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from penstock.core.envelope import Json
 from penstock.server.bodies import JSON_TYPE, Form
-from penstock.server.schemas import COMPONENTS, STRING, ref
+from penstock.server.outcomes import OUTCOMES
+from penstock.server.schemas import COMPONENTS, STRING, record, ref
+from penstock.tools.tool import Tool
 
+_VALIDATION = "HTTPValidationError"
 Responses = dict[int | str, dict[str, Any]]
 
 PROBLEM: dict[str, Any] = {
@@ -60,14 +65,56 @@ def document(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
-        for name in ("HTTPValidationError", "ValidationError"):
+        for name in (_VALIDATION, "ValidationError"):
             schemas.pop(name, None)
-        schemas |= COMPONENTS
+        schemas |= COMPONENTS | OUTCOMES
         for path in made["paths"].values():
             for operation in path.values():
-                operation["responses"].pop("422", None)
+                if _VALIDATION in str(operation["responses"].get("422")):
+                    del operation["responses"]["422"]
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
+    """Return the document with a path for each of these tools, which may be called directly."""
+    named = {f"/api/direct-calls/{tool.spec.tool_id}": {"post": _call(tool)} for tool in tools}
+    return {**whole, "paths": {**whole["paths"], **named}}
+
+
+def _call(tool: Tool) -> dict[str, Any]:
+    """Return the operation that a direct call of a tool is."""
+    spec = tool.spec
+    properties = {
+        "input": _own(spec.tool_id, "input", spec.input_schema),
+        "conversationId": {"type": ["string", "null"]},
+        "selectedSkillIds": {"type": ["array", "null"], "items": STRING},
+    }
+    body = {"schema": record(properties, *properties)}
+    output = _own(spec.tool_id, "output", spec.output_schema or {})
+    outcome = {"allOf": [ref("CallOutcome"), {"properties": {"output": output}}]}
+    return {
+        "tags": ["direct calls"],
+        "summary": spec.tool_id,
+        "description": spec.description,
+        "operationId": f"call_{spec.tool_id}",
+        "parameters": [
+            {"name": "wait", "in": "query", "schema": {"type": "number", "default": 120}},
+            {"name": "Idempotency-Key", "in": "header", "schema": STRING},
+        ],
+        "requestBody": {"content": {JSON_TYPE: body}},
+        "responses": {
+            "200": {"description": "Settled", "content": {JSON_TYPE: {"schema": outcome}}},
+            "202": _answer("CallWaiting"),
+            "422": _answer("CallOutcome"),
+            "default": PROBLEM,
+        },
+    }
+
+
+def _own(tool_id: str, what: str, schema: Json) -> dict[str, Any]:
+    """Return a tool's schema with a name, so that its references stay within it."""
+    return {"$id": f"urn:penstock:{tool_id}:{what}"} | dict(schema)
 
 
 def _answer(name: str | None) -> dict[str, Any]:

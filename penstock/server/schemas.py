@@ -244,7 +244,7 @@ _TASK = {
     "iterations": NUMBER,
     "usage": ref("Usage"),
     "error": OBJECT,
-    "result": OBJECT,
+    "result": {"type": ["object", "null"]},
     "questions": listed(STRING),
 }
 _EVENT = {"seq": INTEGER, "at": TIME, "kind": STRING, "path": TEXT_OR_NULL, "body": OBJECT}
@@ -334,8 +334,9 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
         _QUESTION | _ASKED, *_QUESTION_OPTIONAL, "answeredAt", "answeredBy", "answer"
     ),
     "Questions": page_of("questions", "Question"),
+    "OpenQuestion": record(_QUESTION, *_QUESTION_OPTIONAL),
     "AnsweredQuestion": record({"question": ref("Question")}),
-    "Task": record(_TASK, "error", "result"),
+    "Task": record(_TASK, "error"),
     "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
     "TaskEvent": record(_EVENT),
     "TaskEvents": record(

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from penstock.chat.follow import Tail
-from penstock.chat.parts import event_part, task_part
+from penstock.chat.parts import envelope_part, event_part, task_part
+from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events import (
     CallSettled,
@@ -140,9 +141,16 @@ async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
     }
     if end is not None and end.error is not None:
         described["error"] = end.error.to_wire()
-    if end is not None and end.envelope is not None:
-        described["result"] = end.envelope.to_wire()
+    described["result"] = None if end is None else _result(task, end)
     return described
+
+
+def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
+    """Return how a direct call ended; None for what is none."""
+    envelope = end.envelope
+    if envelope is None and task.kind == "call" and end.error is not None:
+        envelope = Envelope(Status.FAILED, None, end.error)
+    return None if envelope is None else envelope_part(envelope)
 
 
 async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:

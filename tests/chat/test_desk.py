@@ -2,11 +2,12 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewMessage
+from penstock.chat.message import NewCall, NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Status
 from penstock.core.errors import (
@@ -27,7 +28,7 @@ from penstock.testing.clock import settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.logs import events
-from tests.kit.tools import Act, echo
+from tests.kit.tools import Act, Gate, echo
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
 BOB = Profile(profile_id=ProfileId("bob"), permissions=frozenset({CHAT}))
@@ -210,3 +211,45 @@ async def test_a_request_that_comes_again_is_not_the_answer_to_what_it_asked() -
     assert reply
     assert still
     assert still.questions == reply.questions
+
+
+def a_call(n: int, **more: Any) -> NewCall:
+    return NewCall(tool_id="look", input={"n": n}, **more)
+
+
+async def test_a_direct_call_with_a_key_is_made_once_however_often_it_comes() -> None:
+    """Spec: "The same key … the same `taskId`…; the tool runs once, also … at the same time"."""
+    look, once = Act("look", direct_call=True), a_call(1, idempotency=("key", "one"))
+    async with memory_runtime(tools=[look]) as runtime:
+        both = await asyncio.gather(runtime.request(once), runtime.request(once))
+        await runtime.wait(both[0])
+        assert {*both, await runtime.request(once)} == {both[0]}
+        with pytest.raises(IdempotencyConflict):
+            await runtime.request(a_call(2, idempotency=("key", "two")))
+        other = await runtime.request(a_call(3, idempotency=("other", "one")))
+        await runtime.wait(other)
+    assert look.runs == [{"n": 1}, {"n": 3}]
+
+
+async def test_a_direct_call_in_a_conversation_comes_after_what_was_asked_before() -> None:
+    gate = Gate()
+    tools = [Act("slow", gate, direct_call=True), look := Act("look", direct_call=True)]
+    async with memory_runtime(tools=tools) as runtime:
+        session_id = (await runtime.chat("Hi")).session_id
+        first = await runtime.request(NewCall(tool_id="slow", input={}, session_id=session_id))
+        await gate.reached()
+        second = await runtime.request(a_call(1, session_id=session_id))
+        assert look.runs == []
+        gate.open()
+        ends = [await runtime.wait(each) for each in (first, second)]
+        assert [each and each.session_id for each in ends] == [session_id, session_id]
+        assert (await runtime.chat("Hi again", session_id=session_id)).content
+
+
+@pytest.mark.parametrize("session_id", ["conv_none", "theirs"])
+async def test_a_direct_call_in_a_conversation_of_another_is_refused(session_id: str) -> None:
+    async with memory_runtime(tools=[Act("look", direct_call=True)]) as runtime:
+        if session_id == "theirs":
+            session_id = (await runtime.chat("Hi")).session_id
+        with pytest.raises(NotFound, match=f"there is no conversation '{session_id}'"):
+            await runtime.request(a_call(1, session_id=SessionId(session_id)), BOB)
