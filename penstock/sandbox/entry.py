@@ -28,7 +28,7 @@ _MESSAGES_PER_CALL = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Site:
     """Where scripts run."""
 
     engine: Engine
@@ -46,19 +46,19 @@ class Entry:
     thread from the beginning, which is the same: the clock, chance and the order of answers repeat.
     """
 
-    def __init__(self, place: Place, script: Script, bridge: Bridge, bounds: Bounds) -> None:
-        self._place = place
+    def __init__(self, site: Site, script: Script, bridge: Bridge, bounds: Bounds) -> None:
+        self._site = site
         self._script = script
         self._bridge = bridge
         self._bounds = bounds
         self._woken = asyncio.Event()
         self._calls = Calls(bridge, self._woken.set)
-        self._watch = Watch(place.clock, bounds.seconds, bounds.cpu_ms)
+        self._watch = Watch(site.clock, bounds.seconds, bounds.cpu_ms)
         self._machine: Machine | None = None
         self._around = self._surroundings()
         self._delivered: list[Delivery] = []
         """To bring another machine to where this one is."""
-        self._is_inline = place.inline_seconds > 0
+        self._is_inline = site.inline_seconds > 0
         self._computed = 0.0
         self._since_yield = 0.0
         self._console = Console(bridge, bounds)
@@ -102,9 +102,9 @@ class Entry:
                 if str(stopped) != IS_LONG:
                     raise
             self._is_inline = False
-            return await self._place.pool.compute(lambda: self._again(deliveries), self._watch)
+            return await self._site.pool.compute(lambda: self._again(deliveries), self._watch)
         self._delivered.clear()
-        return await self._place.pool.compute(lambda: self._step(deliveries), self._watch)
+        return await self._site.pool.compute(lambda: self._step(deliveries), self._watch)
 
     def _step(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Hand over one after the other, until the script asks for something."""
@@ -124,7 +124,7 @@ class Entry:
             took = self._watch.end()
             self._computed += took
             self._since_yield += took
-            self._is_inline = self._is_inline and self._computed < self._place.inline_seconds
+            self._is_inline = self._is_inline and self._computed < self._site.inline_seconds
         return ()
 
     def _again(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
@@ -146,7 +146,7 @@ class Entry:
     def _hand_over(self, delivery: Delivery) -> None:
         self._around.now_ms = delivery.at_ms
         text, attachments = delivery.to_wire()
-        ticker = self._place.engine.ticker
+        ticker = self._site.engine.ticker
         ticker.begin(self)
         try:
             self._opened().send(text, attachments)
@@ -155,9 +155,9 @@ class Entry:
 
     def _opened(self) -> Machine:
         if self._machine is None:
-            bounds, place = self._bounds, self._place
+            bounds, site = self._bounds, self._site
             memory, stack = bounds.memory_mb * _MIB, bounds.stack_kb * 1024
-            self._machine = machine = Machine(place.engine, place.image, memory, stack)
+            self._machine = machine = Machine(site.engine, site.image, memory, stack)
             machine.instance.alarm = self._watch.alarm
             machine.enter(self._around, self._script.entry)
         return self._machine

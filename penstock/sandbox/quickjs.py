@@ -8,7 +8,7 @@ from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.entry import Entry, Place
+from penstock.sandbox.entry import Entry, Site
 from penstock.sandbox.machine import boot
 from penstock.sandbox.pool import Pool
 from penstock.sandbox.script import Bounds, Script
@@ -28,7 +28,7 @@ class QuickJs:
         self._clock = clock
         self._cache = cache
         self._inline_seconds = inline_seconds
-        self._place: Place | None = None
+        self._site: Site | None = None
         self._entries: set[Entry] = set()
         self._left: asyncio.Future[None] | None = None
         """Waits, while this closes, for the next entry to end."""
@@ -59,18 +59,18 @@ class QuickJs:
         while self._entries:
             self._left = asyncio.get_running_loop().create_future()
             await self._left
-        if self._place is not None:
-            self._place.pool.close()
-            self._place.engine.close()
+        if self._site is not None:
+            self._site.pool.close()
+            self._site.engine.close()
 
-    def _opened(self) -> Place:
-        if self._place is None:
+    def _opened(self) -> Site:
+        if self._site is None:
             engine = start_engine(self._clock, self._cache)
-            self._place = Place(
+            self._site = Site(
                 engine=engine,
                 image=boot(engine),
                 pool=Pool(),
                 clock=self._clock,
                 inline_seconds=self._inline_seconds,
             )
-        return self._place
+        return self._site
