@@ -13,7 +13,7 @@ from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
-from penstock.builtins import TOOLS
+from penstock.builtins import SKILLS, TOOLS
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
@@ -31,6 +31,7 @@ from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rules
+from penstock.tools.skills import Skills
 from penstock.tools.tool import Tool
 
 
@@ -110,5 +111,6 @@ def _inventory(settings: Settings, project: Project, added: Additions) -> Invent
         rules=Rules(entry.rule() for entry in settings.rules),
         agents=Catalog([*project.agents, *added.agents]),
         models=models,
+        skills=Skills({**SKILLS, **project.bundle.skills}, settings.root),
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
     )

@@ -9,6 +9,7 @@ from penstock.agents.file import load_agents
 from penstock.app.scripts import ProjectSandbox
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
+from penstock.builtins.skill_manifests import SKILLS
 from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
@@ -137,6 +138,7 @@ def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...]) -> Neighbours:
     specs = [each.spec for each in (*given, *loaded.tools)]
     return Neighbours(
         builtin_tools=frozenset(each.spec.tool_id for each in given),
+        builtin_skills=frozenset(SKILLS),
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
         open_tools=frozenset(each.tool_id for each in specs if each.is_global or each.direct_call),
     )

@@ -1,0 +1,207 @@
+"""Skills for models: which there are, to select one, and the files that come with them."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
+from penstock.core.changes import FileChanges
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
+from penstock.core.events import SkillsSelected
+from penstock.core.schema import Problem
+from penstock.manifest.resources import Resource
+from penstock.manifest.skill import SkillManifest
+from penstock.store.changes import reason
+from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, place
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+from penstock.tools.skills import NO_SKILLS, Selection, TaskSkills
+
+MOST_TEXT = 65_536
+SKILL: Json = {"type": "string", "description": "As list_available_skills says it."}
+MODE: Json = {"enum": ["text", "import_to_vfs"]}
+
+
+@builtin(
+    "List the skills that can be activated, each with what it is for, its tools and how many files "
+    "come with it.",
+    {},
+    effect=Effect.READ,
+)
+async def list_available_skills(input: Json, invocation: Invocation) -> Any:
+    """Return every skill that may be selected."""
+    task = invocation.caller.skills
+    found = [] if task is None else task.visible()
+    skills = NO_SKILLS if task is None else task.skills
+    listed = [
+        {
+            "skill_id": each.skill_id,
+            "name": each.name,
+            "description": each.description,
+            "resource_count": len(skills.resources(each)),
+            "tools": [*each.tools, *(tool.tool_id for tool in each.inline)],
+        }
+        for each in found
+    ]
+    return {"skill_count": len(listed), "skills": listed}
+
+
+@builtin(
+    "Activate a skill for the rest of the conversation: its instructions and its tools are there "
+    "from your next turn on.",
+    {"skill_id": SKILL},
+    effect=Effect.WRITE,
+)
+async def activate_skill(input: Json, invocation: Invocation) -> Any:
+    """Select a skill, and all that it requires."""
+    skill_id, caller = input["skill_id"], invocation.caller
+    task = caller.skills
+    skill = task.skills.find(skill_id) if task is not None else None
+    if skill_id not in caller.newest().skills:
+        if task is None or skill is None or not task.is_visible(skill):
+            raise _no_such_skill(skill_id, task)
+        selected = SkillsSelected(skill_ids=(skill_id,))
+        invocation.ledger.add(selected, invocation.call.path)
+    return {"skill_id": skill_id, "selected_skill_ids": list(caller.newest().skills)}
+
+
+@builtin(
+    "Read a file that comes with an active skill: as text, or into the workspace with "
+    "import_to_vfs and a destination_path.",
+    {"skill_id": SKILL, "resource_id": TEXT, "mode": MODE, "destination_path?": URI},
+    effect=Effect.WRITE,
+)
+async def read_skill_resource(input: Json, invocation: Invocation) -> Any:
+    """Return the text of a file of a skill, or copy it into the workspace."""
+    if input["mode"] == "import_to_vfs" and "destination_path" not in input:
+        problem = Problem("/destination_path", "is required when mode is import_to_vfs")
+        raise invalid(invocation.spec.tool_id, [problem])
+    skill, resources = _files(input["skill_id"], invocation)
+    wanted = input["resource_id"]
+    by_id = {each.resource_id: each for each in resources}
+    if wanted not in by_id:
+        hint = did_you_mean(wanted, by_id)
+        raise reason(
+            "no_such_resource", f"skill {skill.skill_id!r} has no resource {wanted!r}.{hint}"
+        )
+    found = {"skill_id": skill.skill_id, "resource_id": wanted}
+    return found | await _give(skill, by_id[wanted], input, invocation)
+
+
+@builtin(
+    "Copy a file that comes with an active skill into the workspace, by its path in the skill.",
+    {"skill_id": SKILL, "asset_path": TEXT, "destination_path": URI},
+    effect=Effect.WRITE,
+)
+async def import_skill_asset(input: Json, invocation: Invocation) -> Any:
+    """Copy a file of a skill into the workspace."""
+    asset = PurePosixPath(input["asset_path"])
+    if asset.is_absolute() or ".." in asset.parts or not asset.parts:
+        said = f'must be a relative path in the skill, without "..", found {str(asset)!r}'
+        raise invalid(invocation.spec.tool_id, [Problem("/asset_path", said)])
+    skill, resources = _files(input["skill_id"], invocation)
+    by_path = {each.path: each for each in resources}
+    resource = by_path.get(str(asset))
+    if resource is None:
+        hint = did_you_mean(str(asset), by_path)
+        raise reason("not_found", f"skill {skill.skill_id!r} has no file {str(asset)!r}.{hint}")
+    found = {"skill_id": skill.skill_id, "resource_id": resource.resource_id}
+    return found | await _import(skill, resource, input, invocation)
+
+
+def _global(tool: BuiltIn) -> BuiltIn:
+    return replace(tool, spec=replace(tool.spec, is_global=True, is_offered=True))
+
+
+TOOLS = tuple(
+    map(_global, (list_available_skills, activate_skill, read_skill_resource, import_skill_asset))
+)
+
+
+async def _give(
+    skill: SkillManifest, resource: Resource, input: Json, invocation: Invocation
+) -> dict[str, Any]:
+    if input["mode"] == "import_to_vfs":
+        return await _import(skill, resource, input, invocation)
+    if resource.size > MOST_TEXT:
+        raise reason(
+            "too_large",
+            f"{resource.path!r} has {resource.size} bytes; at most {MOST_TEXT} are read as text. "
+            "Take it into the workspace with import_to_vfs.",
+        )
+    content = await _bytes(skill, resource, invocation)
+    text = _text(content)
+    if text is None:
+        raise reason("not_text", f"{resource.path!r} is not UTF-8 text")
+    about = {"mime_type": resource.media_type, "relative_path": resource.path}
+    return {"kind": "text", "content": text, **about}
+
+
+async def _import(
+    skill: SkillManifest, resource: Resource, input: Json, invocation: Invocation
+) -> dict[str, Any]:
+    target = place(input, "destination_path", invocation)
+    content = await _bytes(skill, resource, invocation)
+    change = await invocation.workspace.write(target, content)
+    invocation.change = FileChanges(files=(change,))
+    return {
+        "kind": "blob" if _text(content) is None else "text",
+        "mime_type": resource.media_type,
+        "relative_path": resource.path,
+        "destination_path": str(target),
+    }
+
+
+def _files(skill_id: str, invocation: Invocation) -> tuple[SkillManifest, tuple[Resource, ...]]:
+    """Return a selected skill and the files that come with it."""
+    task, selection = invocation.caller.skills, invocation.caller.newest()
+    skill = task.skills.find(skill_id) if task else None
+    if task is not None and skill is not None and skill_id in selection.skills:
+        return skill, task.skills.resources(skill)
+    if task is None or skill is None or not task.is_visible(skill):
+        raise _no_such_skill(skill_id, task)
+    raise _not_selected(skill_id, selection)
+
+
+async def _bytes(skill: SkillManifest, resource: Resource, invocation: Invocation) -> bytes:
+    task = invocation.caller.skills
+    file = (task.skills if task else NO_SKILLS).place(skill, resource)
+    most = invocation.inside.world.limits.file_bytes
+    content: bytes = await invocation.inside.threads.run(partial(_read, file, resource.path, most))
+    return content
+
+
+def _read(file: Path, shown: str, most: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(most + 1)
+    except OSError as error:
+        raise reason("not_found", f"{shown!r} cannot be read: {error.strerror}") from None
+    if len(content) > most:
+        raise reason("too_large", f"{shown!r} has more than {most} bytes")
+    return content
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _no_such_skill(skill_id: str, task: TaskSkills | None) -> ToolFailed:
+    known = [each.skill_id for each in task.visible()] if task else []
+    return reason(
+        "no_such_skill", f"there is no skill {skill_id!r}.{did_you_mean(skill_id, known)}"
+    )
+
+
+def _not_selected(skill_id: str, selection: Selection) -> ToolFailed:
+    selected = ", ".join(selection.skills) or "none"
+    return reason(
+        "not_selected",
+        f"skill {skill_id!r} is not active; active: {selected}. Activate it with activate_skill.",
+    )
