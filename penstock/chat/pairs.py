@@ -1,0 +1,262 @@
+"""Inputs of tools as people write them: `key=value` pairs, or one JSON object."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.core.text import cut
+
+Read = tuple[dict[str, Any], list[Problem]]
+"""An input, and what is wrong with how it is written."""
+
+_WANTED = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_SCALARS = {"string", "integer", "number", "boolean", "null"}
+_NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?")
+_INTEGER = re.compile(r"-?\d{1,300}")
+_SHOWN = 100
+_DEEPEST = 20
+"""So many references lead to a type."""
+
+
+def read_input(schema: Json, text: str) -> Read:
+    """Return the input that a person wrote, and every problem; values have the schema's types."""
+    text = text.strip()
+    if text.startswith("{"):
+        return _whole(schema, text)
+    reading = _Reading(schema)
+    try:
+        for key, value in _pairs(text):
+            reading.take(key, value)
+    except ValueError as error:
+        reading.problems.append(Problem("", str(error)))
+    problems = reading.problems
+    return reading.found, problems + _missing(schema, reading.found, problems)
+
+
+def usage(tool_id: str, schema: Json) -> str:
+    """Return how a call of a tool is written; what may be left out stands in brackets."""
+    needed = needs(schema)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    optional = [each for each in properties if each not in needed]
+    parts = [f"{each}={_shape(schema, each)}" for each in needed]
+    parts += [f"[{each}={_shape(schema, each)}]" for each in optional]
+    return " ".join([f"/call {tool_id}", *parts])
+
+
+def needs(schema: Json) -> list[str]:
+    """Return the members that an input must have."""
+    return [str(each) for each in schema.get("required", ())]
+
+
+def _whole(schema: Json, text: str) -> Read:
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        return {}, [Problem("", f"is not JSON: {error}")]
+    return value, _missing(schema, value, [])
+
+
+class _Reading:
+    """Pairs on their way into an input."""
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+        self.found: dict[str, Any] = {}
+        self.problems: list[Problem] = []
+
+    def take(self, key: str, text: str) -> None:
+        """Put a value in its place; one that is no list may come once."""
+        member = _member(self._schema, key)
+        types = _types(member, self._schema)
+        if (items := self._items(member, types, text)) is not None:
+            self.found.setdefault(key, []).append(self._value(key, items, text))
+        elif key in self.found:
+            self.problems.append(Problem(_pointer(key), "is given twice"))
+        else:
+            self.found[key] = self._value(key, types, text)
+
+    def _items(self, member: Mapping[str, Any], types: set[str], text: str) -> set[str] | None:
+        """Return the types of the items, if the text is one item of a list of scalars."""
+        if "array" not in types or "string" in types or text.startswith("["):
+            return None
+        items = member.get("items", {})
+        found = _types(items, self._schema) if isinstance(items, Mapping) else set[str]()
+        return found if found <= _SCALARS else None
+
+    def _value(self, key: str, types: set[str], text: str) -> Any:
+        """Read a text as one of these types; without any, as JSON if it is that."""
+        for name, read in _READ.items() if types else [("", _any)]:
+            if name in types or not types:
+                with suppress(ValueError, RecursionError):
+                    return read(text)
+        if not types or "string" in types:
+            return text
+        wanted = " or ".join(_WANTED[each] for each in _WANTED if each in types)
+        shown = json.dumps(cut(text, _SHOWN), ensure_ascii=False)
+        self.problems.append(Problem(_pointer(key), f"{shown} is not {wanted}"))
+        return None
+
+
+def _any(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _null(text: str) -> None:
+    if text != "null":
+        raise ValueError(text)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text] if text in {"true", "false"} else _no(text)
+
+
+def _integer(text: str) -> int:
+    return int(text) if _INTEGER.fullmatch(text) else _no(text)
+
+
+def _number(text: str) -> float:
+    found: float = json.loads(text) if _NUMBER.fullmatch(text) else _no(text)
+    return found
+
+
+def _array(text: str) -> list[Any]:
+    value = json.loads(text, parse_constant=_refuse)
+    return value if isinstance(value, list) else _no(text)
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text, parse_constant=_refuse)
+    return value if isinstance(value, dict) else _no(text)
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+    "array": _array,
+    "object": _object,
+}
+
+
+def _no(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _missing(schema: Json, input: Mapping[str, Any], found: list[Problem]) -> list[Problem]:
+    known = {each.path for each in found}
+    paths = {_pointer(each): each for each in needs(schema) if each not in input}
+    return [Problem(path, "is required") for path in paths if path not in known]
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield keys and values; a quote holds blanks together, a backslash takes the next as it is.
+
+    Raises ValueError where that is not what stands there.
+    """
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        key, equals, _ = text[at:].partition("=")
+        if not equals or not key or any(each.isspace() or each == '"' for each in key):
+            word = text[at:].split(maxsplit=1)[0]
+            raise ValueError(f"{cut(word, _SHOWN)!r} is no key=value")
+        value, at = _quoted(text, at + len(key) + 1)
+        yield key, value
+
+
+def _quoted(text: str, at: int) -> tuple[str, int]:
+    """Return the value that begins here, and where it ends."""
+    if text[at : at + 1] in {"[", "{"} and (end := _end_of_json(text, at)) is not None:
+        return text[at:end], end
+    value: list[str] = []
+    is_open = False
+    while at < len(text) and (is_open or not text[at].isspace()):
+        if text[at] == '"':
+            is_open = not is_open
+        else:
+            at += text[at] == "\\" and at + 1 < len(text)
+            value.append(text[at])
+        at += 1
+    if is_open:
+        raise ValueError("a quote is not closed")
+    return "".join(value), at
+
+
+def _end_of_json(text: str, at: int) -> int | None:
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+    return end if end == len(text) or text[end].isspace() else None
+
+
+def _member(schema: Json, key: str) -> Mapping[str, Any]:
+    found = schema.get("properties", {}).get(key, {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _types(schema: Mapping[str, Any], root: Json, depth: int = 0) -> set[str]:
+    """Return the types that a schema names, its references and branches included."""
+    ref, named = schema.get("$ref"), schema.get("type")
+    if named is not None:
+        return {named} if isinstance(named, str) else set(named)
+    if depth > _DEEPEST:
+        return set()
+    if isinstance(ref, str):
+        return _types(_at(root, ref), root, depth + 1)
+    branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    found = [_types(each, root, depth + 1) for each in branches if isinstance(each, Mapping)]
+    if found:
+        return set().union(*found) if all(found) else set()
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return {_TYPE_OF[type(each)] for each in values}
+
+
+_TYPE_OF = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def _at(root: Json, ref: str) -> Mapping[str, Any]:
+    """Return what a reference within the schema leads to."""
+    found: Any = root
+    for part in ref.removeprefix("#").split("/")[1:]:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _shape(schema: Json, key: str) -> str:
+    member = _member(schema, key)
+    if values := member.get("enum"):
+        return f"<{'|'.join(str(each) for each in values)}>"
+    types = _types(member, schema)
+    return f"<{'|'.join(each for each in _WANTED if each in types) or 'json'}>"
+
+
+def _pointer(key: str) -> str:
+    return "/" + key.replace("~", "~0").replace("/", "~1")
