@@ -17,7 +17,7 @@ from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
-from penstock.engine.suspend import park
+from penstock.engine.suspend import park, withdraw
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import SkillsOf, TaskSkills
@@ -52,6 +52,7 @@ class CallWork:
             error=envelope.error,
             envelope=envelope,
         )
+        withdraw(held, task)
         held.add(ended, task.task_id)
 
     def _caller(self, state: SessionState, brief: CallRequested) -> Caller:

@@ -6,14 +6,14 @@ from penstock.agents.guard import spelling
 from penstock.core.call import CallPath
 from penstock.core.call_errors import CallError, Cancelled, Interrupted
 from penstock.core.canonical import compact
-from penstock.core.events import CallSettled, QuestionAnswered, TaskEnded, TaskStarted
+from penstock.core.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
-from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.state import TaskState
+from penstock.engine.suspend import withdraw
 
 
 class Closing:
@@ -30,9 +30,7 @@ class Closing:
         """
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
-        for question_id in list(task.waiting):
-            event = QuestionAnswered(question_id=question_id, status=QuestionStatus.CANCELLED)
-            held.add(event, task.task_id)
+        withdraw(held, task)
         self._settle_calls(held, task, ended)
         held.add(replace(ended, usage=usage_of(task)), task.task_id)
 

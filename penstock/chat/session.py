@@ -23,7 +23,7 @@ from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
-from penstock.engine.suspend import park
+from penstock.engine.suspend import park, withdraw
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
@@ -80,6 +80,7 @@ class ChatWork:
         if isinstance(outcome, ErrorDetail):
             self._closing.end(held, task, failed(task, outcome))
         else:
+            withdraw(held, task)
             held.add(self._ended(task, outcome), task.task_id)
 
     def start(

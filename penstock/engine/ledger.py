@@ -47,6 +47,14 @@ class Occurrences:
         ending = "" if occurrence == 1 else f".{occurrence}"
         return CallPath(f"{self._parent}/{name}{ending}")
 
+    def counted(self) -> dict[str, int]:
+        """Return how often each call was counted by now."""
+        return dict(self._seen)
+
+    def go_back(self, counted: dict[str, int]) -> None:
+        """Count from there again: what follows is done anew."""
+        self._seen = dict(counted)
+
 
 class Ledger:
     """A task's part of the log, read as calls and questions.
@@ -54,7 +62,7 @@ class Ledger:
     The state is the fold of the log and nothing else, so all answers are the same after a restart.
     """
 
-    __slots__ = ("_key", "budget", "held", "task", "turns")
+    __slots__ = ("_key", "budget", "held", "step_in", "task", "turns")
 
     def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
         self.held = held
@@ -64,6 +72,8 @@ class Ledger:
         self._key = key
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Calls that belong to the task and that several callers may take up, one at a time."""
+        self.step_in: CallPath | None = None
+        """The call that has a step open: a task has one at a time."""
 
     def find(self, path: CallPath) -> CallSettled | None:
         """Return the recorded outcome of the call, if it has one."""

@@ -13,10 +13,12 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
+from penstock.resources.egress import Egress
 from penstock.store.blobs import open_blobs
 from penstock.store.owner import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.state import MemoryState
+from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rule, Rules
@@ -37,11 +39,14 @@ class MemoryPlace:
         clock: Clock | None = None,
         limits: Limits | None = None,
         log: MemoryLog | None = None,
+        egress: Egress | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
         self.log = log or MemoryLog(self.clock, self.limits)
         self.blobs = open_blobs("memory:///")
+        self.vault = MemoryVault(self.clock, self.limits)
+        self.egress = egress
 
 
 @asynccontextmanager
@@ -59,7 +64,11 @@ async def memory_runtime(
     if model is not None:
         models.add(model)
     inventory = Inventory(
-        registry=Registry(tools), rules=Rules(rules), agents=Catalog(agents), models=models
+        registry=Registry(tools),
+        rules=Rules(rules),
+        agents=Catalog(agents),
+        models=models,
+        egress=place.egress,
     )
     storage = Storage(
         log=place.log,
@@ -69,6 +78,7 @@ async def memory_runtime(
         owner=this_process(new_id("run")),
         files=MemoryFiles(place.log.changes, place.clock),
         state=MemoryState(place.log.changes, place.clock),
+        vault=place.vault,
     )
     runtime = assemble(World(place.clock, place.limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()

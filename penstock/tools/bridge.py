@@ -20,23 +20,23 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.recording import Recording
 
 
-def bridge_of(invocation: Invocation, bindings: Bindings) -> Host:
-    """Return what a script may ask in this entry of its call."""
-    recording = Recording(invocation)
+def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> Host:
+    """Return what a script may ask in this entry of its call; `version` names its modules."""
+    recording = Recording(invocation, version)
+    calls = Calls(invocation, recording, nested_calls=bindings.nested_calls)
+    steps = Steps(invocation, recording)
     table = _task_calls(invocation, recording)
+    table |= {"callTool": calls.call_tool, "sleep": calls.sleep, "timer": calls.timer}
+    table |= {"task.step.start": steps.start, "task.step.settle": steps.settle}
     table["getRuntimeConfig"] = Config(recording, bindings.runtime_config).get
     table |= _resource_calls(invocation, recording, bindings)
-    return Host(invocation, recording, table)
+    return Host(invocation, recording, table, close=steps.close)
 
 
 def _task_calls(invocation: Invocation, recording: Recording) -> dict[str, HostCall]:
-    calls, values = Calls(invocation, recording), Values(invocation, recording)
-    steps, around = Steps(invocation, recording), Surroundings(invocation, recording)
+    values, around = Values(invocation, recording), Surroundings(invocation, recording)
     notes, person = Notes(invocation, recording), Person(invocation, recording)
     return {
-        "callTool": calls.call_tool,
-        "sleep": calls.sleep,
-        "timer": calls.timer,
         "task.getState": values.get_shared,
         "task.putState": values.put_shared,
         "task.getToolState": values.get_own,
@@ -45,8 +45,6 @@ def _task_calls(invocation: Invocation, recording: Recording) -> dict[str, HostC
         "task.getProfile": around.profile,
         "task.emitEvent": notes.emit,
         "task.waitForUserMessage": person.wait,
-        "task.step.start": steps.start,
-        "task.step.settle": steps.settle,
     }
 
 

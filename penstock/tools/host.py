@@ -5,12 +5,13 @@ from typing import Any
 
 from penstock.core.call_errors import BudgetExceeded, CallError, NotAvailable
 from penstock.core.events import NoteEmitted
+from penstock.engine.suspend import withdraw
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
 from penstock.tools.recording import Recording, refused
 from penstock.tools.timestamps import format_timestamp
 
-CONSOLE = "script.console"
+CONSOLE, DIVERGED = "script.console", "script.diverged"
 ERROR_LEVELS = {"warn": "warning", "warning": "warning", "error": "error"}
 SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": format_timestamp}
 
@@ -26,11 +27,17 @@ class Host:
     """Answers what one script asks, in one entry. It is the capability that the script holds."""
 
     def __init__(
-        self, invocation: Invocation, recording: Recording, calls: Mapping[str, HostCall]
+        self,
+        invocation: Invocation,
+        recording: Recording,
+        calls: Mapping[str, HostCall],
+        *,
+        close: Callable[[], None],
     ) -> None:
         self._invocation = invocation
         self._recording = recording
         self._calls = calls
+        self._close = close
         self._asked = 0
         self._lines = 0
         self._printed = invocation.ledger.task.notes[invocation.call.path, CONSOLE]
@@ -56,6 +63,7 @@ class Host:
             call = self._calls.get(name)
             if call is None:
                 raise NotAvailable(f"flo.{name} is not available in this version")
+            _check(name, arguments)
             self._recording.begin()
             return call(arguments)
         except (CallError, TypeError) as error:
@@ -67,6 +75,7 @@ class Host:
             call = SYNCHRONOUS.get(name)
             if call is None:
                 raise NotAvailable(f"flo.{name} is not available in this version")
+            _check(name, arguments)
             return Settled(value=call(arguments), at_ms=self._recording.begins_ms)
         except (CallError, TypeError) as error:
             return refused(error, self._recording.begins_ms)
@@ -75,7 +84,8 @@ class Host:
         """Take a line of the console: what an earlier entry printed is not printed again."""
         self._lines += 1
         text = self._invocation.caller.secrets.text(text)
-        if self._recording.is_live or self._lines > self._printed:
+        is_later_attempt = self._invocation.attempt > 1 and self._recording.is_live
+        if is_later_attempt or self._lines > self._printed:
             payload = {"level": level, "text": text}
             severity = ERROR_LEVELS.get(level, "info")
             note = NoteEmitted(event_type=CONSOLE, payload=payload, level=severity)
@@ -86,3 +96,23 @@ class Host:
         said = self._invocation.caller.secrets.text(message)
         note = NoteEmitted(event_type=event_type, message=said, level="warning")
         self._invocation.note(note)
+
+    def close(self) -> None:
+        """Give back what the entry holds, however it ended."""
+        self._close()
+
+    def end(self, *, returned: bool) -> None:
+        """Close the questions that nobody waits for: the script is over.
+
+        One that returned should have asked for all that its earlier entries did.
+        """
+        ledger, path = self._invocation.ledger, self._invocation.call.path
+        withdraw(ledger.held, ledger.task, below=path)
+        if returned and (unasked := self._recording.unasked()):
+            said = ", ".join(sorted(set(unasked)))
+            self.warn(DIVERGED, f"recorded before, and not asked for again: {said}")
+
+
+def _check(name: str, arguments: Any) -> None:
+    if not isinstance(arguments, dict):
+        raise TypeError(f"flo.{name} takes an object")

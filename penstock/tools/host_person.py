@@ -9,7 +9,6 @@ from penstock.core.clock import Moment
 from penstock.core.events import QuestionAnswered
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
-from penstock.core.signals import Signal
 from penstock.engine.suspend import ask
 from penstock.sandbox.bridge import Settled
 from penstock.tools.arguments import mapping, number, schema_of, text
@@ -59,11 +58,7 @@ class Person:
         )
 
     async def _waited(self, question: Question, arguments: Any) -> Settled:
-        try:
-            answered = await ask(self._invocation.ledger, question)
-        except Signal as signal:
-            self._invocation.signal = signal
-            raise
+        answered = await ask(self._invocation.ledger, question)
         said = _said(answered, arguments)
         return self._recording.settle(question.path, WAIT, said)
 

@@ -10,13 +10,16 @@ from penstock.core.retry import ONCE, RetryPolicy
 from penstock.sandbox.bridge import Settled
 from penstock.tools.arguments import mapping, number, schema_of, text
 from penstock.tools.invocation import Invocation
-from penstock.tools.recording import Recording
+from penstock.tools.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues
 
 PARTITION = "task.step"
 START, SETTLE = "task.step.start", "task.step.settle"
 ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
 MOST_WAIT_MS = 600_000
+MOST_CHARACTERS_OF_AN_ERROR = 2000
+MOST_INSIDE = 1000
+"""Paths that are kept of what a step asked for."""
 RETRY = {
     "max_attempts": (1, 10),
     "initial_backoff_ms": (0, MOST_WAIT_MS),
@@ -34,11 +37,13 @@ class Steps:
         self._recording = recording
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
         self._open: str | None = None
+        self._counted: dict[str, int] = {}
+        """The count of calls when the step was opened."""
 
     def start(self, arguments: Any) -> Settled:
         """Return the stored output, or that the callback is to be called, and as which attempt."""
         name = _name(arguments)
-        if self._open is not None:
+        if self._invocation.ledger.step_in is not None:
             raise TypeError(f"step {name}: a step is open already; one at a time, none inside")
         wanted = {each: arguments[each] for each in ARGUMENTS if each in arguments}
         written = self._values.find(PARTITION, name)
@@ -46,16 +51,23 @@ class Steps:
         if canonical(step["arguments"]) != canonical(wanted):
             key, version = arguments["key"], arguments["version"]
             raise TypeError(OTHER_ARGUMENTS.format(key=key, version=version))
+        self._recording.came_past(*map(CallPath, step.get("inside", ())))
+        if self._failed_here(step):
+            self._recording.came_past(path := CallPath(step["failed"]["path"]))
+            failed = {"status": "failed", "problem": step["failed"]["problem"]}
+            return self._recording.recorded(path, failed)
         if "output" in step:
-            return self._recording.recorded(CallPath(step["path"]), _settled(step))
+            path = CallPath(step["path"])
+            self._recording.came_past(path)
+            return self._recording.recorded(path, _settled(step))
         if problem := _problem(arguments.get("input_schema"), arguments.get("input")):
             raise TypeError(f"input of step {name} is not valid: {problem}")
         _policy(arguments.get("retry"))
         if written is None:
             self._write(name, step)
-        self._open = name
+        self._counted = self._invocation.occurrences.counted()
+        self._begin(name, attempt := step["failures"] + 1)
         self._recording.is_live = True
-        attempt = step["failures"] + 1
         key = self._key(name)
         return self._recording.fresh({"status": "run", "attempt": attempt, "idempotency_key": key})
 
@@ -73,26 +85,54 @@ class Steps:
             if wrong is None:
                 return self._finish(name, step, output)
             problem = f"output of step {name} is not valid: {wrong}"
-        self._open = None
-        return self._failed(name, step, problem)
+        self._end(step)
+        return self._failed(name, step, problem, arguments.get("error"))
+
+    def close(self) -> None:
+        """Let others have a step: this entry is over."""
+        if self._open is not None:
+            self._end({})
+
+    def _begin(self, name: str, attempt: int) -> None:
+        self._open, self._recording.step = name, StepAttempt(attempt)
+        self._invocation.ledger.step_in = self._invocation.call.path
+
+    def _end(self, step: dict[str, Any]) -> None:
+        """Note what was asked inside: nobody asks for it again once the step is settled."""
+        attempt = self._recording.step
+        if attempt is not None:
+            inside = [*step.get("inside", ()), *attempt.inside]
+            step["inside"] = list(dict.fromkeys(inside))[:MOST_INSIDE]
+        self._open = self._recording.step = self._invocation.ledger.step_in = None
 
     def _finish(self, name: str, step: dict[str, Any], output: Any) -> Settled:
-        self._open = None
+        self._end(step)
         path = self._recording.place(SETTLE, [name, "output"], Effect.WRITE)
         step |= {"output": output, "path": path}
         self._write(name, step)
         done = self._recording.settle(path, SETTLE, None)
         return Settled(value=_settled(step), at_ms=done.at_ms)
 
-    def _failed(self, name: str, step: dict[str, Any], problem: str | None) -> Settled:
+    def _failed_here(self, step: dict[str, Any]) -> bool:
+        """Whether the last attempt failed in this attempt of this call: it is not tried again."""
+        failed = step.get("failed", {})
+        return bool(failed.get("by") == [self._invocation.call.path, self._invocation.attempt])
+
+    def _failed(self, name: str, step: dict[str, Any], problem: str | None, error: Any) -> Settled:
         step["failures"] += 1
-        self._write(name, step)
         policy = _policy(step["arguments"].get("retry"))
         if step["failures"] >= policy.max_attempts:
-            return self._recording.fresh({"status": "failed", "problem": problem})
-        self._open = name
+            path = self._recording.place(SETTLE, [name, "failed"], Effect.WRITE)
+            said = problem or _message(error)
+            by = [self._invocation.call.path, self._invocation.attempt]
+            step |= {"failures": 0, "failed": {"path": path, "problem": said, "by": by}}
+            self._write(name, step)
+            done = self._recording.settle(path, SETTLE, None)
+            return Settled(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
+        self._write(name, step)
+        self._invocation.occurrences.go_back(self._counted)
+        self._begin(name, attempt := step["failures"] + 1)
         wait = policy.backoff_ms(step["failures"])
-        attempt = step["failures"] + 1
         return self._recording.fresh({"status": "retry", "attempt": attempt, "wait_ms": wait})
 
     def _write(self, name: str, step: dict[str, Any]) -> None:
@@ -120,6 +160,11 @@ def _new(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _settled(step: dict[str, Any]) -> dict[str, Any]:
     return {"status": "settled", "output": step["output"]}
+
+
+def _message(error: Any) -> str:
+    said = error.get("message") if isinstance(error, dict) else None
+    return str(said or "the step failed")[:MOST_CHARACTERS_OF_AN_ERROR]
 
 
 def _policy(retry: Any) -> RetryPolicy:

@@ -194,7 +194,7 @@ class Invocation:
             question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=text,
-            path=self._occurrences().path("ask", canonical(shape)),
+            path=self.occurrences.path("ask", canonical(shape)),
             call_id=self._nest.call_id,
             tool_id=self.spec.tool_id,
             context=form.context,
@@ -221,7 +221,7 @@ class Invocation:
 
         In a further attempt what went well and is a write is taken over; all else is done again.
         """
-        path = self._occurrences().path(name, canonical(shape))
+        path = self.occurrences.path(name, canonical(shape))
         for attempt in range(1, self.attempt):
             before = path if attempt == 1 else CallPath(f"{path}~{attempt}")
             settled = self.ledger.find(before)
@@ -256,6 +256,13 @@ class Invocation:
             await self._stopped.wait()
 
     @property
+    def occurrences(self) -> Occurrences:
+        """The count of equal calls inside, in this entry."""
+        if self._seen is None:
+            self._seen = self.ledger.occurrences(self.call.path)
+        return self._seen
+
+    @property
     def idempotency_key(self) -> str:
         """The same key for the same call, whatever happens."""
         return self.ledger.idempotency_key(self.call.path)
@@ -268,11 +275,6 @@ class Invocation:
     def _check_running(self) -> None:
         if self.has_ended:
             raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; nothing follows it')
-
-    def _occurrences(self) -> Occurrences:
-        if self._seen is None:
-            self._seen = self.ledger.occurrences(self.call.path)
-        return self._seen
 
     def _inner(self) -> Caller:
         selection = self.caller.newest()

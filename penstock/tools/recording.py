@@ -2,24 +2,34 @@
 
 import asyncio
 import base64
-import math
+import sys
 from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError
 from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallSettled
+from penstock.core.events import CallSettled, NoteEmitted
 from penstock.sandbox.bridge import Refusal, Settled
 from penstock.tools.invocation import Invocation, WentWell, succeeded
 from penstock.tools.redaction import redacted_error
 
 CLOCK = "clock"
+CHANGED = "script.changed"
 BYTES = "$bytes"
 """The one key of an object that stands for bytes, in base64."""
-LAST = (math.inf, 0)
+LAST = (sys.maxsize, 0)
 FLO_ERROR, TYPE_ERROR = "FloError", "TypeError"
+
+
+@dataclass(slots=True)
+class StepAttempt:
+    """One attempt of a step, and what was asked in it."""
+
+    number: int
+    inside: list[CallPath] = field(default_factory=list)
 
 
 class Recording:
@@ -29,32 +39,91 @@ class Recording:
     entry it shows the same.
     """
 
-    __slots__ = ("_begin", "_has_begun", "_invocation", "_open", "_secrets", "begins_ms", "is_live")
+    __slots__ = (
+        "_asked",
+        "_delivered",
+        "_has_begun",
+        "_invocation",
+        "_open",
+        "_secrets",
+        "_version",
+        "begins_ms",
+        "is_live",
+        "step",
+    )
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, version: str = "") -> None:
         self._invocation = invocation
-        self._begin = CallPath(f"{invocation.call.path}/{CLOCK}#0")
-        begun = invocation.ledger.find(self._begin)
+        self._version = version
+        begun = invocation.ledger.find(self._begin(0))
         recorded = None if begun is None else begun.clock_ms
         self._has_begun = recorded is not None
         self._secrets = invocation.caller.secrets
         self.begins_ms: int = self.now() if recorded is None else recorded
         """What the clock shows before the first delivery."""
-        self._open: dict[CallPath, asyncio.Future[None]] = {}
+        self._open: dict[CallPath, asyncio.Future[None] | None] = {}
+        self._delivered = 0
+        """All that settled up to this tick is delivered."""
+        self._asked: set[CallPath] | None = set() if self._has_begun else None
+        """What this entry came past; None in the first one, to which nothing is known."""
         self.is_live = False
         """Something was asked that the ledger had no answer to."""
+        self.step: StepAttempt | None = None
+        """The attempt of a step that is open."""
+        if self._has_begun:
+            self._compare_version()
 
     def begin(self) -> None:
         """Record what the clock showed at first: before anything else of the script is."""
         if not self._has_begun:
             self._has_begun = True
-            self._write(self._begin, CLOCK, Envelope.success(None), self.begins_ms)
+            self._write(self._begin(0), CLOCK, Envelope.success(self._version), self.begins_ms)
+
+    def unasked(self) -> list[str]:
+        """Return the names of what an earlier entry recorded, and this one did not ask for."""
+        if self._asked is None:
+            return []
+        attempt, parent = self._invocation.attempt, self._invocation.call.path
+        ending = "" if attempt == 1 else f"~{attempt}"
+        found = []
+        for path in self._invocation.ledger.task.settled:
+            above, _, last = path.rpartition("/")
+            name, _, rest = last.rpartition("#")
+            is_own = above == parent and rest.partition("~")[2] == ending[1:] and name != CLOCK
+            if is_own and path not in self._asked:
+                found.append(name)
+        return found
+
+    def came_past(self, *paths: CallPath) -> None:
+        """Note what is not asked for because something else has its outcome."""
+        if self._asked is not None:
+            self._asked.update(paths)
 
     def place(
         self, name: str, shape: Any, effect: Effect, went_well: WentWell = succeeded
     ) -> CallPath:
         """Return the identity of the next host call of this name and shape."""
-        return self._invocation.place(name, shape, effect, went_well)
+        return self.placed(
+            self._invocation.place(name, shape, effect, went_well), effect, went_well
+        )
+
+    def placed(self, path: CallPath, effect: Effect, went_well: WentWell = succeeded) -> CallPath:
+        """Return the identity in the attempt of a step that is open.
+
+        In a further attempt what went well and is a write is taken over, as in one of the call.
+        """
+        if self.step is None:
+            return path
+        ledger, before = self._invocation.ledger, path
+        for attempt in range(1, self.step.number + 1):
+            before = (
+                path if attempt == 1 else CallPath(f"{path}~{self._invocation.attempt}~{attempt}")
+            )
+            settled = ledger.find(before)
+            if settled is None or (effect is Effect.WRITE and went_well(settled)):
+                break
+        self.step.inside.append(before)
+        return before
 
     def find(self, path: CallPath) -> Settled | None:
         """Return what is recorded of a host call, with its place among the others."""
@@ -69,6 +138,8 @@ class Recording:
         """Return the recorded envelope of a call, if it has one."""
         settled = self._invocation.ledger.find(path)
         self.is_live = self.is_live or settled is None
+        if self._asked is not None:
+            self._asked.add(path)
         return None if settled is None else settled.envelope
 
     def recorded(
@@ -105,15 +176,15 @@ class Recording:
         A write waits for the disk before it may be seen, a read that settles after it does not; in
         a later entry the order of the ledger is all there is.
         """
-        done = self._open[path] = asyncio.get_running_loop().create_future()
+        self._open[path] = None
         try:
             settled = await work
             while earlier := self._earlier(path):
                 await asyncio.wait(earlier)
             return settled
         finally:
-            del self._open[path]
-            done.set_result(None)
+            if (done := self._open.pop(path)) is not None:
+                done.set_result(None)
 
     def now(self) -> int:
         """Return what the script's clock shows when something is delivered now."""
@@ -123,17 +194,52 @@ class Recording:
         """Return what is never recorded: it is looked up again in each entry."""
         return Settled(value=value, at_ms=self.now())
 
+    def note(self, path: CallPath, name: str, envelope: Envelope) -> int:
+        """Record the envelope that a call got, as it is; returns what the clock shows then."""
+        now = self.now()
+        self._write(path, name, envelope, now)
+        return now
+
+    def _begin(self, number: int) -> CallPath:
+        """Return where it stands how the script was at first, or after so many changes."""
+        return CallPath(f"{self._invocation.call.path}/{CLOCK}#{number}")
+
+    def _compare_version(self) -> None:
+        """Warn, once for each change, that the script is not what was entered before."""
+        ledger, path = self._invocation.ledger, self._invocation.call.path
+        number = ledger.task.notes[path, CHANGED]
+        last = ledger.find(self._begin(number))
+        if last is None or last.envelope.output in {self._version, None}:
+            return
+        said = "the script was changed since it was entered last; the new one goes on"
+        self._invocation.note(NoteEmitted(event_type=CHANGED, message=said, level="warning"))
+        version = Envelope.success(self._version)
+        self._write(self._begin(number + 1), CLOCK, version, self.begins_ms)
+
     def _write(self, path: CallPath, name: str, envelope: Envelope, clock_ms: int) -> None:
         done = CallSettled(tool_id=name, envelope=envelope, ran=False, clock_ms=clock_ms)
         self._invocation.ledger.settle(path, done)
 
     def _earlier(self, path: CallPath) -> list["asyncio.Future[None]"]:
         """Return what settled before this call, and is not delivered yet."""
-        if len(self._open) == 1:
-            return []
         delivered = self._invocation.ledger.task.delivered
         order = delivered.get(path, LAST)
-        return [each for other, each in self._open.items() if delivered.get(other, LAST) < order]
+        found = []
+        for other in reversed(delivered):
+            tick = delivered[other]
+            if tick[0] <= self._delivered:
+                break
+            if tick < order and other in self._open:
+                found.append(self._end_of(other))
+        if not found and order is not LAST:
+            self._delivered = max(self._delivered, order[0])
+        return found
+
+    def _end_of(self, path: CallPath) -> "asyncio.Future[None]":
+        """Return what is done when an open call is delivered."""
+        if (done := self._open[path]) is None:
+            done = self._open[path] = asyncio.get_running_loop().create_future()
+        return done
 
 
 def refused(error: CallError | TypeError, at_ms: int) -> Settled:

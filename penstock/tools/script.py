@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.call_errors import ScriptLoadError
+from penstock.core.call_errors import CallError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.sandbox.script import Bounds, Sandbox, Script
@@ -11,6 +11,9 @@ from penstock.tools.bindings import Bindings
 from penstock.tools.bridge import bridge_of
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
+
+VERSION_CHARACTERS = 16
+"""Of a script's digest, to tell whether it was changed between two entries."""
 
 
 class ScriptTool:
@@ -40,8 +43,16 @@ class ScriptTool:
             found = [each.to_wire() for each in script]
             said = f'"{self.spec.tool_id}" is broken: {script[0]}'
             raise ScriptLoadError(said, details={"diagnostics": found})
-        host = bridge_of(invocation, self._bindings)
-        return await self._sandbox.run(script, input, host, self._bounds(invocation))
+        host = bridge_of(invocation, self._bindings, script.digest[:VERSION_CHARACTERS])
+        try:
+            output = await self._sandbox.run(script, input, host, self._bounds(invocation))
+        except CallError:
+            host.end(returned=False)
+            raise
+        finally:
+            host.close()
+        host.end(returned=True)
+        return output
 
     def _bounds(self, invocation: Invocation) -> Bounds:
         world, bindings = invocation.inside.world, self._bindings
