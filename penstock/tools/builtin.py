@@ -58,11 +58,17 @@ def builtin(
                 input_schema=fields_of(fields),
                 effect=effect,
                 stays_inside=stays_inside and effect is Effect.WRITE,
+                exclusive=_path_of if effect is Effect.WRITE and "path" in fields else False,
                 is_offered=False,
             ),
         )
 
     return make
+
+
+def _path_of(input: Json) -> str:
+    """Return what is changed: calls of one reply that change the same file take turns."""
+    return str(input["path"])
 
 
 def fields_of(fields: Mapping[str, Json]) -> Json:
