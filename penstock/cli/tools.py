@@ -1,56 +1,94 @@
 """Tools: which there are, and what each wants."""
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
-from penstock.builtins import TOOLS
+from penstock.app.project import Project
+from penstock.builtins import SKILLS, TOOLS
+from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 from penstock.cli.render import clean, pretty, print_table
-from penstock.core.text import cut, one_line
+from penstock.core.diagnostics import Diagnostic
+from penstock.manifest.tool import ToolManifest
+from penstock.tools.function import FunctionTool
+from penstock.tools.load import FOLDER
+from penstock.tools.policy import SCRIPT
 from penstock.tools.registry import Registry
+from penstock.tools.script import ScriptTool
+from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
 
 ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
-Direct = Annotated[bool, typer.Option("--direct", help="Only those that `penstock call` may call.")]
-_MOST_DESCRIPTION = 70
+State = Annotated[
+    bool | None,
+    typer.Option(
+        "--direct/--broken",
+        help="Only those that `penstock call` may call; or only those that cannot be called.",
+    ),
+]
+Builtin = Annotated[bool, typer.Option("--builtin", help="Only the built-in ones.")]
+OfSkill = Annotated[str | None, typer.Option("--skill", help="Only those that this skill grants.")]
+Label = Annotated[str | None, typer.Option("--label", help="Only those with this label.")]
 
 
 def list_tools(
-    *, direct: Direct = False, project: ProjectFolder = None, as_json: AsJson = False
+    *,
+    skill: OfSkill = None,
+    label: Label = None,
+    state: State = None,
+    builtin: Builtin = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the tools of the project, and the built-in ones."""
-    found = [*TOOLS, *find(project).project.tools]
-    specs = [each.spec for each in found if each.spec.direct_call or not direct]
+    found = find(project).project
+    wanted = None if skill is None else _granted(found, skill)
+    tools = [
+        each
+        for each in (*TOOLS, *found.tools)
+        if _is_wanted(each.spec, wanted, label)
+        and (not builtin or each in TOOLS)
+        and (state is None or (each.spec.direct_call if state else each.spec.is_broken))
+    ]
+    places = [_place(each, found) for each in tools]
     if as_json:
-        print_json({"tools": [spec_part(spec) for spec in specs]})
+        parts = zip(tools, places, strict=True)
+        print_json({"tools": [spec_part(each.spec) | {"defined": at} for each, at in parts]})
         return
     rows = [
-        (
-            spec.tool_id,
-            spec.kind,
-            spec.effect.value,
-            _flags(spec),
-            cut(one_line(spec.description), _MOST_DESCRIPTION),
-        )
-        for spec in specs
+        (each.spec.tool_id, each.spec.kind, each.spec.effect.value, at, _flags(each.spec))
+        for each, at in zip(tools, places, strict=True)
     ]
-    print_table(("tool", "kind", "effect", "flags", "description"), rows)
-    note(f"{len(specs)} tools")
+    print_table(("tool", "kind", "effect", "defined", "flags"), rows)
+    note(f"{len(tools)} tools")
 
 
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Show what a tool wants and gives, with defaults filled in."""
-    spec = Registry([*TOOLS, *find(project).project.tools]).get(tool).spec
+    found = find(project).project
+    chosen = Registry([*TOOLS, *found.tools]).get(tool)
+    part = spec_part(chosen.spec) | {"defined": _place(chosen, found)}
+    manifest = _manifests(found).get(tool)
+    if isinstance(chosen, ScriptTool) and manifest is not None:
+        part |= {
+            "manifest": _plain(manifest),
+            "modules": list(chosen.modules),
+            "diagnostics": [each.to_wire() for each in _findings(found, manifest)],
+        }
     if as_json:
-        print_json(spec_part(spec))
+        print_json(part)
     else:
-        print(clean(pretty(spec_part(spec))))
+        print(clean(pretty(part)))
 
 
-COMMANDS = {"list": list_tools, "show": show_tool}
+COMMANDS = {"list": list_tools, "show": show_tool, "grants": show_grants}
 
 
 def spec_part(spec: ToolSpec) -> dict[str, Any]:
@@ -62,6 +100,7 @@ def spec_part(spec: ToolSpec) -> dict[str, Any]:
         "effect": spec.effect.value,
         "idempotent": spec.idempotent,
         "direct_call": spec.direct_call,
+        "broken": spec.is_broken,
         "requires_approval": spec.requires_approval,
         "requires_permissions": sorted(spec.requires_permissions),
         "timeout_ms": spec.timeout_ms,
@@ -71,10 +110,57 @@ def spec_part(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
+def _granted(project: Project, skill_id: str) -> frozenset[str]:
+    """Return what a skill, with all that it requires, grants. Raises NotFound."""
+    skills = Skills({**SKILLS, **project.bundle.skills})
+    selection = skills.select([skills.get(skill_id).skill_id])
+    return selection.tools | selection.inline | selection.script_tools
+
+
+def _is_wanted(spec: ToolSpec, wanted: Collection[str] | None, label: str | None) -> bool:
+    is_granted = wanted is None or spec.tool_id in wanted
+    return is_granted and (label is None or label in spec.labels)
+
+
 def _flags(spec: ToolSpec) -> str:
     flags = {
         "direct": spec.direct_call,
         "asks": spec.requires_approval is not False,
         "idempotent": spec.idempotent,
+        "global": spec.is_global,
+        "broken": spec.is_broken,
     }
     return " ".join(name for name, is_set in flags.items() if is_set)
+
+
+def _manifests(project: Project) -> dict[str, ToolManifest]:
+    return {each.tool_id: each for each in project.bundle.every_tool}
+
+
+def _place(tool: Tool, project: Project) -> str:
+    """Return where a tool is defined."""
+    if isinstance(tool, FunctionTool):
+        name = tool.__module__.rpartition(".")[2]
+        return f"{FOLDER}/{name}.py:{tool.line}"
+    manifest = _manifests(project).get(tool.spec.tool_id) if tool.spec.kind == SCRIPT else None
+    return f"{manifest.file}:{manifest.line}" if manifest else "penstock"
+
+
+def _findings(project: Project, manifest: ToolManifest) -> Iterator[Diagnostic]:
+    """Yield what is said about a tool: of its manifest, of a skill's too, and of its modules."""
+    own = project.bundle.broken_tools.get(manifest.tool_id, ())
+    yield from own
+    for each in project.bundle.diagnostics:
+        if each.file == manifest.file and each not in own:
+            yield each
+
+
+def _plain(value: Any) -> Any:
+    """Return a manifest as JSON."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value

@@ -32,6 +32,11 @@ class ScriptTool:
         self._bindings = bindings
         self._sandbox = sandbox
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The files it is made of, by name; none of a broken one."""
+        return tuple(self._script.modules) if isinstance(self._script, Script) else ()
+
     def preview(self, output: Any) -> str | None:
         """Leave it to the usual one."""
         return None

@@ -1,31 +1,87 @@
 """Tools: which there are, and what each wants."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.kit.project import ProjectFolder
+from tests.kit.visibility import write_project
+
 Run = Callable[..., tuple[int, str, str]]
+Json = Callable[..., Any]
+
+
+@pytest.fixture
+def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """Put script tools and skills into the project."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+    folder = ProjectFolder(project, machine_code)
+    write_project(folder)
+    folder.tool("wrong", "import x from 'lodash';\nexport const run = () => x;", labels="[old]")
+    return folder
 
 
 def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None:
     code, out, told = run("tools", "list")
     assert code == 0
     lines = out.splitlines()
-    assert any(line.startswith("ask_user ") for line in lines)
-    assert "hello" in lines[-1]
-    assert "direct  Greet somebody by name." in lines[-1]
+    assert lines[0].split() == ["tool", "kind", "effect", "defined", "flags"]
+    assert any(line.split()[:4] == ["read_dir", "builtin", "read", "penstock"] for line in lines)
+    assert lines[-1].split() == ["hello", "python", "none", "tools/hello.py:6", "direct"]
     assert told == f"{len(lines) - 1} tools\n"
 
 
-def test_those_that_programs_may_call_are_a_list_of_their_own(run_json: Callable[..., Any]) -> None:
-    assert [tool["id"] for tool in run_json("tools", "list", "--direct")["tools"]] == ["hello"]
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--skill", "b"], ["t_req", "t_reqh"]),
+        (["--skill", "c"], ["t_other"]),
+        (["--direct"], ["hello", "t_direct", "t_perm"]),
+        (["--broken"], ["wrong"]),
+        (["--label", "old"], []),
+        (["--label", "old", "--broken"], []),
+        (["--skill", "a", "--direct"], []),
+    ],
+)
+def test_lists_are_filtered(
+    scripts: ProjectFolder, run_json: Json, options: list[str], names: list[str]
+) -> None:
+    tools = run_json("tools", "list", *options)["tools"]
+    assert sorted(each["id"] for each in tools) == names
 
 
-def test_a_tool_is_shown_with_its_defaults(run: Run, run_json: Callable[..., Any]) -> None:
+def test_the_built_in_ones_are_a_list_of_their_own(scripts: ProjectFolder, run_json: Json) -> None:
+    kinds = {each["kind"] for each in run_json("tools", "list", "--builtin")["tools"]}
+    assert kinds == {"builtin"}
+
+
+def test_an_unknown_skill_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
+    code, _, told = run("tools", "list", "--skill", "read_dirs")
+    assert code == 1
+    assert "There is no skill 'read_dirs'. Did you mean 'read_dir'?" in told
+
+
+def test_a_tool_is_shown_with_its_defaults(run: Run, run_json: Json) -> None:
     shown = run_json("tools", "show", "hello")
     assert shown["effect"] == "none"
     assert shown["timeout_ms"] == 60_000
     assert shown["input_schema"]["required"] == ["name"]
     assert '"kind": "python"' in run("tools", "show", "hello")[1]
+
+
+def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostics(
+    scripts: ProjectFolder, run_json: Json
+) -> None:
+    shown = run_json("tools", "show", "t_direct")
+    assert shown["manifest"]["retry_policy"]["max_attempts"] == 1
+    assert shown["manifest"]["limits"]["memory_mb"] == 64
+    assert shown["modules"] == ["t_direct.mts"]
+    assert shown["diagnostics"] == []
+    broken = run_json("tools", "show", "wrong")
+    assert [each["code"] for each in broken["diagnostics"]] == ["import-bare"]
+    assert (broken["broken"], broken["modules"]) == (True, [])
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:

@@ -1,0 +1,88 @@
+"""Who may call a tool: every reason there could be, which of them hold, and what comes of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from penstock.app.project import Project
+from penstock.builtins import SKILLS, TOOLS
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import find
+from penstock.cli.render import print_table
+from penstock.core.call import Origin
+from penstock.core.ids import ASSISTANT
+from penstock.tools.policy import SCRIPT, Caller, find_grant, grants, refused
+from penstock.tools.registry import Registry
+from penstock.tools.skills import Skills
+from penstock.tools.spec import ToolSpec
+
+ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
+Selected = Annotated[
+    list[str] | None, typer.Option("--skill", help="A skill that is selected; may be repeated.")
+]
+Root = Annotated[
+    str | None, typer.Option("--root", help="The direct call inside of which a script calls it.")
+]
+From = Annotated[
+    Origin | None, typer.Option("--origin", help="Who calls it; else all of them are shown.")
+]
+
+
+def show_grants(
+    tool: ToolName,
+    *,
+    skill: Selected = None,
+    root: Root = None,
+    origin: From = None,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who may call a tool, and why."""
+    found = find(project).project
+    registry = Registry([*TOOLS, *found.tools])
+    spec = registry.get(tool).spec
+    caller = _caller(found, registry, skill or (), root)
+    origins = [origin] if origin else list(Origin)
+    parts = [_part(spec, replace(caller, origin=each)) for each in origins]
+    if as_json:
+        print_json({"tool": tool, "skills": list(caller.selection.skills), "origins": parts})
+        return
+    rows = [
+        (part["origin"], name, "yes" if holds else "no", "")
+        for part in parts
+        for name, holds in part["grants"].items()
+    ]
+    verdicts = [(part["origin"], "verdict", "", part["verdict"]) for part in parts]
+    print_table(("origin", "grant", "holds", "verdict"), [*rows, *verdicts])
+    note(f"selected skills: {', '.join(caller.selection.skills) or 'none'}")
+
+
+def _caller(
+    project: Project, registry: Registry, selected: Sequence[str], root: str | None
+) -> Caller:
+    """Return the assistant's model, or what runs inside of it, with these skills."""
+    skills = Skills({**SKILLS, **project.bundle.skills})
+    own = [each.settings.enabled_tools for each in project.agents if each.name == ASSISTANT]
+    names = own[0] if own else None
+    offered = {each.spec.tool_id for each in registry if each.spec.is_offered}
+    return Caller(
+        origin=Origin.MODEL,
+        agent_tools=frozenset(offered if names is None else names),
+        selection=skills.select(skills.get(each).skill_id for each in selected),
+        root=None if root is None else registry.get(root).spec,
+        inside=root or "a script",
+        inside_kind=SCRIPT,
+    )
+
+
+def _part(spec: ToolSpec, caller: Caller) -> dict[str, Any]:
+    refusal = refused(spec, caller)
+    return {
+        "origin": caller.origin.value,
+        "grants": dict(grants(spec, caller)),
+        "verdict": refusal.code if refusal else find_grant(spec, caller),
+        "message": str(refusal) if refusal else None,
+    }
