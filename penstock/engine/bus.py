@@ -1,6 +1,7 @@
 """What happens now, to readers in this process: committed events, and replies on their way."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -50,14 +51,39 @@ class Delta:
 
 
 Live = Record | ReplyBegun | Delta
+_MOMENT = 0.02
+"""Seconds by which who waits may be woken late."""
+
+
+class Alarms:
+    """Wakes who waits, all whose time is up within a moment with one timer: a thousand wait."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, set[asyncio.Future[None]]] = {}
+
+    def set(self, waiter: asyncio.Future[None], seconds: float) -> set[asyncio.Future[None]]:
+        """Wake a waiter when its time is up; returns with whom, to be taken out again."""
+        loop = waiter.get_loop()
+        due = math.ceil((loop.time() + seconds) / _MOMENT)
+        found = self._due.get(due)
+        if found is None:
+            found = self._due[due] = set()
+            loop.call_at(due * _MOMENT, self._ring, due)
+        found.add(waiter)
+        return found
+
+    def _ring(self, due: int) -> None:
+        for waiter in self._due.pop(due):
+            _wake(waiter)
 
 
 class Subscription:
     """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
 
-    __slots__ = ("_items", "_limit", "_waiter", "is_closed", "is_cut")
+    __slots__ = ("_alarms", "_items", "_limit", "_waiter", "is_closed", "is_cut")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, alarms: "Alarms") -> None:
+        self._alarms = alarms
         self._items: list[Live] = []
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
@@ -90,13 +116,12 @@ class Subscription:
         """Wait for an item or the end; False when the time was up first."""
         if self._has_news():
             return True
-        loop = asyncio.get_running_loop()
-        self._waiter = waiter = loop.create_future()
-        timer = loop.call_later(seconds, _wake, waiter)
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        others = self._alarms.set(waiter, seconds)
         try:
             await waiter
         finally:
-            timer.cancel()
+            others.discard(waiter)
             self._waiter = None
         return self._has_news()
 
@@ -121,6 +146,7 @@ class Bus:
         self._replies: dict[LogId, LiveReply] = {}
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
         self._closed = False
+        self._alarms = Alarms()
 
     def publish(self, records: Sequence[Record]) -> None:
         """Tell readers what was committed; the log's listener."""
@@ -134,7 +160,7 @@ class Bus:
 
     def subscribe(self, log_id: LogId, limit: int) -> Subscription:
         """Begin to follow a log; give it back with `unsubscribe`."""
-        reader = Subscription(limit)
+        reader = Subscription(limit, self._alarms)
         reader.is_closed = self._closed
         self._readers.setdefault(log_id, []).append(reader)
         return reader

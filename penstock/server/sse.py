@@ -27,6 +27,7 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
+_GONE = "http.disconnect"
 _LOOKS = 2
 _STALLED = "its reader took nothing for a while"
 LEFT = "penstock.left"
@@ -148,8 +149,7 @@ class EventStream(Response):
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send frames as they come, in as few pieces as possible."""
-        gone = asyncio.ensure_future(_gone(receive))
-        gone.add_done_callback(self._on_gone)
+        self._listen(receive)
         try:
             if not await self._pass_on(send):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -159,7 +159,7 @@ class EventStream(Response):
             log.info("a stream was cut: %s", _STALLED)
         finally:
             self.close()
-            gone.cancel()
+            self._said.cancel()
 
     def close(self) -> None:
         """Give back what the stream holds."""
@@ -196,8 +196,17 @@ class EventStream(Response):
         frames, tail = self._frames, self._tail
         return frames.is_over and not tail.is_stored
 
-    def _on_gone(self, gone: "asyncio.Future[None]") -> None:
-        self._tail.stop()
+    def _listen(self, receive: Receive) -> None:
+        """Wait for what the client says next: that it has gone ends the stream."""
+        self._said = asyncio.ensure_future(receive())
+
+        def hear(said: "asyncio.Future[Message]") -> None:
+            if said.cancelled() or said.exception() or said.result()["type"] == _GONE:
+                self._tail.stop()
+            else:
+                self._listen(receive)
+
+        self._said.add_done_callback(hear)
 
 
 def encode(frames: Sequence[Frame]) -> bytes:
@@ -205,10 +214,3 @@ def encode(frames: Sequence[Frame]) -> bytes:
     return "".join(
         [f"id: {at}\nevent: message\ndata: {compact(frame)}\n\n" for at, frame in frames]
     ).encode()
-
-
-async def _gone(receive: Receive) -> None:
-    """Wait until the client has gone."""
-    message: Message = {}
-    while message.get("type") != "http.disconnect":
-        message = await receive()

@@ -8,7 +8,7 @@ from penstock.core.clock import Moment
 from penstock.core.events import Record, TaskEnded, TaskStarted, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Bus, Delta, DeltaKind, LiveReply, ReplyBegun
+from penstock.engine.bus import Alarms, Bus, Delta, DeltaKind, LiveReply, ReplyBegun
 
 LOG, OTHER = LogId("conv_1"), LogId("conv_2")
 TASK = TaskId("task_1")
@@ -71,6 +71,31 @@ def test_a_reader_that_falls_too_far_behind_is_cut() -> None:
     assert reader.is_cut
     assert reader.take() == []
     assert len(other.take()) == 4
+
+
+async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
+    loop, alarms = asyncio.get_running_loop(), Alarms()
+    waiters = [loop.create_future() for _ in range(100)]
+    late, gone = loop.create_future(), loop.create_future()
+    sets = {id(alarms.set(each, 0.05)) for each in waiters}
+    alarms.set(late, 60)
+    alarms.set(gone, 0.05).discard(gone)
+    assert len(sets) <= 2
+    began = loop.time()
+    await asyncio.gather(*waiters)
+    assert loop.time() - began >= 0.04
+    assert not late.done()
+    assert not gone.done()
+
+
+async def test_a_reader_that_no_longer_waits_is_not_woken() -> None:
+    alarms, waiter = Alarms(), asyncio.get_running_loop().create_future()
+    alarms.set(waiter, 0)
+    waiter.cancel()
+    last = asyncio.get_running_loop().create_future()
+    alarms.set(last, 0.03)
+    await last
+    assert waiter.cancelled()
 
 
 async def test_waiting_ends_with_news_with_time_and_with_the_end() -> None:
