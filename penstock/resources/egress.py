@@ -35,6 +35,8 @@ class Request:
     redirect: Redirect = Redirect.FOLLOW
     seconds: float | None = None
     """Instead of the limit, if it is less."""
+    most_seconds: float | None = None
+    """The limit itself, for what takes longer than other requests."""
     most_bytes: int | None = None
     """Of the answer, instead of the limit."""
 

@@ -28,6 +28,7 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import TaskState, fold
+from penstock.resources.egress import Egress
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -52,7 +53,13 @@ class Workbench:
     A call that waits for a person raises Suspend: `answer`, then `enter`, then call again.
     """
 
-    def __init__(self, tools: Iterable[Tool], rules: Iterable[Rule], world: World) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        rules: Iterable[Rule],
+        world: World,
+        egress: Egress | None = None,
+    ) -> None:
         self.world = world
         self.log = MemoryLog(world.clock, world.limits)
         self.blobs = open_blobs("memory:///")
@@ -61,6 +68,7 @@ class Workbench:
             blobs=self.blobs,
             files=MemoryFiles(self.log.changes, world.clock),
             state=MemoryState(self.log.changes, world.clock),
+            egress=egress,
         )
         self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)
         self.allowance = Allowance()
@@ -174,10 +182,11 @@ async def open_workbench(
     rules: Iterable[Rule] = (),
     clock: Clock | None = None,
     limits: Limits | None = None,
+    egress: Egress | None = None,
 ) -> Workbench:
     """Return a workbench with these tools, and a task that has begun."""
     world = World(clock or FakeClock(), limits or Limits(), new_id)
-    bench = Workbench(tools, rules, world)
+    bench = Workbench(tools, rules, world, egress)
     await bench.begin()
     return bench
 

@@ -1,0 +1,56 @@
+"""A file of the web, into the workspace."""
+
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured
+from penstock.core.changes import FileChanges
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.resources.egress import Answer, Asker, Request
+from penstock.store.changes import reason
+from penstock.tools.builtin import TEXT, URI, builtin, place, whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+MOST_BYTES = 67_108_864
+USUAL_BYTES = 16_777_216
+SECONDS = 60.0
+_GOOD = range(200, 300)
+
+
+@builtin(
+    "Download a file of the web (http or https) into the workspace; a file that is there is "
+    "overwritten. Fails with http_status unless the server answers 2xx, and with too_large for "
+    "more than max_bytes.",
+    {"url": TEXT, "output_path": URI, "max_bytes?": whole(1, MOST_BYTES)},
+    effect=Effect.WRITE,
+)
+async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
+    """Write what a server answers as a file."""
+    target = place(input, "output_path", invocation)
+    answer = await _fetch(input["url"], input.get("max_bytes", USUAL_BYTES), invocation)
+    if answer.status not in _GOOD:
+        raise reason("http_status", f"{answer.url} answered with the status {answer.status}")
+    change = await invocation.workspace.write(target, answer.body)
+    invocation.change = FileChanges(files=(change,))
+    made = {"url": input["url"], "output_path": str(target), "size_bytes": change.size}
+    kind = answer.headers.get("content-type")
+    return made if kind is None else {**made, "content_type": kind}
+
+
+async def _fetch(url: str, most: int, invocation: Invocation) -> Answer:
+    egress = invocation.inside.resources.egress
+    if egress is None:
+        raise ToolNotConfigured("nothing may be reached from here: no egress is set up")
+    tool_id = invocation.spec.tool_id
+    request = Request(url=url, most_bytes=most, most_seconds=SECONDS)
+    try:
+        return await egress.fetch(request, Asker(tool_id=tool_id, egress=None))
+    except TypeError as error:
+        raise invalid(tool_id, [Problem("/url", str(error))]) from None
+    except OutputTooLarge as error:
+        raise reason("too_large", str(error)) from None
+
+
+TOOLS = (download_url_to_file,)
