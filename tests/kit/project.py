@@ -22,7 +22,7 @@ class ProjectFolder:
 
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root
-        self._cache = cache
+        self.cache = cache
 
     def write(self, name: str, text: str) -> None:
         """Write one file of the project."""
@@ -39,7 +39,7 @@ class ProjectFolder:
     @asynccontextmanager
     async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
         """Open the project."""
-        settings = {"cache_dir": str(self._cache), "synchronous": "NORMAL"}
+        settings = {"cache_dir": str(self.cache), "synchronous": "NORMAL"}
         settings |= given.pop("settings", {})
         async with open_project(self.root, settings=settings, **given) as runtime:
             yield runtime
