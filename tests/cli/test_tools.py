@@ -29,7 +29,7 @@ def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None
     lines = out.splitlines()
     assert lines[0].split() == ["tool", "kind", "effect", "defined", "flags"]
     assert any(line.split()[:4] == ["read_dir", "builtin", "read", "penstock"] for line in lines)
-    assert lines[-1].split() == ["hello", "python", "none", "tools/hello.py:6", "direct"]
+    assert lines[-1].split() == ["hello", "python", "none", "tools/hello.py:7", "direct"]
     assert told == f"{len(lines) - 1} tools\n"
 
 

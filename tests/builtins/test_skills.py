@@ -1,0 +1,209 @@
+"""Skills for models: listed, activated, and their files read and taken into the workspace."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.builtins.skill_manifests import SKILLS
+from penstock.builtins.skills import TOOLS
+from penstock.core.events import SkillsSelected
+from penstock.core.profile import Profile
+from penstock.manifest.skill import SkillManifest
+from penstock.tools.skills import Skills, SkillsOf, TaskSkills
+from tests.kit.workbench import Desk, open_desk
+
+LONGEST = "x" * 65_536
+
+
+def skill(skill_id: str, **more: Any) -> SkillManifest:
+    known: dict[str, Any] = {
+        "name": skill_id.title(),
+        "description": "For tests.",
+        "instruction": "Do.",
+        "line": 1,
+    }
+    file = f"{skill_id}/{skill_id}.skill.yaml"
+    return SkillManifest(skill_id=skill_id, file=file, folder=skill_id, **(known | more))
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Skills:
+    files: dict[str, bytes] = {
+        "docs/a.txt": b"Read me.",
+        "docs/icon.png": b"\x89PNG",
+        "docs/long.txt": LONGEST.encode(),
+        "docs/longer.txt": LONGEST.encode() + b"x",
+    }
+    for name, content in files.items():
+        place = tmp_path / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    own = [
+        skill("docs", tools=("look",)),
+        skill("plus", requires_skills=("docs",)),
+        skill("guarded", requires_permissions=("p",)),
+    ]
+    return Skills({each.skill_id: each for each in own} | {"zip": SKILLS["zip"]}, tmp_path)
+
+
+async def at_work(skills: Skills, *named: str) -> Desk:
+    """Return a desk whose model has these skills selected for its task."""
+    desk = await open_desk(*TOOLS)
+    state = desk.bench.ledger.held.state
+    task = TaskSkills(skills, state, SkillsOf(), profile=Profile(), named=named)
+    desk.bench.model = replace(desk.bench.model, skills=task, selection=task.selection)
+    return desk
+
+
+async def test_the_visible_skills_are_listed_with_their_tools_and_files(skills: Skills) -> None:
+    listed = await (await at_work(skills)).made("list_available_skills")
+    assert [each["skill_id"] for each in listed["skills"]] == ["docs", "plus", "zip"]
+    assert listed["skill_count"] == 3
+    assert listed["skills"][0] == {
+        "skill_id": "docs",
+        "name": "Docs",
+        "description": "For tests.",
+        "resource_count": 4,
+        "tools": ["look"],
+    }
+
+
+async def test_a_caller_without_skills_has_none() -> None:
+    desk = await open_desk(*TOOLS)
+    assert await desk.made("list_available_skills") == {"skill_count": 0, "skills": []}
+    assert await desk.refusal("activate_skill", skill_id="zip") == "no_such_skill"
+
+
+async def test_an_activated_skill_is_selected_in_the_session_with_what_it_requires(
+    skills: Skills,
+) -> None:
+    desk = await at_work(skills)
+    made = await desk.made("activate_skill", skill_id="plus")
+    assert made == {"skill_id": "plus", "selected_skill_ids": ["plus", "docs"]}
+    assert desk.bench.ledger.held.state.selected == ("plus",)
+
+
+@pytest.mark.parametrize(("named", "again"), [((), "plus"), ((), "docs"), (("docs",), "docs")])
+async def test_what_is_selected_already_changes_nothing(
+    skills: Skills, named: tuple[str, ...], again: str
+) -> None:
+    """Already selected: success, nothing changes."""
+    desk = await at_work(skills, *named)
+    if not named:
+        await desk.made("activate_skill", skill_id="plus")
+    assert again in (await desk.made("activate_skill", skill_id=again))["selected_skill_ids"]
+    events = await desk.bench.events()
+    assert sum(isinstance(each, SkillsSelected) for each in events) == (0 if named else 1)
+
+
+@pytest.mark.parametrize("skill_id", ["gone", "guarded", ""])
+async def test_what_is_not_visible_is_no_skill(skills: Skills, skill_id: str) -> None:
+    desk = await at_work(skills)
+    assert await desk.refusal("activate_skill", skill_id=skill_id) == "no_such_skill"
+    assert desk.bench.ledger.held.state.selected == ()
+
+
+async def test_a_misspelled_skill_is_answered_with_the_nearest(skills: Skills) -> None:
+    envelope = await (await at_work(skills)).call("activate_skill", skill_id="doks")
+    assert envelope.error
+    assert envelope.error.message == "there is no skill 'doks'. Did you mean 'docs'?"
+
+
+async def test_a_file_of_a_skill_is_read_as_text(skills: Skills) -> None:
+    desk = await at_work(skills, "docs")
+    assert await desk.made(
+        "read_skill_resource", skill_id="docs", resource_id="resource.1", mode="text"
+    ) == {
+        "skill_id": "docs",
+        "resource_id": "resource.1",
+        "kind": "text",
+        "content": "Read me.",
+        "mime_type": "text/plain",
+        "relative_path": "a.txt",
+    }
+    longest = await desk.made(
+        "read_skill_resource", skill_id="docs", resource_id="resource.3", mode="text"
+    )
+    assert longest["content"] == LONGEST
+
+
+@pytest.mark.parametrize(
+    ("skill_id", "resource_id", "reason"),
+    [
+        ("docs", "resource.2", "not_text"),
+        ("docs", "resource.4", "too_large"),
+        ("docs", "resource.5", "no_such_resource"),
+        ("docs", "a.txt", "no_such_resource"),
+        ("plus", "resource.1", "not_selected"),
+        ("gone", "resource.1", "no_such_skill"),
+        ("guarded", "resource.1", "no_such_skill"),
+    ],
+)
+async def test_what_cannot_be_read_as_text_says_why(
+    skills: Skills, skill_id: str, resource_id: str, reason: str
+) -> None:
+    desk = await at_work(skills, "docs")
+    asked = {"skill_id": skill_id, "resource_id": resource_id, "mode": "text"}
+    assert await desk.refusal("read_skill_resource", **asked) == reason
+
+
+@pytest.mark.parametrize(
+    ("resource_id", "kind", "content"),
+    [("resource.1", "text", b"Read me."), ("resource.2", "blob", b"\x89PNG")],
+)
+async def test_a_file_of_a_skill_is_taken_into_the_workspace(
+    skills: Skills, resource_id: str, kind: str, content: bytes
+) -> None:
+    desk = await at_work(skills, "docs")
+    asked = {"skill_id": "docs", "resource_id": resource_id, "mode": "import_to_vfs"}
+    made = await desk.made("read_skill_resource", **asked, destination_path="task://x/y")
+    assert (made["kind"], made["destination_path"]) == (kind, "task://x/y")
+    assert await desk.get("task://x/y") == content
+
+
+async def test_an_import_wants_to_know_where_to(skills: Skills) -> None:
+    desk = await at_work(skills, "docs")
+    asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "import_to_vfs"}
+    assert await desk.refusal("read_skill_resource", **asked) == "invalid"
+    asked["destination_path"] = "/etc/passwd"
+    assert await desk.refusal("read_skill_resource", **asked) == "invalid"
+
+
+async def test_an_asset_is_a_file_of_the_skill_by_its_path(skills: Skills) -> None:
+    desk = await at_work(skills, "docs")
+    asked = {"skill_id": "docs", "asset_path": "./icon.png", "destination_path": "session://i.png"}
+    made = await desk.made("import_skill_asset", **asked)
+    assert (made["kind"], made["relative_path"]) == ("blob", "icon.png")
+    assert await desk.get("session://i.png") == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("skill_id", "asset_path", "reason"),
+    [
+        ("docs", "../x", "invalid"),
+        ("docs", "a/../../x", "invalid"),
+        ("docs", "/etc/passwd", "invalid"),
+        ("docs", ".", "invalid"),
+        ("docs", "", "invalid"),
+        ("docs", "b.md", "not_found"),
+        ("plus", "a.txt", "not_selected"),
+        ("gone", "a.txt", "no_such_skill"),
+    ],
+)
+async def test_an_asset_stays_in_its_skill(
+    skills: Skills, skill_id: str, asset_path: str, reason: str
+) -> None:
+    """Seed B25: rejects "`..` traversal for author-facing asset imports"."""
+    desk = await at_work(skills, "docs")
+    asked = {"skill_id": skill_id, "asset_path": asset_path, "destination_path": "task://x"}
+    assert await desk.refusal("import_skill_asset", **asked) == reason
+
+
+async def test_a_file_that_is_gone_says_so(skills: Skills, tmp_path: Path) -> None:
+    desk = await at_work(skills, "docs")
+    await desk.made("list_available_skills")
+    (tmp_path / "docs/a.txt").unlink()
+    asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "text"}
+    assert await desk.refusal("read_skill_resource", **asked) == "not_found"
