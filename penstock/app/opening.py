@@ -22,6 +22,7 @@ from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.cipher import open_cipher
 from penstock.resources.egress import Egress
+from penstock.resources.media import SqlMedia
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.store.blobs import open_blobs
@@ -113,4 +114,5 @@ def _inventory(settings: Settings, project: Project, added: Additions) -> Invent
         models=models,
         skills=Skills({**SKILLS, **project.bundle.skills}, settings.root),
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
+        web_url=settings.server.web_url,
     )

@@ -10,6 +10,7 @@ from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewCall, NewMessage, Reply, Sent
+from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
@@ -25,6 +26,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.invoker import Invoker
+from penstock.tools.skills import Skills
 
 SUSPENDED = "SUSPENDED"
 
@@ -51,6 +53,10 @@ class Parts:
     """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
+    skills: Skills
+    """The skills of the project."""
+    web_links: WebLinks
+    """Makes and reads the links of `/web`."""
     archive: Archive | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
 

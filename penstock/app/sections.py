@@ -104,6 +104,14 @@ class ServerSection(BaseModel):
     """How long a chat without a stream waits; the limit of that name if it is not set."""
     blob_url_seconds: int | None = Field(default=None, gt=0)
     """How long a signed link works; the limit of that name if it is not set."""
+    public_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """Where people find this server, as links of `/web` say it; empty is its address and port."""
+
+    @property
+    def web_url(self) -> str:
+        """Where people find the web page."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{self.port}"
 
 
 class RateSection(BaseModel):

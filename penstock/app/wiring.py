@@ -8,11 +8,16 @@ from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
 from penstock.chat.beginning import Beginnings
-from penstock.chat.calls import CallWork
+from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.closing import Closing
+from penstock.chat.commands import CommandWork
 from penstock.chat.desk import Desk
 from penstock.chat.session import Cast, ChatWork
-from penstock.core.events import CallRequested
+from penstock.chat.web_links import WebLinks
+from penstock.core.events import CallRequested, MessageReceived, TaskStarted
+from penstock.core.ids import LogId
+from penstock.core.profile import Profile
+from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
 from penstock.engine.activation import Activations, Body
 from penstock.engine.bus import Bus
@@ -23,6 +28,8 @@ from penstock.engine.state import TaskState
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
+from penstock.resources.media import Media
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files
@@ -30,6 +37,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
@@ -53,6 +61,7 @@ class Storage:
     files: Files | None = None
     state: State | None = None
     vault: Vault | None = None
+    media: Media | None = None
 
 
 class AgentInvokers:
@@ -85,14 +94,28 @@ class AgentInvokers:
 class TaskWork:
     """Which body a task has, by what asked for it."""
 
-    def __init__(self, chat: ChatWork, calls: CallWork) -> None:
+    def __init__(self, chat: ChatWork, calls: CallWork, commands: CommandWork) -> None:
         self._chat = chat
         self._calls = calls
+        self._commands = commands
+
+    def start(
+        self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
+    ) -> TaskStarted | None:
+        """Return how the task of a message to an agent starts; None when it cannot."""
+        if is_answered_by_model(message.content):
+            return self._chat.start(log_id, name, message, profile)
+        return self._commands.start(message)
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Go on with the task."""
-        if isinstance(task.brief, CallRequested):
-            await self._calls.work(held, task, task.brief)
+        brief = task.brief
+        if isinstance(brief, CallRequested):
+            await self._calls.work(held, task, brief)
+        elif task.is_command or (
+            task.started is None and brief is not None and not is_answered_by_model(brief.content)
+        ):
+            await self._commands.work(held, task, brief)
         else:
             await self._chat.work(held, task)
 
@@ -106,6 +129,8 @@ class Inventory:
     agents: Catalog
     models: Models
     skills: Skills = NO_SKILLS
+    web_url: str = ""
+    """Where its web page is."""
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
 
@@ -120,6 +145,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         files=storage.files,
         state=storage.state,
         vault=storage.vault,
+        media=storage.media,
+        links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
         egress=inventory.egress,
     )
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
@@ -131,12 +158,15 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         inventory.skills,
     )
     chat = ChatWork(cast, world, bus, key=storage.key)
-    work = TaskWork(chat, CallWork(shared, cast, world.clock, key=storage.key))
+    calls = DirectCalls(shared, cast, world.clock, key=storage.key)
+    links = WebLinks(storage.key, world, inventory.web_url)
+    commands = CommandWork(calls, DirectTools(shared), links, world)
+    work = TaskWork(chat, CallWork(calls), commands)
     body = Body(work=work.work, end=Closing(storage.key).end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)
     launcher = InlineLauncher(storage.log, activations, world)
-    beginnings = Beginnings(activations, launcher, chat.start)
+    beginnings = Beginnings(activations, launcher, work.start)
     parts = Parts(
         limits=world.limits,
         clock=world.clock,
@@ -152,6 +182,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         invoker_of=invokers.of,
         forget=activations.forget,
         key=storage.key,
+        skills=inventory.skills,
+        web_links=links,
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))

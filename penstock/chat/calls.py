@@ -1,14 +1,18 @@
-"""A direct call at work: one tool, called by a person or a program, as a task of its own."""
+"""Calls that no model asked for: one tool, called by a person or a program."""
 
+from dataclasses import replace
+
+from penstock.agents.agent import Agent
 from penstock.agents.offer import skills_of
 from penstock.agents.settings import DEFAULTS
 from penstock.chat.session import Cast
-from penstock.core.call import Call, Origin
+from penstock.core.call import Call, Origin, ToolCall
 from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
+from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
 from penstock.core.events import CallRequested, TaskEnded, TaskStarted
-from penstock.core.ids import ASSISTANT
+from penstock.core.ids import ASSISTANT, CallId
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
@@ -17,14 +21,17 @@ from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
-from penstock.engine.suspend import park, withdraw
+from penstock.engine.suspend import park
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import SkillsOf, TaskSkills
 
+NAMELESS = CallId("")
+"""Of a call that stands in no message."""
 
-class CallWork:
-    """Makes direct calls."""
+
+class DirectCalls:
+    """Makes calls that no model asked for, each the only one of its task."""
 
     def __init__(self, invoker: Invoker, cast: Cast, clock: Clock, *, key: bytes) -> None:
         self._invoker = invoker
@@ -32,17 +39,59 @@ class CallWork:
         self._clock = clock
         self._key = key
 
+    async def make(
+        self, held: HeldLog, task: TaskState, asked: ToolCall, caller: Caller
+    ) -> Envelope:
+        """Go on with the call until it is settled. Raises Suspend while it waits for a person."""
+        ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
+        places = ledger.occurrences(f"{task.task_id}/0")
+        path = places.path(asked.name, canonical(asked.arguments))
+        call = Call(path, asked.name, dict(asked.arguments), call_id=asked.call_id or None)
+        return await self._invoker.call(call, caller, ledger)
+
+    def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
+        """Return a person or a program as a caller, with the skills of the session and these."""
+        of = self._skills_of(state)
+        skills = TaskSkills(self._cast.skills, state, of, profile=profile, named=named)
+        return Caller(
+            origin=Origin.DIRECT, profile=profile, selection=skills.selection, skills=skills
+        )
+
+    def reader(self, state: SessionState, caller: Caller) -> Caller:
+        """Return the caller with what the session's agent reads of a result."""
+        agent = self._agent(state)
+        settings = DEFAULTS if agent is None else agent.settings
+        return replace(caller, clip_at=settings.result_max_chars)
+
+    def _skills_of(self, state: SessionState) -> SkillsOf:
+        """Return what the agent of the session says of skills; one that is gone says nothing."""
+        agent = self._agent(state)
+        return SkillsOf() if agent is None else skills_of(agent)
+
+    def _agent(self, state: SessionState) -> Agent | None:
+        opened = state.opened
+        try:
+            return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
+        except NotFound:
+            return None
+
+
+class CallWork:
+    """The body of a task that is one direct call."""
+
+    def __init__(self, calls: DirectCalls) -> None:
+        self._calls = calls
+
     async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
         """Go on with the call until it is settled or waits."""
         if task.started is None:
             held.add(TaskStarted(offered=(brief.tool_id,)), task.task_id)
-        ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
-        path = ledger.occurrences(f"{task.task_id}/0").path(brief.tool_id, canonical(brief.input))
-        caller = self._caller(held.state, brief)
-        call = Call(path, brief.tool_id, dict(brief.input))
+        profile = Profile.from_noted(brief.profile_id, brief.permissions)
+        caller = self._calls.caller(held.state, profile, brief.selected_skills)
+        asked = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
         answered = len(task.answers)
         try:
-            envelope = await self._invoker.call(call, caller, ledger)
+            envelope = await self._calls.make(held, task, asked, caller)
         except Suspend:
             park(held, task, answered=answered)
             return
@@ -52,26 +101,4 @@ class CallWork:
             error=envelope.error,
             envelope=envelope,
         )
-        withdraw(held, task)
         held.add(ended, task.task_id)
-
-    def _caller(self, state: SessionState, brief: CallRequested) -> Caller:
-        profile = Profile.from_noted(brief.profile_id, brief.permissions)
-        skills = TaskSkills(
-            self._cast.skills,
-            state,
-            self._skills_of(state),
-            profile=profile,
-            named=brief.selected_skills,
-        )
-        return Caller(
-            origin=Origin.DIRECT, profile=profile, selection=skills.selection, skills=skills
-        )
-
-    def _skills_of(self, state: SessionState) -> SkillsOf:
-        """Return what the agent of the session says of skills; one that is gone says nothing."""
-        opened = state.opened
-        try:
-            return skills_of(self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT))
-        except NotFound:
-            return SkillsOf()

@@ -29,6 +29,7 @@ from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.schema import is_deeper
+from penstock.core.slash import is_command, spoken
 from penstock.core.task import TaskRecord
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
@@ -235,7 +236,8 @@ class Desk:
                 await self.cancel(task_id, profile)
             return None
         for each in asked:
-            if each.question.kind in {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE}:
+            is_open = each.question.kind in {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE}
+            if is_open and not is_command(message.content):
                 return await self._answered(message, each, profile)
         ids = [each.question.question_id for each in asked]
         raise QuestionOpen(
@@ -245,7 +247,7 @@ class Desk:
 
     async def _answered(self, message: NewMessage, asked: QuestionRecord, profile: Profile) -> Sent:
         head = await self._log.head(asked.log_id)
-        question_id, said = asked.question.question_id, {"text": message.content}
+        question_id, said = asked.question.question_id, {"text": spoken(message.content)}
         await self._take(question_id, said, profile, message.idempotency)
         return await self._repeats.sent(await self.task(asked.task_id, profile), head)
 

@@ -8,7 +8,14 @@ from typing import Any
 from penstock.chat.parts import LinkTo, call_part, result_part
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
-from penstock.core.events import CallSettled, MessageReceived, Record, ReplyReceived, TaskEnded
+from penstock.core.events import (
+    CallSettled,
+    MessageReceived,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+    TaskStarted,
+)
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.log import Log
@@ -57,6 +64,7 @@ class Chapter:
     supersedes: TaskId | None = None
     """What it took the place of; that stays so when its message is erased."""
     model: str | None = None
+    is_command: bool = False
     replies: list[ReplyReceived] = field(default_factory=list)
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
     end: TaskEnded | None = None
@@ -76,6 +84,8 @@ class Chapter:
                 self.settled[call_id] = settled
             case TaskEnded() as end:
                 self.end, self.ended_at = end, record.at
+            case TaskStarted(model=model, command=command):
+                self.model, self.is_command = model or self.model, bool(command)
             case _:
                 self.model = getattr(record.event, "model", None) or self.model
 
@@ -203,7 +213,7 @@ class History:
         messages: list[Message] = []
         if (user := self.user(chapter)) is not None:
             messages.append(_plain(user))
-        for reply in chapter.replies:
+        for reply in () if chapter.is_command else chapter.replies:
             if reply.calls:
                 calls = [call_part(each) for each in reply.calls]
                 content = reply.text or None

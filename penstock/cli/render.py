@@ -60,7 +60,9 @@ class Screen:
         self._waiting: Status | None = None
         self._is_mid_line = False
         self._kind = ""
+        self._has_answered = False
         self._shows: dict[str, Callable[[Frame], None]] = {
+            "message_start": self._start,
             "thinking": self._thinking,
             "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
             "content_reset": lambda _: self.line("the answer begins again", "dim"),
@@ -101,6 +103,9 @@ class Screen:
             self._console.print()
             self._is_mid_line = False
 
+    def _start(self, _: Frame) -> None:
+        self._has_answered = False
+
     def _thinking(self, frame: Frame) -> None:
         if "delta" in frame:
             self._piece("thinking", frame["delta"], "dim italic")
@@ -113,6 +118,7 @@ class Screen:
         self._wait(frame["name"])
 
     def _piece(self, kind: str, text: str, style: str) -> None:
+        self._has_answered = self._has_answered or kind == "answer"
         if kind != self._kind:
             self.end_line()
             self._kind = kind
@@ -127,6 +133,8 @@ class Screen:
             self.line(f"✗ {frame['name']}: {frame['code']}: {frame['error']}", "red")
 
     def _complete(self, frame: Frame) -> None:
+        if not self._has_answered and frame.get("content"):
+            self.line(frame["content"])
         self.end_line()
         reason, usage = frame["finishReason"], frame["usage"]
         why = "" if reason == "stop" else f"ended by {reason}, "

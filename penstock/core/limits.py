@@ -98,6 +98,8 @@ class Limits:
     """Free disk space under which the server says that it is not ready."""
     blob_url_seconds: int = 3600
     """How long a signed link works."""
+    web_link_seconds: int = 600
+    """How long a link of `/web` works, if nobody uses it before."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
     reply_bytes: int = 16 * MIB

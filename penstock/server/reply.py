@@ -33,9 +33,13 @@ class ReplyFrames:
     def finish(self, seq: int, reply: ReplyReceived) -> list[dict[str, Any]]:
         """Show a whole reply, which is event `seq`; returns its calls."""
         self.begin(reply)
-        units = len(reply.reasoning) + len(reply.text)
-        if self._unseen.last < (reply.base, units):
+        if self._unseen.last < (reply.base, len(reply.reasoning) + len(reply.text)):
             self._pieces(reply)
+        return self.ask(seq, reply)
+
+    def ask(self, seq: int, reply: ReplyReceived) -> list[dict[str, Any]]:
+        """Show the calls of a whole reply, and return them."""
+        units = len(reply.reasoning) + len(reply.text)
         calls = [call_part(each) for each in reply.calls]
         for number, (call, shown) in enumerate(zip(reply.calls, calls, strict=True), 1):
             frame = {"type": "tool_call"} | shown | {"iteration": reply.iteration}

@@ -162,7 +162,7 @@ async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | 
                 return record.event.iterations, record.event.usage, record.event
     records = await log.read(task.log_id, after=task.first_seq - 1)
     own = [each.event for each in records if each.task_id == task.task_id]
-    replies = [each for each in own if isinstance(each, ReplyReceived)]
+    replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
     usage = Usage(
         input_tokens=sum(each.usage.input_tokens for each in replies),
         output_tokens=sum(each.usage.output_tokens for each in replies),

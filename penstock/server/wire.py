@@ -76,6 +76,7 @@ class ChatFrames:
 
     __slots__ = (
         "_calls",
+        "_is_command",
         "_is_over",
         "_queue",
         "_replies",
@@ -102,6 +103,7 @@ class ChatFrames:
         self._results: dict[CallId, CallSettled] = {}
         self._said = False
         self._is_over = False
+        self._is_command = False
 
     def expect(self, task_id: TaskId, message_id: MessageId) -> None:
         """Take in the message of a task without its event."""
@@ -180,6 +182,7 @@ class ChatFrames:
         self._task = task_id
         self._calls, self._results = [], {}
         self._said = self._is_over = False
+        self._is_command = bool(event.command)
         frame = {
             "type": "message_start",
             "conversationId": self._view.session_id,
@@ -190,6 +193,9 @@ class ChatFrames:
         self._unseen.add(Position(seq), frame)
 
     def _reply(self, seq: int, reply: ReplyReceived) -> None:
+        if self._is_command:
+            self._calls += self._replies.ask(seq, reply)
+            return
         self._said = bool(reply.text) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
 
@@ -216,8 +222,8 @@ class ChatFrames:
         self._is_over = self._view.only is not None or not self._queue
 
     def _notice(self, seq: int, event: TaskEnded) -> None:
-        """Show an answer that no model wrote as what it is, a closing text."""
-        if not self._said and event.content:
+        """Show an answer that no model wrote as what it is, a closing text; of commands all are."""
+        if not (self._said or self._is_command) and event.content:
             frame = {"type": "content_delta", "closing": True, "delta": event.content}
             self._unseen.add(Position(seq - 1, len(event.content)), frame)
 

@@ -83,3 +83,22 @@ def test_a_key_that_is_not_known_is_refused(section: type[BaseModel]) -> None:
 
 def test_a_rate_of_nothing_is_no_limit_and_may_be_set() -> None:
     assert RateSection(chat=0, bulk=0, general=0).chat == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"host": "::1", "port": 9}, "http://[::1]:9"),
+        ({"public_url": "https://penstock.example/x"}, "https://penstock.example/x"),
+    ],
+)
+def test_links_into_the_page_begin_with_where_people_find_the_server(
+    given: dict[str, Any], url: str
+) -> None:
+    assert ServerSection(**given).web_url == url
+
+
+def test_what_is_no_address_of_a_server_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        ServerSection(public_url="penstock.example")

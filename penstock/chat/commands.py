@@ -1,0 +1,164 @@
+"""Slash commands at work: each is a task of its conversation, and no model takes part."""
+
+import json
+from dataclasses import dataclass
+
+from penstock.chat.calls import DirectCalls
+from penstock.chat.pairs import needs, read_input, usage
+from penstock.chat.parts import envelope_part
+from penstock.chat.session import profile_of
+from penstock.chat.web_links import WebLinks
+from penstock.core.call import ToolCall
+from penstock.core.call_errors import CallError, NotAvailable
+from penstock.core.envelope import Envelope
+from penstock.core.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
+from penstock.core.ids import CallId, MessageId, SessionId
+from penstock.core.profile import Profile
+from penstock.core.signals import Suspend
+from penstock.core.slash import NEW, is_fresh, parted
+from penstock.core.task import TaskStatus
+from penstock.core.text import cut, one_line
+from penstock.core.world import World
+from penstock.engine.activation import usage_of
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
+from penstock.engine.suspend import park
+from penstock.tools.direct import DirectTools
+from penstock.tools.faults import invalid
+
+CALL, WEB = "call", "web"
+COMMANDS = (CALL, WEB, NEW)
+BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
+_NAME_CHARACTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a command says."""
+
+    text: str
+    envelope: Envelope | None = None
+    """The outcome of the call that was made."""
+
+
+class CommandWork:
+    """The body of a task that is a slash command."""
+
+    def __init__(
+        self, calls: DirectCalls, tools: DirectTools, links: WebLinks, world: World
+    ) -> None:
+        self._calls = calls
+        self._tools = tools
+        self._links = links
+        self._new_id = world.new_id
+
+    @staticmethod
+    def start(message: MessageReceived) -> TaskStarted:
+        """Return how the task of a command starts."""
+        name = cut(parted(message.content)[0], _NAME_CHARACTERS) or "/"
+        return TaskStarted(command=name, is_fresh=is_fresh(message.content))
+
+    async def work(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> None:
+        """Go on with the command until it has its answer or waits."""
+        if task.started is None and message is not None:
+            held.add(self.start(message), task.task_id)
+        before = len(task.answers)
+        try:
+            answered = await self._answered(held, task, message)
+        except Suspend:
+            park(held, task, answered=before)
+            return
+        ended = TaskEnded(
+            status=TaskStatus.SUCCEEDED,
+            message_id=MessageId(self._new_id("msg")),
+            content=answered.text,
+            finish_reason="stop",
+            usage=usage_of(task),
+            envelope=answered.envelope,
+        )
+        held.add(ended, task.task_id)
+
+    async def _answered(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None
+    ) -> Answered:
+        profile = profile_of(held.state, message)
+        if message is None and not task.rounds:
+            return Answered("")
+        name, rest = parted(message.content) if message else (CALL, "")
+        try:
+            if name == CALL:
+                return await self._call(held, task, message, rest)
+            return Answered(self._plain(name, rest, held, profile))
+        except CallError as error:
+            return Answered(f"{error.code}: {error}")
+
+    def _plain(self, name: str, rest: str, held: HeldLog, profile: Profile) -> str:
+        """Return what a command says that calls nothing."""
+        if name == WEB and rest:
+            raise NotAvailable("pages cannot be read yet: this project has no browse_url")
+        if name == WEB:
+            link, minutes = (
+                self._links.to(SessionId(held.state.log_id), profile),
+                self._links.minutes,
+            )
+            return f"Open this conversation in a browser, once, within {minutes} minutes: {link}"
+        if name == NEW:
+            return BEGUN
+        known = ", ".join(f"/{each}" for each in COMMANDS)
+        return (
+            f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
+            "Begin with // to send the text as it is."
+        )
+
+    async def _call(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None, rest: str
+    ) -> Answered:
+        """Make the call that was asked for, or go on with it; nothing asked for is a list."""
+        profile = profile_of(held.state, message)
+        if not task.rounds:
+            if not rest:
+                return Answered(self._listed(profile))
+            tool_id, *text = rest.split(maxsplit=1)
+            asked = self._read(tool_id, "".join(text), profile)
+            if isinstance(asked, str):
+                return Answered(asked)
+            reply = ReplyReceived(
+                iteration=0, base=0, text="", message_id=MessageId(""), calls=(asked,)
+            )
+            held.add(reply, task.task_id)
+        (asked,) = task.rounds[-1].reply.calls
+        named = message.selected_skills if message else ()
+        caller = self._calls.caller(held.state, profile, named)
+        envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
+        settled = task.rounds[-1].settled.get(asked.call_id)
+        clipped = settled.context if settled is not None and settled.artifact_id else None
+        return Answered(_shown(envelope, clipped), envelope)
+
+    def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
+        """Return the call that a person wrote, or what is wrong with it and how it is written."""
+        tool = self._tools.get(tool_id, profile)
+        schema = tool.spec.input_schema
+        given, problems = read_input(schema, text)
+        try:
+            if problems:
+                raise invalid(tool_id, problems)
+            self._tools.check(tool, given)
+        except CallError as error:
+            return f"{error.status.value}: {error}\nusage: {usage(tool_id, schema)}"
+        return ToolCall(CallId(self._new_id("tc")), tool_id, given)
+
+    def _listed(self, profile: Profile) -> str:
+        specs = [each.spec for each in self._tools.of(profile)]
+        lines = ["Direct-call tools:"]
+        for spec in specs:
+            needed = ", ".join(needs(spec.input_schema))
+            takes = f"needs: {needed}" if needed else "no input needed"
+            lines.append(f"- {spec.tool_id}: {one_line(spec.description)} ({takes})")
+        return "\n".join(lines) if specs else "No direct-call tools are available."
+
+
+def _shown(envelope: Envelope, clipped: str | None) -> str:
+    """Return an outcome for people: its envelope, or what was left of one that is long."""
+    if clipped is not None:
+        return f"{envelope.status.value}: {clipped}"
+    return json.dumps(envelope_part(envelope), indent=2, ensure_ascii=False)

@@ -1,0 +1,237 @@
+"""Slash commands: what each answers, and that no model is asked."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.builtins import TOOLS
+from penstock.chat.message import NewMessage, Reply
+from penstock.core.call import Effect
+from penstock.core.errors import QuestionOpen
+from penstock.core.events import TaskStarted
+from penstock.core.ids import ProfileId, SessionId
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage, UserMessage
+from penstock.core.profile import CHAT, Profile
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.projections import Page
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.logs import events, kinds
+from tests.kit.tools import Act, Gate, echo
+
+CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
+NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+def tools() -> list[Act]:
+    """Tools of every kind."""
+    return [
+        Act("look", echo, direct_call=True),
+        Act("count", echo, direct_call=True, input_schema=NUMBER),
+        Act("locked", direct_call=True, requires_permissions=frozenset({"root"})),
+        Act("hidden"),
+    ]
+
+
+async def said(content: str, **opened: Any) -> tuple[Reply, list[Any]]:
+    """Say one thing; returns the answer, and what the model was asked."""
+    model = ScriptedModel({"": say("Hello.")})
+    async with memory_runtime(model=model, **{"tools": tools()} | opened) as runtime:
+        return await runtime.chat(content, profile=CLERK), model.requests
+
+
+UNKNOWN = (
+    'Unknown command "/foo". Known commands: /call, /web, /new. '
+    "Begin with // to send the text as it is."
+)
+ANSWERS = [
+    ("/call look", '{\n  "status": "success",\n  "output": {}\n}'),
+    ('/call look {"a": [1]}', '"a": [\n      1\n    ]'),
+    ("/call look a=1 b=x", '"a": 1,\n    "b": "x"'),
+    ("/call\ncount\nn=5", '"n": 5'),
+    (
+        "/call count n=x",
+        """validation_error: input of "count" is not valid: /n: "x" is not an integer
+usage: /call count n=<integer>""",
+    ),
+    ('/call count {"n": "x"}', '/n: "x" is not of type "integer"\nusage: /call count n=<integer>'),
+    ("/call count {", "/: is not JSON: "),
+    ("/call hidden", 'TOOL_NOT_FOUND: no direct-call tool "hidden"'),
+    ("/call nothing a=1", 'TOOL_NOT_FOUND: no direct-call tool "nothing"'),
+    ("/call locked", 'NOT_PERMITTED: "locked" needs the permission root'),
+    ("/web https://penstock.example what?", "NOT_AVAILABLE: "),
+    ("/web", "/#web="),
+    ("/new", "What was said before is not read any more"),
+    ("/foo bar", UNKNOWN),
+    ("/", 'Unknown command "/"'),
+]
+
+
+@pytest.mark.parametrize(("content", "answer"), ANSWERS)
+async def test_a_command_has_its_answer_and_asks_no_model(content: str, answer: str) -> None:
+    """Spec: "A user message whose first character is `/` is a command and makes no model call"."""
+    reply, asked = await said(content)
+    assert answer in reply.content
+    assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, "stop")
+    assert (asked, reply.usage.model_calls, reply.iterations) == ([], 0, 0)
+
+
+async def test_two_slashes_are_text_for_the_model() -> None:
+    """Spec: "`//x` is sent to the model as `/x`"."""
+    reply, (request,) = await said("//call look")
+    assert reply.content == "Hello."
+    assert list(request.messages) == [UserMessage("/call look")]
+
+
+async def test_what_may_be_called_is_listed() -> None:
+    reply, _ = await said("/call")
+    assert reply.content.splitlines() == [
+        "Direct-call tools:",
+        "- count: Does count. (needs: n)",
+        "- look: Does look. (no input needed)",
+    ]
+    nothing, _ = await said("/call", tools=())
+    assert nothing.content == "No direct-call tools are available."
+
+
+async def test_a_command_and_its_answer_are_ordinary_messages_for_who_comes_later() -> None:
+    model = ScriptedModel({"": say("Hello.")})
+    async with memory_runtime(model=model, tools=tools()) as runtime:
+        first = await runtime.chat("/call look")
+        await runtime.chat("What was that?", session_id=first.session_id)
+    (request,) = model.requests
+    assert list(request.messages) == [
+        UserMessage("/call look"),
+        AssistantMessage(first.content),
+        UserMessage("What was that?"),
+    ]
+
+
+async def test_a_long_outcome_is_shown_as_far_as_the_agent_reads() -> None:
+    reply, _ = await said(f"/call look a={'x' * 20_000}")
+    assert len(reply.content) < 11_000
+    assert reply.content.startswith('success: {"a":"xxx')
+
+
+async def test_after_new_the_model_reads_nothing_that_was_said_before() -> None:
+    """Spec: "a fresh task: later messages do not see earlier ones"."""
+    model = ScriptedModel({"": say("Hello.")})
+    async with memory_runtime(model=model) as runtime:
+        session_id = (await runtime.chat("One")).session_id
+        new = await runtime.chat("/new", session_id=session_id)
+        await runtime.chat("Two", session_id=session_id)
+        asked = await runtime.chat("/new Three", session_id=session_id)
+        history = await runtime.parts.projections.find_session(session_id)
+    assert [list(each.messages) for each in model.requests[1:]] == [
+        [UserMessage("/new"), AssistantMessage(new.content), UserMessage("Two")],
+        [UserMessage("Three")],
+    ]
+    assert (asked.content, asked.usage.model_calls) == ("Hello.", 1)
+    assert history
+    assert history.message_count == 8
+
+
+async def test_what_stood_before_a_fresh_start_comes_back_when_it_is_answered_anew() -> None:
+    model = ScriptedModel({"": say("Hello.")})
+    async with memory_runtime(model=model) as runtime:
+        one = await runtime.chat("One")
+        two = await runtime.chat("Two", session_id=one.session_id)
+        await runtime.chat("/new", session_id=one.session_id)
+        again = NewMessage(content="Two", session_id=one.session_id, supersedes=two.task_id)
+        await runtime.wait((await runtime.send(again)).task_id)
+    read = [UserMessage("One"), AssistantMessage("Hello."), UserMessage("Two")]
+    assert list(model.requests[-1].messages) == read
+
+
+async def test_a_call_that_waits_for_a_person_goes_on_with_the_answer() -> None:
+    mail = Act("mail", direct_call=True, requires_approval=True)
+    async with memory_runtime(tools=[mail]) as runtime:
+        parked = await runtime.chat("/call mail")
+        assert parked.status is TaskStatus.SUSPENDED
+        with pytest.raises(QuestionOpen):
+            await runtime.chat("/call", session_id=parked.session_id)
+        (question,) = parked.questions
+        await runtime.answer(question.question.question_id, {"decision": "approve"})
+        done = await runtime.wait(parked.task_id)
+        log = await kinds(runtime, parked.session_id)
+    assert done
+    assert (json.loads(done.content)["status"], len(mail.runs)) == ("success", 1)
+    assert log.count("ReplyReceived") == 1
+
+
+async def test_a_question_waits_for_words_that_are_no_command() -> None:
+    """Spec: "The next message of the conversation that is no command"."""
+    model = ScriptedModel({"Ask": [call("ask_user", question="Which month?"), say("So be it.")]})
+    async with memory_runtime(model=model, tools=TOOLS) as runtime:
+        asked = await runtime.chat("Ask")
+        with pytest.raises(QuestionOpen):
+            await runtime.chat("/foo", session_id=asked.session_id)
+        answered = await runtime.chat("//May", session_id=asked.session_id)
+        records = await runtime.parts.projections.questions(page=Page())
+    assert answered.content == "So be it."
+    assert records[0][0].answer == {"text": "/May"}
+
+
+async def test_a_command_stands_in_line_behind_what_is_being_done() -> None:
+    gate = Gate()
+    async with memory_runtime(tools=[Act("slow", gate, direct_call=True), *tools()]) as runtime:
+        first = await runtime.send(NewMessage(content="/call slow"))
+        await gate.reached()
+        session_id = SessionId(first.session_id)
+        second = await runtime.send(NewMessage(content="/call look", session_id=session_id))
+        third = await runtime.send(NewMessage(content="/new", session_id=session_id))
+        gate.open()
+        ends = [await runtime.wait(each.task_id) for each in (first, second, third)]
+        started = [each for each in await events(runtime, session_id)
+                   if isinstance(each, TaskStarted)]  # fmt: skip
+    assert all(each and each.status is TaskStatus.SUCCEEDED for each in ends)
+    assert [(each.command, each.is_fresh) for each in started] == [
+        ("call", False),
+        ("call", False),
+        ("new", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("effect", "code", "runs"), [(Effect.READ, None, 2), (Effect.WRITE, "INTERRUPTED", 1)]
+)
+async def test_a_command_that_was_cut_goes_on_like_any_task(
+    effect: Effect, code: str | None, runs: int
+) -> None:
+    place, gate = MemoryPlace(limits=Limits(shutdown_seconds=0)), Gate()
+    slow = Act("slow", gate, effect=effect, direct_call=True)
+    async with memory_runtime(tools=[slow], place=place) as first:
+        sent = await first.send(NewMessage(content="/call slow"))
+        await gate.reached()
+    gate.open()
+    async with memory_runtime(tools=[slow], place=place) as second:
+        reply = await second.wait(sent.task_id)
+    assert reply
+    assert json.loads(reply.content).get("error", {}).get("code") == code
+    assert len(slow.runs) == runs
+
+
+async def test_a_command_that_is_cancelled_ends_with_its_call() -> None:
+    gate = Gate()
+    async with memory_runtime(tools=[Act("slow", gate, direct_call=True)]) as runtime:
+        sent = await runtime.send(NewMessage(content="/call slow"))
+        await gate.reached()
+        await runtime.cancel(sent.task_id)
+        reply = await runtime.wait(sent.task_id)
+        log = await kinds(runtime, sent.session_id)
+    assert reply
+    assert (reply.status, log.count("CallSettled")) == (TaskStatus.CANCELLED, 1)
+
+
+async def test_many_commands_at_once_are_each_answered() -> None:
+    async with memory_runtime(tools=tools()) as runtime:
+        replies = await asyncio.gather(*(count_to(runtime, n) for n in range(20)))
+    assert [json.loads(each.content)["output"] for each in replies] == [{"n": n} for n in range(20)]
+
+
+async def count_to(runtime: Runtime, n: int) -> Reply:
+    return await runtime.chat(f"/call count n={n}")
