@@ -8,11 +8,14 @@ from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.entry import Entry, Site
+from penstock.sandbox.entry import Entry
+from penstock.sandbox.guest import Entering
 from penstock.sandbox.machine import boot
 from penstock.sandbox.pool import Pool
 from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.steps import Site, Steps
 from penstock.sandbox.wasi import start_engine
+from penstock.sandbox.watch import Watch
 
 
 class QuickJs:
@@ -42,7 +45,9 @@ class QuickJs:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
-        entry = Entry(self._opened(), script, bridge, bounds)
+        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms)
+        entering = Entering(script=script, bridge=bridge, bounds=bounds, watch=watch)
+        entry = Entry(entering, Steps(self._opened(), entering))
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -70,7 +75,6 @@ class QuickJs:
                 engine=engine,
                 image=boot(engine),
                 pool=Pool(),
-                clock=self._clock,
                 inline_seconds=self._inline_seconds,
             )
         return self._site

@@ -170,37 +170,7 @@ async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Quic
     assert all(0 <= number < 1 for number in one[:2])
 
 
-# ---- long steps
-
-
-async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
-    sandbox: QuickJs,
-) -> None:
-    source = f"""{CALL}
-        export async function run() {{
-          console.log("begun");
-          const first = [Math.random(), await call(1), Date.now()];
-          for (let n = 0; n < 1e6; n++);
-          console.log("computed");
-          return [first, Math.random(), await call(2), Date.now()];
-        }}
-    """
-    bridges = [FakeBridge({"callTool": echo}) for _ in range(2)]
-    found = await run(sandbox, source, bridges[0])
-    short = await run(sandbox, source.replace("1e6", "1"), bridges[1])
-    assert found == short
-    assert bridges[0].asked == bridges[1].asked
-    assert bridges[0].printed == [("info", "begun"), ("info", "computed")]
-
-
-async def test_a_script_may_run_in_threads_alone(threaded: QuickJs) -> None:
-    source = f"""{CALL}
-        export async function run() {{
-          const all = await Promise.all([1, 2, 3].map(call));
-          return all.length + (await call(4));
-        }}
-    """
-    assert await run(threaded, source, FakeBridge({"callTool": echo})) == 7
+# ---- what is stopped
 
 
 @pytest.mark.parametrize("loop", ["while (true);", "/^(a+)+$/.test('a'.repeat(40) + 'b');"])

@@ -1,0 +1,105 @@
+"""What computes a script, wherever it does: its port, and what it is told of the world."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.chance import Chance
+from penstock.sandbox.messages import Delivery, Message
+from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.surroundings import Surroundings
+from penstock.sandbox.watch import Watch
+
+_MESSAGES_PER_CALL = 2
+"""It is asked, and it is dropped."""
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entering:
+    """What one entry of a script is made of."""
+
+    script: Script
+    bridge: Bridge
+    bounds: Bounds
+    watch: Watch
+
+
+class Guest(Protocol):
+    """Computes one script.
+
+    Contract: the same deliveries give the same messages on each; one that raised is only to be
+    freed, and does not compute when it is.
+    """
+
+    async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Hand these over until the script asks for something; returns those that have to wait.
+
+        `held` are the bytes of the host calls that are open. Raises TimeoutError with the reason
+        of the watch, and RuntimeError with what broke.
+        """
+        ...
+
+    def take(self) -> list[Message]:
+        """Return what the script has said since the last time."""
+        ...
+
+    async def rejections(self) -> list[str]:
+        """Return a line for each rejection that nobody took."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """End what it computes, from outside."""
+        ...
+
+    def free(self) -> None:
+        """Free everything."""
+        ...
+
+
+def surround(entering: Entering) -> Surroundings:
+    """Return what a guest is told of the world."""
+    bridge, bounds = entering.bridge, entering.bounds
+
+    def answer(name: str, arguments: Any) -> str:
+        settled = bridge.answer(name, arguments)
+        if settled.refusal is None:
+            return json.dumps({"value": settled.value})
+        refusal = {"name": settled.refusal.name} | settled.refusal.detail.to_wire()
+        return json.dumps({"refusal": refusal})
+
+    return Surroundings(
+        modules=entering.script.modules,
+        answer=answer,
+        chance=Chance(bridge.seed).take,
+        depth=bounds.json_depth,
+        most_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
+        most_held=0,
+        now_ms=bridge.begins_ms,
+    )
+
+
+def beginning(entering: Entering, input: Any) -> Delivery:
+    """Return the first that is handed over."""
+    script, bridge = entering.script, entering.bridge
+    value = {
+        "entry": script.entry,
+        "entrypoint": script.entrypoint,
+        "input": input,
+        "bounds": {_camel(name): value for name, value in asdict(entering.bounds).items()},
+        "chance": Chance(bridge.seed).words(),
+        "now": bridge.begins_ms,
+    }
+    return Delivery(kind="run", number=0, value=value, at_ms=bridge.begins_ms)
+
+
+def begin_step(around: Surroundings, bounds: Bounds, held: int) -> None:
+    """Note that a step begins: only so much may be held besides what is held already."""
+    around.held, around.most_held = 0, bounds.memory_mb * MIB - held
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,37 @@
+"""What a guest is told: its beginning, its limits by their names in scripts, answers at once."""
+
+import json
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.guest import Entering, begin_step, beginning, surround
+from penstock.sandbox.script import Bounds
+from penstock.sandbox.watch import Watch
+from penstock.testing.bridge import BEGINS_MS, FakeBridge
+from tests.kit.scripts import script_of
+
+
+def entering(bridge: FakeBridge, bounds: Bounds) -> Entering:
+    watch = Watch(SystemClock(), bounds.seconds, bounds.cpu_ms)
+    return Entering(script=script_of(""), bridge=bridge, bounds=bounds, watch=watch)
+
+
+def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:
+    said = beginning(entering(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
+    assert (said.kind, said.at_ms) == ("run", BEGINS_MS)
+    assert said.value["input"] == {"n": 1}
+    assert said.value["bounds"]["logLineBytes"] == 7
+    assert len(said.value["chance"]) == 4
+
+
+def test_what_is_answered_at_once_is_a_value_or_a_refusal() -> None:
+    bridge = FakeBridge({"known": lambda asked: asked})
+    around = surround(entering(bridge, Bounds(seconds=1)))
+    assert json.loads(around.answer("known", [1])) == {"value": [1]}
+    assert json.loads(around.answer("unknown", 1))["refusal"]["name"] == "FloError"
+
+
+def test_what_is_held_already_leaves_less_for_a_step() -> None:
+    bounds = Bounds(seconds=1, memory_mb=1)
+    around = surround(entering(FakeBridge(), bounds))
+    begin_step(around, bounds, held=1000)
+    assert around.most_held == (1 << 20) - 1000
