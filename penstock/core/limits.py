@@ -17,7 +17,7 @@ class Limits:
     output_bytes: int = 16 * MIB
     """Output of a call, as JSON."""
     call_depth: int = 16
-    """Calls inside calls; a call one deeper gets DEPTH_EXCEEDED."""
+    """How deep calls stand inside each other, the outermost counted; deeper: DEPTH_EXCEEDED."""
     nested_calls: int = 1000
     """Calls made from inside one root call."""
     nested_in_flight: int = 64

@@ -155,7 +155,7 @@ class Invocation:
         """Return the next call of this tool with this input. Raises DepthExceeded."""
         depth = self.call.depth + 1
         most = self.inside.world.limits.call_depth
-        if depth > most:
+        if depth >= most:
             raise DepthExceeded(f"calls are nested more than {most} deep")
         self._check_running()
         path = self.place(tool_id, input, self.inside.effect_of(tool_id))
@@ -193,7 +193,7 @@ class Invocation:
         question = Question(
             question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
-            text=text,
+            text=self.caller.secrets.text(text),
             path=self.occurrences.path("ask", canonical(shape)),
             call_id=self._nest.call_id,
             tool_id=self.spec.tool_id,

