@@ -91,6 +91,7 @@ async def open_project(
             vault=archive.vault,
             files=SqlFiles(database, world.clock),
             state=SqlState(database, world.clock),
+            media=SqlMedia(database, world.clock),
         )
         runtime = assemble(world, storage, inventory)
         if project.sandbox is not None:

@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from penstock.builtins import archive, artifacts, ask_user, download, files, skill_manifests, skills
+from penstock.builtins import (
+    archive,
+    artifacts,
+    ask_user,
+    download,
+    files,
+    media,
+    skill_manifests,
+    skills,
+)
 from penstock.builtins.sheets import csv
 from penstock.manifest.skill import SkillManifest
 from penstock.tools.tool import Tool
@@ -15,6 +24,7 @@ TOOLS: tuple[Tool, ...] = (
     *archive.TOOLS,
     *csv.TOOLS,
     *download.TOOLS,
+    *media.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

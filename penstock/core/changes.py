@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from penstock.core.ids import BlobId
+from penstock.core.clock import Moment
+from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.scope import Scope
 
 
@@ -53,4 +54,19 @@ class FileChanges:
     files: tuple[FileChange, ...]
 
 
-Change = StateChange | FileChanges
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaChange:
+    """Bytes that a profile may use by an id, for a while."""
+
+    media_id: MediaId
+    """A new one."""
+    profile_id: ProfileId
+    blob_id: BlobId
+    """The bytes, which are in the blob store already."""
+    media_type: str
+    size: int
+    filename: str | None
+    expires_at: Moment
+
+
+Change = StateChange | FileChanges | MediaChange

@@ -18,6 +18,7 @@ ArtifactId = NewType("ArtifactId", str)
 BlobId = NewType("BlobId", str)
 """The SHA-256 of the bytes, in hex."""
 ProfileId = NewType("ProfileId", str)
+MediaId = NewType("MediaId", str)
 
 ASSISTANT = "assistant"
 """The agent that every project has."""

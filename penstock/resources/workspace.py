@@ -193,6 +193,10 @@ class Workspace:
         found = await self.file(source)
         return self._change(target, found.blob_id, found.size, replaces=replaces)
 
+    def of_blob(self, path: FilePath, blob_id: BlobId, size: int) -> FileChange:
+        """Return the change that makes a file of bytes which are stored already."""
+        return self._change(path, blob_id, size, replaces=True)
+
     def remove(self, path: FilePath) -> FileChange:
         """Return the change that removes a file."""
         return self._change(path, None, 0, replaces=True)

@@ -14,7 +14,7 @@ from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, Profile
-from penstock.server.links import Links
+from penstock.resources.links import Links
 from penstock.server.sse import Streams
 
 PROFILE = "penstock.profile"

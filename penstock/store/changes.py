@@ -1,7 +1,7 @@
 """What calls change in the stores of the runtime, done in the transaction that records the call."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, assert_never
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
@@ -9,7 +9,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.call_errors import CallError, ToolFailed
 from penstock.core.canonical import compact
-from penstock.core.changes import Change, FileChange, FileChanges, StateChange
+from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Entry
@@ -19,7 +19,7 @@ from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 from penstock.store.statements import Statements, cursor_of
-from penstock.store.tables import files, scopes, state, tasks
+from penstock.store.tables import files, media, scopes, state, tasks
 
 _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) ON CONFLICT DO NOTHING"
@@ -59,6 +59,9 @@ class Changes:
                     raise
                 finally:
                     connection.exec_driver_sql("RELEASE SAVEPOINT change")
+                return None
+            case MediaChange():
+                keep_media(connection, change, at)
                 return None
             case _:
                 assert_never(change)
@@ -144,6 +147,14 @@ class Changes:
             raise is_directory(change.path)
         if is_there and not change.replaces:
             raise reason("exists", f"there is a file {change.path!r} already")
+
+
+def keep_media(connection: Connection, change: MediaChange, at: Moment) -> None:
+    """Keep bytes under an id; what has expired goes."""
+    over = media.delete().where(media.c.expires_at <= at).returning(media.c.blob_id)
+    for blob_id in connection.execute(over).scalars().all():
+        _loosen(connection, blob_id, at)
+    connection.execute(media.insert().values(**asdict(change)))
 
 
 def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:

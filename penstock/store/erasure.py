@@ -44,6 +44,7 @@ from penstock.store.tables import (
     idempotency,
     logs,
     loose_blobs,
+    media,
     questions,
     sessions,
     tasks,
@@ -306,10 +307,10 @@ def _named_in(kind: str, body: str) -> set[BlobId]:
 
 
 def _is_file(blob_id: BlobId, connection: Connection) -> bool:
-    return (
-        connection.execute(select(files.c.size).where(files.c.blob_id == blob_id)).first()
-        is not None
-    )
+    """Whether a workspace or a profile has the bytes."""
+    kept = (files.c.size, files.c.blob_id), (media.c.size, media.c.blob_id)
+    wanted = [select(size).where(owner == blob_id) for size, owner in kept]
+    return any(connection.execute(each.limit(1)).first() is not None for each in wanted)
 
 
 def _is_used(blob_id: BlobId, connection: Connection) -> bool:

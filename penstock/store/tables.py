@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -272,3 +272,19 @@ secrets = Table(
     PrimaryKeyConstraint("kind", "scope_id", "key"),
 )
 """The vault: nonce and ciphertext, and which key they were made with."""
+
+media = Table(
+    "media",
+    metadata,
+    Column("media_id", Text, primary_key=True),
+    Column("profile_id", Text, nullable=False),
+    Column("blob_id", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("filename", Text),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("media_of_a_blob", "blob_id"),
+    Index("media_by_age", "expires_at"),
+    sqlite_with_rowid=False,
+)
+"""Bytes that a profile may use by an id until they expire."""

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from penstock.core.call_errors import CallError
-from penstock.core.changes import Change, FileChange, FileChanges, StateChange
+from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
 from penstock.core.events import CallSettled, Entry
-from penstock.core.ids import BlobId, TaskId
+from penstock.core.ids import BlobId, MediaId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
@@ -45,6 +45,7 @@ class MemoryChanges:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.media: dict[MediaId, MediaChange] = {}
         self._scopes: dict[Scope, Kept] = {}
 
     def of(self, scope: Scope) -> Kept:
@@ -76,6 +77,9 @@ class MemoryChanges:
                     for scope, kept in before.items():
                         self.of(scope).files = kept
                     raise
+                return None
+            case MediaChange():
+                self.media[change.media_id] = change
                 return None
             case _:
                 assert_never(change)

@@ -29,9 +29,11 @@ from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import TaskState, fold
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.workspace import MemoryFiles
 from penstock.tools.artifacts import Artifacts
@@ -69,6 +71,8 @@ class Workbench:
             files=MemoryFiles(self.log.changes, world.clock),
             state=MemoryState(self.log.changes, world.clock),
             egress=egress,
+            media=MemoryMedia(self.log.changes, world.clock),
+            links=Links(_KEY, world.clock, world.limits.blob_url_seconds),
         )
         self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)
         self.allowance = Allowance()

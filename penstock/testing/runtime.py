@@ -17,6 +17,7 @@ from penstock.resources.egress import Egress
 from penstock.store.blobs import open_blobs
 from penstock.store.owner import this_process
 from penstock.testing.log import MemoryLog
+from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
@@ -78,6 +79,7 @@ async def memory_runtime(
         owner=this_process(new_id("run")),
         files=MemoryFiles(place.log.changes, place.clock),
         state=MemoryState(place.log.changes, place.clock),
+        media=MemoryMedia(place.log.changes, place.clock),
         vault=place.vault,
     )
     runtime = assemble(World(place.clock, place.limits, new_id), storage, inventory)

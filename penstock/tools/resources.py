@@ -6,6 +6,8 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.egress import Egress
+from penstock.resources.links import Links
+from penstock.resources.media import Media
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
@@ -23,6 +25,8 @@ class Resources:
     state: State | None = None
     vault: Vault | None = None
     egress: Egress | None = None
+    media: Media | None = None
+    links: Links | None = None
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""

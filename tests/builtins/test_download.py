@@ -77,7 +77,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("input", "why"), REFUSED)
 async def test_what_is_refused(input: dict[str, Any], why: str) -> None:
     """Private targets are never reached, whatever the project names for its own tools."""
-    bounds = {"allow": ["*", "http://*:9"], "allow_private": ["127.0.0.1:9"]}
+    bounds: dict[str, Any] = {"allow": ["*", "http://*:9"], "allow_private": ["127.0.0.1:9"]}
     egress = Egress(Limits(), resolve=itself, **bounds)
     desk = await open_desk(*TOOLS, egress=egress)
     assert await desk.refusal("download_url_to_file", **{**WHERE, **input}) == why

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from penstock.core.limits import Limits
+from penstock.resources.media import Media, SqlMedia
 from penstock.resources.state import SqlState, State
 from penstock.resources.workspace import Files, SqlFiles
 from penstock.store.blobs import open_blobs
@@ -20,6 +21,7 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.store.tables import metadata
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.workspace import MemoryFiles
 from tests.kit.databases import empty_database
@@ -44,6 +46,7 @@ class Place:
     lists: Projections
     state: State
     files: Files
+    media: Media
     clock: FakeClock
 
 
@@ -81,8 +84,14 @@ async def place(address: str | None, tmp_path: Path) -> AsyncIterator[Place]:
     clock = FakeClock()
     if address is None:
         memory = MemoryLog(clock, LIMITS)
-        kept = MemoryState(memory.changes, clock), MemoryFiles(memory.changes, clock)
-        yield Place(log=memory, lists=memory, state=kept[0], files=kept[1], clock=clock)
+        yield Place(
+            log=memory,
+            lists=memory,
+            state=MemoryState(memory.changes, clock),
+            files=MemoryFiles(memory.changes, clock),
+            media=MemoryMedia(memory.changes, clock),
+            clock=clock,
+        )
         return
     database = await open_database(address, synchronous="NORMAL", limits=LIMITS)
     blobs = open_blobs(str(tmp_path / "blobs"))
@@ -92,6 +101,7 @@ async def place(address: str | None, tmp_path: Path) -> AsyncIterator[Place]:
         lists=SqlProjections(database, blobs),
         state=SqlState(database, clock),
         files=SqlFiles(database, clock),
+        media=SqlMedia(database, clock),
         clock=clock,
     )
     await database.close()
@@ -115,6 +125,11 @@ def state(place: Place) -> State:
 @pytest.fixture
 def files(place: Place) -> Files:
     return place.files
+
+
+@pytest.fixture
+def media(place: Place) -> Media:
+    return place.media
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
+from penstock.resources.media import SqlMedia
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.server.application import create_application
@@ -99,6 +100,7 @@ async def in_memory(
         archive=Archive(database, blobs, clock, Cipher([bytes(32)])),
         files=SqlFiles(database, clock),
         state=SqlState(database, clock),
+        media=SqlMedia(database, clock),
     )
     runtime = assemble(World(clock, limits, new_id), storage, inventory)
     await runtime.parts.launcher.open()

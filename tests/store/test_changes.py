@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, Table, select
 
-from penstock.core.changes import FileChange, FileChanges, StateChange, StateVerb
+from penstock.core.changes import FileChange, FileChanges, MediaChange, StateChange, StateVerb
 from penstock.core.clock import Moment
-from penstock.core.ids import BlobId
+from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.blobs import Blobs
@@ -94,6 +94,31 @@ async def test_what_is_written_over_is_loose_too(
         await write(database, TALK, blob_id)
     await erasure.sweep()
     assert (await blobs.exists(first), await blobs.exists(second)) == (False, True)
+
+
+async def test_bytes_of_media_stay_until_they_expire(
+    database: Database, blobs: Blobs, erasure: Erasure
+) -> None:
+    both, other = await blobs.put(b"both"), await blobs.put(b"other")
+    for number, blob_id in enumerate((both, other)):
+        kept = MediaChange(
+            media_id=MediaId(str(number)),
+            profile_id=ProfileId("ann"),
+            blob_id=blob_id,
+            media_type="text/plain",
+            size=5,
+            filename=None,
+            expires_at=Moment(1000 + number),
+        )
+        changes = Changes(Statements(database.dialect), Limits())
+        await database.write(partial(changes.make, change=kept, at=Moment(1000 * number)))
+        if blob_id == both:
+            for written in (both, other):
+                await write(database, TALK, written)
+            await erasure.sweep()
+            assert await blobs.exists(both)
+    await erasure.sweep()
+    assert (await blobs.exists(both), await blobs.exists(other)) == (False, True)
 
 
 async def test_a_rebuild_of_the_lists_leaves_state_and_files(

@@ -3,7 +3,7 @@
 import hmac
 from hashlib import sha256
 
-from penstock.core.clock import Clock
+from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import BlobId
 
@@ -16,10 +16,14 @@ class Links:
         self._clock = clock
         self._seconds = seconds
 
-    def to(self, blob_id: BlobId) -> str:
-        """Return a link to the bytes."""
-        until = self._clock.now() // 1000 + self._seconds
+    def to(self, blob_id: BlobId, ends: Moment | None = None) -> str:
+        """Return a link to the bytes, which works until a moment, or as long as links do."""
+        until = (self.end() if ends is None else ends) // 1000
         return f"/api/blobs/{blob_id}?exp={until}&sig={self._signed(blob_id, str(until))}"
+
+    def end(self) -> Moment:
+        """Return until when a link works that is made now."""
+        return Moment((self._clock.now() // 1000 + self._seconds) * 1000)
 
     def check(self, blob_id: str, until: str, signature: str) -> None:
         """Raise LinkExpired unless the link is one of ours and its time is not over."""

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import BlobId
-from penstock.server.links import Links
+from penstock.resources.links import Links
 from penstock.testing.clock import FakeClock
 
 KEY = bytes(32)
