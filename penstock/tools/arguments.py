@@ -2,22 +2,23 @@
 
 from typing import Any
 
+from penstock.core.canonical import without_surrogates
 from penstock.core.schema import Schema
 
 MOST_CHARACTERS = 1_000_000
 
 
-def text(arguments: Any, name: str, *, most: int = MOST_CHARACTERS) -> str:
+def text(arguments: Any, name: str, *, least: int = 1, most: int = MOST_CHARACTERS) -> str:
     """Return a member that must be a text. Raises TypeError."""
     value = arguments.get(name)
-    if not isinstance(value, str) or not 1 <= len(value) <= most:
-        raise TypeError(f"{name} must be a text of 1 to {most} characters")
-    return value
+    if not isinstance(value, str) or not least <= len(value) <= most:
+        raise TypeError(f"{name} must be a text of {least} to {most} characters")
+    return without_surrogates(value)
 
 
 def optional_text(arguments: Any, name: str, *, most: int = MOST_CHARACTERS) -> str | None:
-    """Return a member that may be left out. Raises TypeError."""
-    return None if arguments.get(name) is None else text(arguments, name, most=most)
+    """Return a member that may be left out, or empty. Raises TypeError."""
+    return None if arguments.get(name) is None else text(arguments, name, least=0, most=most)
 
 
 def number(arguments: Any, name: str, least: float, most: float) -> float:
@@ -41,6 +42,14 @@ def schema_of(schema: Any) -> Schema:
         return Schema(schema)
     except ValueError as error:
         raise TypeError(f"not a JSON Schema (2020-12): {error}") from None
+
+
+def items(arguments: Any, name: str) -> list[Any]:
+    """Return a member that must be a list; an empty one when it is left out. Raises TypeError."""
+    value = arguments.get(name, [])
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name} must be a list")
+    return list(value)
 
 
 def mapping(arguments: Any, name: str) -> dict[str, Any]:

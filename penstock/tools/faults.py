@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from traceback import format_exception
 from typing import Any
 
 from penstock.core.call_errors import (
@@ -15,17 +16,24 @@ from penstock.core.call_errors import (
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
+from penstock.resources.redact import Redactor
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
 
-def failure(spec: ToolSpec, error: BaseException, *, most: int) -> BaseException:
+def failure(
+    spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: int
+) -> BaseException:
     """Return what a tool's own error means for its caller, in at most so many characters."""
     if isinstance(error, CallError | Signal):
         return error
-    log.error("tool %s failed", spec.tool_id, exc_info=error)
+    if secrets.has_any:
+        told = secrets.text("".join(format_exception(error)))
+        log.error("tool %s failed\n%s", spec.tool_id, told)
+    else:
+        log.error("tool %s failed", spec.tool_id, exc_info=error)
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return ToolFailed(f"the tool tried to end the process ({error!r})")
     return ToolFailed(cut(f"{type(error).__name__}: {error}", most))

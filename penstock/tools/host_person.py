@@ -36,7 +36,10 @@ class Person:
         return self._recording.live(question.path, self._waited(question, arguments))
 
     def _question(self, arguments: Any) -> Question:
+        secrets = self._invocation.caller.secrets
         words, schema = text(arguments, "user_message"), arguments.get("resume_schema")
+        if not words.strip():
+            raise TypeError("user_message must not be blank")
         timeout = mapping(arguments, "timeout")
         seconds = number(timeout, "seconds", 1, MOST_SECONDS) if timeout else None
         if timeout:
@@ -49,11 +52,11 @@ class Person:
         return Question(
             question_id=QuestionId(self._world.new_id("q")),
             kind=QuestionKind.USER_MESSAGE,
-            text=words,
+            text=secrets.text(words),
             path=self._recording.place(WAIT, arguments, Effect.WRITE),
             call_id=self._invocation.root_call_id,
             tool_id=self._invocation.spec.tool_id,
-            schema=schema,
+            schema=secrets.json(schema),
             expires_at=None if seconds is None else Moment(now + round(1000 * seconds)),
         )
 

@@ -45,7 +45,8 @@ class Steps:
         name = _name(arguments)
         if self._invocation.ledger.step_in is not None:
             raise TypeError(f"step {name}: a step is open already; one at a time, none inside")
-        wanted = {each: arguments[each] for each in ARGUMENTS if each in arguments}
+        given = {each: arguments[each] for each in ARGUMENTS if each in arguments}
+        wanted = self._invocation.caller.secrets.json(given)
         written = self._values.find(PARTITION, name)
         step = _new(wanted) if written is None else written.value
         if canonical(step["arguments"]) != canonical(wanted):
@@ -80,7 +81,7 @@ class Steps:
         step = dict(written.value)
         problem = None
         if "error" not in arguments:
-            output = arguments.get("output")
+            output = self._invocation.caller.secrets.json(arguments.get("output"))
             wrong = _problem(step["arguments"].get("output_schema"), output)
             if wrong is None:
                 return self._finish(name, step, output)
@@ -123,7 +124,7 @@ class Steps:
         policy = _policy(step["arguments"].get("retry"))
         if step["failures"] >= policy.max_attempts:
             path = self._recording.place(SETTLE, [name, "failed"], Effect.WRITE)
-            said = problem or _message(error)
+            said = self._invocation.caller.secrets.text(problem or _message(error))
             by = [self._invocation.call.path, self._invocation.attempt]
             step |= {"failures": 0, "failed": {"path": path, "problem": said, "by": by}}
             self._write(name, step)
@@ -151,7 +152,7 @@ def _name(arguments: Any) -> str:
     is_number = isinstance(version, int) and not isinstance(version, bool) and version > 0
     if not is_number and not (isinstance(version, str) and version):
         raise TypeError(f'step "{key}": version must be a text or a positive integer')
-    return f"{key}@{version}"
+    return canonical([key, version])
 
 
 def _new(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from penstock.sandbox.bridge import Settled
 from penstock.tools.arguments import optional_number, optional_text, text
 from penstock.tools.invocation import Invocation
 from penstock.tools.recording import Recording
-from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, TaskValues
+from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, Always, TaskValues
 
 SHARED = ""
 """The partition of a task's values that all its tools share."""
@@ -30,6 +30,8 @@ class Config:
     def get(self, arguments: Any) -> Settled:
         """Return a text, or null."""
         key = text(arguments, "key").strip()
+        if not key:
+            raise TypeError("key must not be blank")
         name = "getRuntimeConfig"
         path = self._recording.place(name, key, Effect.READ)
         return self._recording.find(path) or self._recording.settle(
@@ -76,7 +78,10 @@ class Values:
             raise StateDenied("secrets belong in the vault")
         ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
         if_revision = arguments.get("if_revision", ALWAYS)
-        path = self._recording.place(name, [partition, arguments], Effect.WRITE)
+        if not isinstance(if_revision, str | Always | None):
+            raise TypeError("if_revision must be a text or null")
+        shape = [partition, key, value, ttl, [] if if_revision is ALWAYS else [if_revision]]
+        path = self._recording.place(name, shape, Effect.WRITE)
         if (found := self._recording.find(path)) is not None:
             return found
         written = self._values.write(partition, key, value, ttl=ttl, if_revision=if_revision)
@@ -119,7 +124,7 @@ class Notes:
         if any(map(str.isspace, event_type)):
             raise TypeError("event_type must have no spaces")
         level = arguments.get("level", "info")
-        if level not in LEVELS:
+        if not isinstance(level, str) or level not in LEVELS:
             raise TypeError(f"level must be one of {', '.join(LEVELS)}")
         payload = arguments.get("payload")
         if len(json.dumps(payload)) > self._limits.note_bytes:

@@ -37,28 +37,22 @@ class VaultCalls:
 
     def get(self, arguments: Any) -> Answer:
         """Return the secret; from now on it is taken out of everything that is shown."""
-        return self._given(arguments, is_handle=False)
+        return self._given(self._scope(arguments), text(arguments, "key"), is_handle=False)
 
     def handle(self, arguments: Any) -> Answer:
         """Return a stand-in for the secret, which only `fetch` opens."""
-        return self._given(arguments, is_handle=True)
+        return self._given(self._scope(arguments), text(arguments, "key"), is_handle=True)
 
-    async def _given(self, arguments: Any, *, is_handle: bool) -> Settled:
-        key = text(arguments, "key")
+    async def _given(self, scope: Scope, key: str, *, is_handle: bool) -> Settled:
         try:
-            value = await self._read(arguments, key)
+            permit_secret(self._invocation.spec.tool_id, self._access.declared, scope.kind, key)
+            value = await self._access.vault.get(scope, key)
         except CallError as error:
             return refused(error, self._recording.now())
+        self._access.secrets.add(key, value)
         if is_handle:
             return self._recording.fresh({"placeholder": self._access.handles.new(key, value)})
         return self._recording.fresh(value)
-
-    async def _read(self, arguments: Any, key: str) -> str:
-        scope = self._scope(arguments)
-        permit_secret(self._invocation.spec.tool_id, self._access.declared, scope.kind, key)
-        value = await self._access.vault.get(scope, key)
-        self._access.secrets.add(key, value)
-        return value
 
     def _scope(self, arguments: Any) -> Scope:
         match arguments.get("scope"):

@@ -179,6 +179,7 @@ class Invoker:
         self, tool: Tool, input: dict[str, Any], passage: Passage, attempt: int
     ) -> Any:
         spec, ledger, path = tool.spec, passage.ledger, passage.call.path
+        secrets = passage.caller.secrets
         before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
         seconds = (spec.timeout_ms - before) / 1000
         if seconds <= 0:
@@ -198,11 +199,11 @@ class Invoker:
             ledger.park(path, attempt=attempt, seconds=self._clock.monotonic() - began)
             raise
         except BaseExceptionGroup as group:
-            raise failure(spec, foremost(group), most=self._limits.error_chars) from group
+            raise failure(spec, foremost(group), secrets, most=self._limits.error_chars) from group
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.is_over:
                 raise out_of_time(tool, seconds, left) from None
-            raise failure(spec, error, most=self._limits.error_chars) from error
+            raise failure(spec, error, secrets, most=self._limits.error_chars) from error
         except asyncio.CancelledError:
             self._cut(tool, passage)
             raise

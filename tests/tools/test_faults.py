@@ -6,6 +6,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import CallError, ToolFailed
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
+from penstock.resources.redact import Redactor
 from penstock.tools.faults import failure, foremost, invalid, out_of_time
 from tests.kit.tools import Act
 
@@ -49,7 +50,7 @@ def test_of_errors_that_came_together_one_counts(
     ],
 )
 def test_what_a_tool_raises_becomes_words(error: BaseException, said: str) -> None:
-    assert str(failure(Act("add").spec, error, most=10)) == said
+    assert str(failure(Act("add").spec, error, Redactor(), most=10)) == said
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,11 @@ def test_the_time_that_was_up_first_says_what_happened(
 ) -> None:
     error: CallError = out_of_time(Act("add", effect=effect), seconds, left)
     assert error.code == code
+
+
+def test_operators_do_not_read_a_secret_in_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    secrets = Redactor()
+    secrets.add("token", "s3cr3t-value")
+    failure(Act("add").spec, ValueError("bad s3cr3t-value"), secrets, most=100)
+    assert "ValueError: bad [secret:token]" in caplog.text
+    assert "s3cr3t-value" not in caplog.text
