@@ -133,3 +133,18 @@ def test_too_many_files_are_said(tmp_path: Path) -> None:
 
 def test_a_project_without_agents_is_fine(tmp_path: Path) -> None:
     assert load_agents(tmp_path).agents == []
+
+
+def test_an_agent_file_may_preselect_skills_and_have_labels() -> None:
+    text = "---\nname: a\nselected_skills: [research, zip]\nlabels: web, fast\n---\nHi"
+    found, findings = parse_agent(text, "a.md")
+    assert not findings
+    assert found
+    assert found.settings.selected_skills == ("research", "zip")
+    assert found.settings.labels == ("web", "fast")
+
+
+def test_a_list_of_skills_is_a_list_of_texts() -> None:
+    _, findings = parse_agent("---\nname: a\nselected_skills: [1]\n---\nHi", "a.md")
+    (finding,) = findings
+    assert finding.message.startswith('"selected_skills" must be a list of skill ids, found array')

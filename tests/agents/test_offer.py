@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.offer import caller_for, definition, offered
+from penstock.agents.offer import Offers, caller_for, definition, offered, skills_of
 from penstock.core.call import Origin
-from penstock.core.ids import ProfileId, new_id
+from penstock.core.ids import LogId, ProfileId, new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.world import World
+from penstock.engine.state import SessionState
+from penstock.manifest.skill import SkillManifest
 from penstock.models.model import ToolDefinition
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
@@ -18,6 +20,7 @@ from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Action, Rule, Rules
+from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ANY_INPUT
 from tests.kit.assistant import agent
 from tests.kit.tools import Act
@@ -27,7 +30,13 @@ ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat"}))
 
 def invoker_with(*rules: Rule) -> Invoker:
     world = World(FakeClock(), Limits(), new_id)
-    tools = [Act("look"), Act("mail"), Act("rule", requires_permissions=frozenset({"root"}))]
+    tools = [
+        Act("look"),
+        Act("mail"),
+        Act("rule", requires_permissions=frozenset({"root"})),
+        Act("broken", is_broken=True),
+        Act("helper", is_offered=False),
+    ]
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
     return Invoker(Registry(tools), Rules(rules), Resources(artifacts=artifacts), world=world)
 
@@ -71,3 +80,67 @@ def test_a_model_is_told_the_schema_word_for_word() -> None:
         name="look", description="Does look.", parameters=schema
     )
     assert definition(Act("look")).parameters == ANY_INPUT
+
+
+def offers(*rules: Rule, fixed: tuple[str, ...] | None = ("look",), **settings: Any) -> Offers:
+    """Return the offers of a task in a project where one skill brings tools along."""
+    skill = SkillManifest(
+        skill_id="s",
+        name="S",
+        description="",
+        instruction="Mind it.",
+        tools=("look", "mail", "rule", "broken", "gone"),
+        script_tools=("helper",),
+        file="",
+        line=1,
+        folder="",
+    )
+    someone, state = agent(**settings), SessionState(LogId("log"))
+    skills = TaskSkills(Skills({"s": skill}), state, skills_of(someone), profile=ANN)
+    caller = caller_for(someone, ANN, fixed or (), skills)
+    return Offers(someone, invoker_with(*rules), caller, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("rules", "settings", "names"),
+    [
+        ([], {}, ["look", "mail"]),
+        ([Rule(tool="m*", action=Action.DENY)], {}, ["look"]),
+        ([], {"tool_permissions": {"mail": "deny"}}, ["look"]),
+        ([], {"skills": ()}, ["look"]),
+    ],
+)
+def test_the_tools_of_a_selected_skill_come_on_top(
+    rules: list[Rule], settings: dict[str, Any], names: list[str]
+) -> None:
+    """What is denied, what the profile may not use and what is broken is not offered."""
+    offer = offers(*rules, **settings).at(("s",))
+    assert [each.name for each in offer.definitions] == names
+
+
+def test_without_tools_a_skill_adds_none_and_says_what_it_has_to_say() -> None:
+    """A selected skill's tools come on top of a list, not of the switch that is off."""
+    offer = offers(fixed=None).at(("s",))
+    assert (offer.definitions, offer.caller.selection.tools) == ((), frozenset())
+    assert "Mind it." in offer.system
+
+
+def test_an_empty_list_of_tools_has_those_of_the_skills() -> None:
+    assert [each.name for each in offers(fixed=()).at(("s",)).definitions] == ["look", "mail"]
+
+
+def test_an_offer_is_made_once_as_long_as_the_selection_stays() -> None:
+    """The selection of a session is one tuple until it grows."""
+    some, none, chosen = offers(), (), ("s",)
+    before = some.at(none)
+    assert some.at(none) is before
+    after = some.at(chosen)
+    assert some.at(chosen) is after
+    assert "Mind it." not in before.system
+    assert some.at(none).system == before.system
+
+
+@pytest.mark.parametrize("names", [None, ("broken",)])
+def test_a_broken_tool_is_never_offered(names: tuple[str, ...] | None) -> None:
+    tools = offered(agent(enabled_tools=names), invoker_with(), LOCAL_PROFILE)
+    assert "broken" not in [tool.spec.tool_id for tool in tools]
