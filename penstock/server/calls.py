@@ -9,10 +9,11 @@ from starlette.routing import Route
 from penstock.app.runtime import outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import envelope_part, question_part
+from penstock.chat.selecting import unknown_skills
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.envelope import Status
 from penstock.core.errors import BadRequest, InvalidRequest, NotFound
-from penstock.core.ids import TaskId
+from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.schema import Problem
 from penstock.server.bodies import Form, key_of, read_json
@@ -82,6 +83,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = 120) -> Respons
         direct = _direct(site)
         tool = direct.get(tool_id, profile)
         direct.check(tool, _input(tool_id, asked))
+        named = await _skills(site, profile, tool_id, asked)
     except CallError as error:
         refused = envelope_part(error.envelope()) | {"taskId": None}
         return Json(refused, _REFUSED.get(type(error), 422))
@@ -89,7 +91,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = 120) -> Respons
         tool_id=tool_id,
         input=asked["input"],
         session_id=asked.get("conversationId"),
-        selected_skills=tuple(asked.get("selectedSkillIds", ())),
+        selected_skills=named,
         idempotency=key_of(request, raw),
     )
     return await _outcome(site, await site.runtime.request(call, profile), wait)
@@ -153,6 +155,19 @@ def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise invalid(tool_id, [Problem("", f"must be an object, found {type(given).__name__}")])
     return given
+
+
+async def _skills(
+    site: Site, profile: Profile, tool_id: str, asked: dict[str, Any]
+) -> tuple[str, ...]:
+    """Return the skills that were named. Raises InvalidInput for one that cannot be selected."""
+    parts, named = site.runtime.parts, tuple(asked.get("selectedSkillIds", ()))
+    session_id = asked.get("conversationId")
+    session = await parts.projections.find_session(session_id) if session_id and named else None
+    agent = parts.agents.get(session.agent if session else ASSISTANT)
+    if wrong := unknown_skills(named, parts.skills, agent, profile):
+        raise invalid(tool_id, wrong)
+    return named
 
 
 def _direct(site: Site) -> DirectTools:

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from penstock.chat.history import Chapter
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.chat.parts import question_record
-from penstock.core.call_errors import NotAvailable
+from penstock.chat.selecting import unknown_skills
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
@@ -49,11 +49,12 @@ _DONE = streams(answers("Exchange", s202="Waiting"))
 async def send_message(agent_id: str, request: Request) -> Response:
     """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
     site, profile = site_of(request), allowed(request, CHAT)
-    site.runtime.parts.agents.get(agent_id)
+    agent = site.runtime.parts.agents.get(agent_id)
     body, raw = await read_json(request, site.limits.request_bytes)
     asked = MESSAGE.read(body)
-    if asked.get("selectedSkillIds"):
-        raise NotAvailable("skills cannot be selected yet: leave selectedSkillIds out")
+    named = tuple(asked.get("selectedSkillIds", ()))
+    if wrong := unknown_skills(named, site.runtime.parts.skills, agent, profile):
+        raise InvalidRequest([{"field": each.path, "issue": each.message} for each in wrong])
     message = NewMessage(
         content=asked["content"],
         agent=agent_id,
@@ -61,6 +62,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
+        selected_skills=named,
         idempotency=key_of(request, raw),
     )
     return await _send(site, profile, message, stream=asked.get("stream", False))

@@ -148,6 +148,14 @@ async def test_a_call_that_waits_for_a_person_says_what_is_asked() -> None:
     assert done["result"] == {"status": "success", "output": {"done": "mail"}}
 
 
+async def test_a_skill_that_there_is_not_is_an_input_that_is_not_valid() -> None:
+    """Spec: "unknown `selectedSkillIds`"."""
+    async with served(tools=tools()) as server:
+        status, body = await post(server, "look", {"input": {"n": 1}, "selectedSkillIds": ["x"]})
+    assert (status, body["status"], body["taskId"]) == (422, "validation_error", None)
+    assert body["error"]["details"]["problems"][0]["path"] == "/selectedSkillIds/0"
+
+
 @pytest.mark.parametrize("wait", [0, 0.01])
 async def test_who_does_not_wait_is_told_the_task(wait: float) -> None:
     """Spec: "`wait=0`, or `wait` is over"."""

@@ -158,7 +158,7 @@ BAD = [
     (b'{"content":"x","stream":"yes"}', 422, "VALIDATION_ERROR"),
     (b'{"content":"x","model":"nonesuch"}', 422, "VALIDATION_ERROR"),
     (b'{"content":"x","message":"y"}', 422, "VALIDATION_ERROR"),
-    (b'{"content":"x","selectedSkillIds":["a"]}', 422, "NOT_AVAILABLE"),
+    (b'{"content":"x","selectedSkillIds":["a"]}', 422, "VALIDATION_ERROR"),
     (b'{"content":"x","conversationId":"conv_none"}', 404, "NOT_FOUND"),
 ]
 
