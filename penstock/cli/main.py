@@ -35,6 +35,11 @@ COMMANDS = (
         "Say everything that is wrong with the project's files.",
         lambda: late("penstock.cli.check:check"),
     ),
+    Command(
+        "types",
+        "Write what scripts may rely on as flo.d.ts.",
+        lambda: late("penstock.cli.types:types"),
+    ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
     Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
     Command(

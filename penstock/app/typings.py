@@ -1,0 +1,65 @@
+"""The `flo.d.ts` files of a project: what each would say, and which are stale."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from penstock.app.project import Project
+from penstock.builtins import SKILLS, TOOLS
+from penstock.core.errors import NameTaken
+from penstock.tools.policy import SCRIPT
+from penstock.tools.typings import MARK, Typings
+
+FILE = "flo.d.ts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypingFile:
+    """One file of declarations, as it should be."""
+
+    path: Path
+    text: str
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the file on disk says something else, or is not there."""
+        return _read(self.path) != self.text
+
+    def write(self) -> None:
+        """Write it, unless an author wrote one by hand. Raises NameTaken."""
+        there = _read(self.path)
+        if there is not None and not there.startswith(MARK):
+            raise NameTaken(
+                f"{self.path} was not written by `penstock types`: nothing was written there. "
+                "Move it away, or name another file with --out."
+            )
+        if there != self.text:
+            self.path.write_text(self.text, encoding="utf-8")
+
+
+def typing_files(project: Project, out: Path | None = None) -> list[TypingFile]:
+    """Return a file for each folder that holds manifests; or `out` alone, with all of it."""
+    typings = project_typings(project)
+    folders = typings.folders()
+    if out is not None:
+        return [TypingFile(path=out, text=typings.of(folders))]
+    return [
+        TypingFile(path=project.root / folder / FILE, text=typings.of([folder]))
+        for folder in folders
+    ]
+
+
+def project_typings(project: Project) -> Typings:
+    """Return the typings of a project."""
+    skills = {**SKILLS, **project.bundle.skills}
+    others = [each.spec for each in (*TOOLS, *project.tools) if each.spec.kind != SCRIPT]
+    return Typings(project.bundle, skills, others, version("penstock"))
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        return ""

@@ -1,0 +1,55 @@
+"""Writes what scripts may rely on as TypeScript declarations, for editors and type checkers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.app.typings import TypingFile, typing_files
+from penstock.cli.exit_codes import FAILED
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.project import find
+
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="One file with all, instead.")
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; exit code 1 if a file is stale.")
+]
+
+
+def types(
+    path: Folder = None,
+    *,
+    out: Out = None,
+    check: Check = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write flo.d.ts into each folder that holds manifests.
+
+    It declares `flo`, the globals, and the tools in reach with their inputs and outputs.
+    """
+    files = typing_files(find(path or project).project, out)
+    stale = [each for each in files if each.is_stale]
+    if not check:
+        for each in stale:
+            each.write()
+    if as_json:
+        print_json({"files": [_part(each, stale) for each in files]})
+    else:
+        for each in stale:
+            print(f"  {each.path}")
+        done = "stale; write them with `penstock types`" if check else "written"
+        note(f"{len(stale)} of {len(files)} files {done}")
+    if check and stale:
+        raise typer.Exit(FAILED)
+
+
+def _part(file: TypingFile, stale: list[TypingFile]) -> dict[str, object]:
+    return {"path": str(file.path), "stale": file in stale}

@@ -1,0 +1,44 @@
+// What the built-in tools return, one line each.
+
+type FloImported = { skill_id: string; resource_id: string; kind: "text" | "blob"; mime_type: string; relative_path: string; destination_path: string };
+type FloCell = string | number | boolean | null;
+type FloSheet = { format: "csv" | "xlsx"; path: string; sheet: string };
+type FloCells = FloSheet & { range: string; rows: number; columns: number; values: FloCell[][] };
+type FloInspected = { format: "csv" | "xlsx"; path: string; sheets: { name: string; rows: number; columns: number; preview: FloCell[][]; preview_range: string }[] };
+type FloCopied = FloSheet & { applied_targets: FloJsonValue[]; copied_count: number; sheets_touched: string[] };
+
+interface FloBuiltInOutputs {
+  list_available_skills: { skill_count: number; skills: { skill_id: string; name: string; description: string; resource_count: number; tools: string[] }[] };
+  activate_skill: { skill_id: string; selected_skill_ids: string[] };
+  read_skill_resource: { skill_id: string; resource_id: string; kind: "text"; content: string; mime_type: string; relative_path: string; destination_path?: undefined } | (FloImported & { content?: undefined });
+  import_skill_asset: FloImported;
+  ask_user: { status?: "answered" | "follow_up" | "cancelled"; question_id?: string; value?: string; user_message?: string; instruction?: string; /** Of a question with a type. */ answer?: string | string[] | boolean };
+  read_tool_result_artifact: { data: any; content_type: string; offset: number; has_more: boolean; returned_bytes: number; total_bytes: number; returned_items?: number; total_items?: number };
+  list_tool_result_artifacts: { entries: { artifact_id: string; tool_name: string; summary: string; content_type: string; size_bytes: number; first_seen_sequence: number; preview: string }[]; has_more: boolean; next_offset: number | null; total_entries: number };
+  read_text_file: { path: string; content: string; size_bytes: number; max_bytes: number };
+  write_text_file: { path: string; bytes_written: number };
+  read_file_base64: { path: string; base64_data: string; size_bytes: number; max_bytes: number };
+  read_dir: { path: string; entry_count: number; entries: { path: string; name: string; entry_type: "file" | "directory" }[]; truncated?: boolean };
+  zip: { input_paths: string[]; output_path: string; entry_count: number; size_bytes: number };
+  unzip: { input_path: string; output_dir: string; entry_count: number; written_paths: string[] };
+  download_url_to_file: { url: string; output_path: string; size_bytes: number; content_type?: string };
+  csv_inspect: FloInspected;
+  csv_read: FloCells;
+  csv_create: FloSheet;
+  csv_edit_cells: FloSheet;
+  media_fetch: { media_id: string; media_type: string; output_path: string; expires_at: string };
+  media_push_vfs: { media_id: string; media_type: string; size_bytes: number; expires_at: string; input_path: string };
+  media_push_base64: { media_id: string; media_type: string; size_bytes: number; expires_at: string; filename?: string };
+  get_media_download_url: { download_url: string; expires_at: string; media_type: string; size_bytes: number; filename?: string };
+  send_media_attachment: { send_as_attachment: true; media_id: string; media_type: string; size_bytes: number; filename?: string } | { send_as_attachment: false; download_url: string; media_id?: string; media_type?: string; size_bytes?: number; filename?: string };
+  excel_inspect: FloInspected;
+  excel_read: FloCells;
+  excel_create: FloSheet;
+  excel_edit_cells: FloSheet;
+  excel_copy_cell_style: FloCopied & { source_cell: string };
+  excel_clear_cell_style: FloSheet & { cleared_count: number; cleared_targets: FloJsonValue[]; sheets_touched: string[] };
+  excel_copy_row: FloCopied & { source_row: FloJsonValue };
+  excel_copy_column: FloCopied & { source_column: FloJsonValue };
+  excel_edit_structure: FloSheet & { applied_count: number; applied_operations: FloJsonValue[]; stale_formulas?: string[] };
+  excel_auto_fit_row: FloSheet & { row: number };
+}

@@ -1,0 +1,262 @@
+// The global `flo`, and the module "flo:runtime" with the same members.
+
+type FloJsonValue = null | boolean | number | string | FloJsonValue[] | { [key: string]: FloJsonValue };
+interface FloStructuredError { code: string; message: string; retryable: boolean; continuable: boolean; details?: FloJsonValue }
+type FloToolCallResult<O> =
+  | { status: "success"; output: O; error?: undefined }
+  | { status: "failed" | "timeout" | "validation_error" | "suspended"; output?: O; error?: FloStructuredError; question_id?: string };
+
+/** The input of a tool: known for the tools of FloToolMap, any JSON object for others. */
+type FloIn<K> = K extends keyof FloToolMap ? FloToolMap[K]["input"] : { [key: string]: FloJsonValue };
+/** The output of a tool: known for the tools of FloToolMap. */
+type FloOut<K> = K extends keyof FloToolMap ? FloToolMap[K]["output"] : unknown;
+/** `input` may be left out where `{}` will do. */
+type FloGiven<I> = {} extends I ? { input?: I } : { input: I };
+type FloToolCall<K> = { tool_id: K; /** false: do not wait for a person; the answer is `suspended`. */ wait?: boolean } & FloGiven<FloIn<K>>;
+
+/** What a function of `flo` rejects with. */
+interface FloError extends Error {
+  readonly name: "FloError";
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly continuable: boolean;
+  readonly details?: FloJsonValue;
+}
+/** Thrown, it makes the outcome of the call `failed` with these members. */
+interface FloToolError extends Error {
+  readonly name: "ToolError";
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly continuable: boolean;
+  readonly details?: FloJsonValue;
+}
+
+type FloScopeKind = { scope_kind: "profile" | "session" | "task" | "shared" };
+type FloWrite = { ttl_seconds?: number; /** Absent: always; null: only if there is nothing. */ if_revision?: string | null };
+interface FloStateEntry<T> { key: string; value: T; revision: string; expires_at?: string }
+interface FloStateWriteResult<T> { ok: boolean; entry?: FloStateEntry<T>; conflict_revision?: string }
+interface FloStatePage<T> { entries: FloStateEntry<T>[]; next_cursor?: string }
+
+type FloVaultRequest = { scope: "profile"; key: string } | { scope: "shared"; scope_id: string; key: string };
+/** A secret that a script may hand to `fetch` and cannot read: its text is a placeholder. */
+interface FloSecret { toString(): string; toJSON(): string }
+
+interface FloTaskContext {
+  task_id: string;
+  session_id: string;
+  selected_skill_ids: string[];
+  call: { call_id: string; tool_id: string; depth: number; entry: number; attempt: number; idempotency_key: string };
+  /** From the second entry on: the newest answer to this call. */
+  resume_payload?: { kind: "user_message" | "timeout" | "approval"; user_message?: string; [key: string]: FloJsonValue | undefined };
+}
+interface FloProfile { profile_id: string; profile_kind: "user" | "builtin"; permissions: string[]; display_name?: string }
+interface FloTaskEvent { event_type: string; title?: string; message?: string; level?: "info" | "warning" | "error"; payload?: FloJsonValue }
+interface FloRetry { max_attempts?: number; initial_backoff_ms?: number; multiplier?: number; max_backoff_ms?: number }
+interface FloStep<I> { key: string; version: string | number; input: I; input_schema?: FloJsonValue; output_schema?: FloJsonValue; retry?: FloRetry }
+interface FloStepEntry<I> { input: I; attempt: number; idempotency_key: string }
+interface FloWait<P> { user_message: string; resume_payload?: P; resume_schema?: FloJsonValue; timeout?: { seconds: number; resume_prompt: string } }
+type FloWaitResult<P> =
+  | { resume_reason: "user_message"; user_message: string; resume_payload?: P }
+  | { resume_reason: "timeout"; resume_prompt: string; resume_payload?: P };
+
+interface FloChild {
+  worker_kind: "extractor" | "matcher" | "classifier" | "summarizer" | "aggregator" | "verifier";
+  title: string;
+  objective: string;
+  input: FloJsonValue;
+  selected_skill_ids?: string[];
+}
+interface FloBatch {
+  batch_id: string;
+  parent_task_id: string;
+  mode: "join_required" | "detached";
+  consumed: boolean;
+  children: { child_task_id: string; worker_kind: string; title: string; objective: string }[];
+  created_at: string;
+  updated_at: string;
+}
+interface FloChildResult {
+  child_task_id: string;
+  worker_kind: string;
+  status: "completed" | "failed" | "timeout" | "running" | "queued" | "suspended" | "blocked" | "cancelled";
+  output: FloJsonValue;
+  error?: string;
+  completed_at?: string;
+}
+interface FloBatchResults { batch: FloBatch; results: FloChildResult[]; all_terminal: boolean }
+interface FloSubagentResult {
+  subagent_task_id: string;
+  worker_kind: string;
+  status: "completed" | "failed" | "suspended";
+  output: FloJsonValue;
+  output_text: string;
+  error?: string;
+  suspension?: FloJsonValue;
+}
+interface FloDependency { task_id: string; alias: string }
+interface FloDependencies { dependencies?: FloDependency[]; failure_policy?: "require_success" | "all_settled" }
+interface FloSpawn extends FloDependencies {
+  key: string;
+  title: string;
+  objective: string;
+  input: FloJsonValue;
+  input_schema: FloJsonValue;
+  output_schema: FloJsonValue;
+  dependency_condition?: "all" | "any";
+  selected_skill_ids?: string[];
+  allowed_tools?: string[];
+  max_turns?: number;
+}
+interface FloDependencyWait { key: string; dependencies: FloDependency[]; condition?: "all" | "any"; failure_policy?: "require_success" | "all_settled" }
+interface FloDependencyResult { task_id: string; alias: string; status: string; output?: FloJsonValue; error?: string; completed_at?: string }
+interface FloSubject {
+  dispatcher_id: string;
+  subject_key: string;
+  status: "idle" | "leased" | "running" | "succeeded" | "failed";
+  cursor?: FloJsonValue;
+  meta?: FloJsonValue;
+  next_due_at?: string;
+  lease_owner_id?: string;
+  lease_expires_at?: string;
+  attempt: number;
+  failure_count: number;
+  consecutive_timeouts: number;
+  last_error?: FloStructuredError;
+  last_started_at?: string;
+  last_finished_at?: string;
+  last_success_at?: string;
+  revision: number;
+  created_at: string;
+  updated_at: string;
+}
+type FloSubjectAt = { dispatcher_id: string; subject_key: string; revision: number };
+type FloNewSubject = { subject_key: string; cursor?: FloJsonValue; meta?: FloJsonValue; next_due_at?: string };
+type FloBrowserCommand = { command: "goto" | "reload" | "fill" | "click" | "press" | "select" | "wait_for" | "extract" | "evaluate" | "screenshot"; [key: string]: FloJsonValue };
+interface FloBrowserResult { current_url?: string; text?: string; attribute?: string; value?: FloJsonValue; screenshot_base64?: string }
+type FloRequestMatcher = ({ url: string } | { url_regex: string }) & { method?: string; resource_types?: string[] };
+
+interface Flo {
+  /** Call another tool. Its failure is an answer, too: branch on `status`. */
+  callTool<const K extends keyof FloToolMap | (string & {})>(request: FloToolCall<K>): Promise<FloToolCallResult<FloOut<K>>>;
+  /** Wait; the clock of `timeout_ms` runs. */
+  sleep(ms: number): Promise<void>;
+  /** A text of `runtime_config` in penstock.toml. */
+  getRuntimeConfig(key: string): Promise<string | undefined>;
+  /** A file of the workspace for a FormData; it is read when `fetch` sends it. */
+  file(path: string, options?: { name?: string; type?: string; lastModified?: number }): File;
+  readonly ToolError: new (given: { code: string; message: string; retryable?: boolean; continuable?: boolean; details?: FloJsonValue }) => FloToolError;
+  /** For `instanceof`; only the runtime makes one. */
+  readonly FloError: abstract new (only: never) => FloError;
+  readonly time: FloTime;
+  readonly vault: FloVault;
+  readonly state: FloState;
+  readonly task: FloTask;
+  readonly fs: FloFiles;
+  readonly dispatcher: FloDispatcher;
+  readonly browser: FloBrowser;
+}
+
+interface FloTime {
+  /** With a `[`: `[year] [month] [day] [hour] [minute] [second]`. Without: `YYYY MM DD HH mm ss`. */
+  formatUnixTimestamp(seconds: number, format: string, timezone?: string): string;
+}
+
+interface FloVault {
+  /** The secret itself; the manifest declares its key. */
+  get(request: FloVaultRequest): Promise<string>;
+  /** A placeholder that `fetch` opens in headers, queries and text bodies. */
+  handle(request: FloVaultRequest): Promise<FloSecret>;
+}
+
+interface FloState {
+  get<T = FloJsonValue>(request: FloScopeKind & { key: string }): Promise<FloStateEntry<T> | null>;
+  list<T = FloJsonValue>(request: FloScopeKind & { key_prefix: string; limit?: number; cursor?: string }): Promise<FloStatePage<T>>;
+  put<T>(request: FloScopeKind & FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
+  /** Merge (RFC 7386): nested objects merge, `null` removes. */
+  patch<T = FloJsonValue>(request: FloScopeKind & FloWrite & { key: string; patch: object }): Promise<FloStateWriteResult<T>>;
+  append<I>(request: FloScopeKind & FloWrite & { key: string; item: I }): Promise<FloStateWriteResult<I[]>>;
+  delete(request: FloScopeKind & { key: string; if_revision?: string | null }): Promise<{ ok: boolean; conflict_revision?: string }>;
+}
+
+interface FloTask {
+  getState<T = FloJsonValue>(request: { key: string }): Promise<T | null>;
+  putState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
+  getToolState<T = FloJsonValue>(request: { key: string; tool_id?: string }): Promise<T | null>;
+  putToolState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
+  getContext<T = FloTaskContext>(): Promise<T>;
+  getProfile(): Promise<FloProfile>;
+  /** Tell something in the timeline of the task. */
+  emitEvent(event: FloTaskEvent): Promise<void>;
+  /** Ask the person, and wait for the next message. */
+  waitForUserMessage<P = FloJsonValue>(request: FloWait<P>): Promise<FloWaitResult<P>>;
+  /** Work that is done once, whatever happens to the script. */
+  step<I, O>(request: FloStep<I>, work: (entry: FloStepEntry<I>) => O | Promise<O>): Promise<O>;
+  readonly limits: { readonly maxSpawnChildren: number };
+  /** Not available in this version */
+  spawnChildren(request: { children: FloChild[] }): Promise<{ batch: FloBatch; event: unknown }>;
+  /** Not available in this version */
+  waitForBatch(request: { batch_id: string }): Promise<FloBatchResults>;
+  /** Not available in this version */
+  getBatchResults(request: { batch_id: string }): Promise<FloBatchResults>;
+  /** Not available in this version */
+  runSubagent(request: FloChild): Promise<FloSubagentResult>;
+  /** Not available in this version */
+  spawn(request: FloSpawn): Promise<{ task_id: string; key: string; status: string }>;
+  /** Not available in this version */
+  waitForDependencies(request: FloDependencyWait): Promise<Record<string, FloDependencyResult>>;
+  /** Not available in this version */
+  cancel(request: { task_id: string }): Promise<{ task: FloJsonValue; cancelled_task_ids: string[] }>;
+}
+
+interface FloFiles {
+  /** A whole file of the workspace. */
+  readBytes(path: string): Promise<Uint8Array<ArrayBuffer>>;
+}
+
+interface FloDispatcher {
+  /** Not available in this version */
+  syncSubjects(request: { dispatcher_id: string; subjects: FloNewSubject[] }): Promise<{ dispatcher: FloJsonValue; subjects: FloSubject[] }>;
+  /** Not available in this version */
+  claimDueSubjects(request: { dispatcher_id: string; lease_ms: number; limit?: number }): Promise<{ subjects: FloSubject[] }>;
+  /** Not available in this version */
+  checkpointSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; lease_ms?: number }): Promise<FloSubject>;
+  /** Not available in this version */
+  completeSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; next_due_at?: string }): Promise<FloSubject>;
+  /** Not available in this version */
+  failSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; error: FloStructuredError; next_due_at?: string; retry_after_ms?: number }): Promise<FloSubject>;
+  /** Not available in this version */
+  releaseSubject(request: FloSubjectAt): Promise<FloSubject>;
+}
+
+interface FloBrowser {
+  /** Not available in this version */
+  run(command: FloBrowserCommand): Promise<FloBrowserResult>;
+  /** Not available in this version */
+  startRequestCapture(matchers: FloRequestMatcher[]): Promise<{ current_url?: string; capture_id: string }>;
+  /** Not available in this version */
+  collectCapturedRequests(capture_id: string, options?: { timeout_ms?: number }): Promise<{ current_url?: string; captures: FloJsonValue[] }>;
+  /** Not available in this version */
+  stopRequestCapture(capture_id: string): Promise<{ current_url?: string; stopped: boolean }>;
+  /** Not available in this version */
+  exportState(): Promise<{ cookies: FloJsonValue[]; origins: FloJsonValue[] }>;
+  /** Not available in this version */
+  importState(state: { cookies: FloJsonValue[]; origins: FloJsonValue[] }): Promise<void>;
+}
+
+declare const flo: Flo;
+
+declare module "flo:runtime" {
+  export const callTool: Flo["callTool"];
+  export const sleep: Flo["sleep"];
+  export const getRuntimeConfig: Flo["getRuntimeConfig"];
+  export const file: Flo["file"];
+  export const ToolError: Flo["ToolError"];
+  export const FloError: Flo["FloError"];
+  export const time: Flo["time"];
+  export const vault: Flo["vault"];
+  export const state: Flo["state"];
+  export const task: Flo["task"];
+  export const fs: Flo["fs"];
+  export const dispatcher: Flo["dispatcher"];
+  export const browser: Flo["browser"];
+}

@@ -1,0 +1,22 @@
+"""The `flo.d.ts` files of a project."""
+
+from pathlib import Path
+
+from penstock.app.project import Project
+from penstock.app.typings import FILE, typing_files
+from tests.kit.manifests import load, tool
+
+
+def test_a_file_is_stale_until_it_is_written(tmp_path: Path) -> None:
+    bundle = load(tmp_path, {"a/a.tool.yaml": tool(), "b.tool.yaml": tool(name="b")})
+    files = typing_files(Project(root=tmp_path, bundle=bundle))
+    assert [each.path.relative_to(tmp_path).as_posix() for each in files] == [FILE, f"a/{FILE}"]
+    assert all(each.is_stale for each in files)
+    for each in files:
+        each.write()
+    assert not any(each.is_stale for each in files)
+    assert "interface FloBuiltInOutputs" in files[0].text
+
+
+def test_a_project_without_manifests_has_none(tmp_path: Path) -> None:
+    assert typing_files(Project(root=tmp_path)) == []

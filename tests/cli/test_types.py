@@ -1,0 +1,56 @@
+"""`penstock types`, on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.kit.manifests import tool, write
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def scripts(project: Path) -> Path:
+    """A project with manifests in two folders."""
+    return write(project, {"a/a.tool.yaml": tool(), "b/b.tool.yaml": tool(name="b")})
+
+
+def test_each_folder_with_manifests_gets_its_file(run: Run, scripts: Path) -> None:
+    code, out, told = run("types")
+    assert (code, told) == (0, "2 of 2 files written\n")
+    assert out.split() == [str(scripts / "a/flo.d.ts"), str(scripts / "b/flo.d.ts")]
+    text = (scripts / "a/flo.d.ts").read_text()
+    assert "\n  read_text_file: {\n" in text
+    assert "\n  hello: {\n" in text
+    assert run("types") == (0, "", "0 of 2 files written\n")
+
+
+def test_stale_files_are_told_and_left(run: Run, scripts: Path) -> None:
+    """`--check`: writes nothing, exit 1 when a file is stale."""
+    code, out, told = run("types", "--check")
+    assert (code, out.count("flo.d.ts")) == (1, 2)
+    assert told == "2 of 2 files stale; write them with `penstock types`\n"
+    assert not (scripts / "a/flo.d.ts").exists()
+    run("types")
+    assert run("types", "--check")[0] == 0
+    write(scripts, {"b/b.tool.yaml": tool("direct_call: true", name="b")})
+    assert run("types", "--check")[0] == 1
+
+
+def test_one_file_may_hold_all(run: Run, scripts: Path) -> None:
+    """Or one file with `--out`."""
+    write(scripts, {"a/s.skill.yaml": "skill_id: s\nname: S\ndescription: D.\ninstruction: I.\n"})
+    code, out, _ = run("types", "--out", str(scripts / "all.d.ts"), "--json")
+    assert code == 0
+    assert json.loads(out) == {"files": [{"path": str(scripts / "all.d.ts"), "stale": True}]}
+    assert not (scripts / "a/flo.d.ts").exists()
+
+
+def test_a_file_by_hand_is_not_written_over(run: Run, scripts: Path) -> None:
+    write(scripts, {"a/flo.d.ts": "declare const flo: any;\n"})
+    code, _, told = run("types")
+    assert code == 1
+    assert "was not written by `penstock types`: nothing was written there." in told
+    assert (scripts / "a/flo.d.ts").read_text() == "declare const flo: any;\n"
