@@ -165,7 +165,7 @@ class Workbench:
         """Return what a tool holds while it runs, to call its `run` without the door."""
         inside = Inside(
             door=self.invoker.call,
-            effect_of=lambda _: tool.spec.effect,
+            effect_of=self.invoker.registry.effect_of,
             resources=self.resources,
             threads=self.invoker.threads,
             world=self.world,

@@ -13,6 +13,7 @@ from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled, NoteEmitted
 from penstock.sandbox.bridge import Refusal, Settled
+from penstock.store.state_entry import TYPE_ERROR
 from penstock.tools.invocation import Invocation, WentWell, succeeded
 from penstock.tools.redaction import redacted_error
 
@@ -21,7 +22,7 @@ CHANGED = "script.changed"
 BYTES = "$bytes"
 """The one key of an object that stands for bytes, in base64."""
 LAST = (sys.maxsize, 0)
-FLO_ERROR, TYPE_ERROR = "FloError", "TypeError"
+FLO_ERROR, MISTAKE = "FloError", "TypeError"
 
 
 @dataclass(slots=True)
@@ -258,7 +259,7 @@ def detail_of(error: CallError | TypeError) -> ErrorDetail:
 
 def refusal_of(detail: ErrorDetail) -> Refusal:
     """Return the error as the script sees it."""
-    return Refusal(name=TYPE_ERROR if detail.code == TYPE_ERROR else FLO_ERROR, detail=detail)
+    return Refusal(name=MISTAKE if detail.code == TYPE_ERROR else FLO_ERROR, detail=detail)
 
 
 def _closed(value: Any) -> Any:

@@ -71,7 +71,7 @@ async def asking(
     *acts: Act,
     bindings: Bindings = BINDINGS,
     egress: Egress | None = None,
-    secrets: Mapping[str, str] = {"token": "s3cr3t-value"},  # noqa: B006  nobody writes to it
+    secrets: Mapping[str, str] = {"token": "s3cr3t-value"},
     deed: Deed = nothing_much,
     **spec: Any,
 ) -> Asking:
