@@ -25,7 +25,10 @@ What = Annotated[
     str | None,
     typer.Argument(metavar="ANSWER", help="approve, reject, an option, or a text; none asks you."),
 ]
-Input = Annotated[str | None, typer.Option("--input", help="JSON that runs instead, approved.")]
+Input = Annotated[
+    str | None,
+    typer.Option("--input", help="JSON that runs instead, approved; or that goes with a text."),
+]
 Note = Annotated[str | None, typer.Option("--note", help="Why.")]
 
 
@@ -45,7 +48,7 @@ def answer(
             await _list(runtime, as_json=as_json)
             return 0
         record = await _get(runtime, question)
-        body = _body(record, what) | _extras(edited, reason)
+        body = _body(record, what) | _extras(record, edited, reason)
         taken = await runtime.answer(record.question.question_id, body)
         reply = await runtime.wait(taken.task_id)
         return _show(taken, reply, as_json=as_json)
@@ -94,11 +97,12 @@ def _body(record: QuestionRecord, what: str | None) -> dict[str, Any]:
     raise InvalidAnswer([{"field": "/decision", "issue": issue}])
 
 
-def _extras(edited: str | None, reason: str | None) -> dict[str, Any]:
+def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> dict[str, Any]:
     extras: dict[str, Any] = {} if reason is None else {"note": reason}
     if edited is not None:
         try:
-            extras["input"] = json.loads(edited)
+            is_message = record.question.kind is QuestionKind.USER_MESSAGE
+            extras["resume_payload" if is_message else "input"] = json.loads(edited)
         except ValueError as error:
             raise typer.BadParameter(f"--input must be JSON: {error}") from None
     return extras

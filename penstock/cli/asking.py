@@ -21,12 +21,17 @@ def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     """
     if question["kind"] == QuestionKind.APPROVAL:
         return _approval(read)
-    return text_answer(question, read("answer> "))
+    body = text_answer(question, read("answer> "))
+    if question["kind"] == QuestionKind.USER_MESSAGE and question.get("schema") is not None:
+        return body | _payload(read)
+    return body
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return what a line means: the number, value or label of an option, or a text."""
     said = text.strip()
+    if question["kind"] == QuestionKind.USER_MESSAGE:
+        return {"text": said}
     for number, option in enumerate(question.get("options", ()), 1):
         if said.lower() in {str(number), option["value"].lower(), option["label"].lower()}:
             return {"value": option["value"]}
@@ -43,6 +48,16 @@ def _approval(read: Read) -> dict[str, Any]:
             return {"decision": "reject"} | ({"note": note} if note else {})
         if said in EDIT:
             return {"decision": "approve", "input": _json(read)}
+
+
+def _payload(read: Read) -> dict[str, Any]:
+    """Return what goes with the words, if the person wants something to."""
+    while said := read("what goes with it, as JSON (Enter for nothing)> ").strip():
+        try:
+            return {"resume_payload": json.loads(said)}
+        except ValueError as error:
+            read(f"that is not JSON: {error}. Enter to try again> ")
+    return {}
 
 
 def _json(read: Read) -> Any:

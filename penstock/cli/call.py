@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from penstock.app.runtime import Runtime, outcome_of
-from penstock.chat.message import Reply
+from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
+from penstock.chat.selecting import unknown_skills
 from penstock.cli.asking import ask
 from penstock.cli.background import Background, on_interrupt
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
@@ -22,24 +23,28 @@ from penstock.cli.render import Screen, clean, envelope_text
 from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
 from penstock.core.envelope import Envelope, Json, Status
-from penstock.core.ids import QuestionId, TaskId, new_id
+from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
+from penstock.core.profile import LOCAL_PROFILE
 from penstock.tools.tool import Tool
 
-ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
-Pairs = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input, a member each.")
+Words = Annotated[
+    list[str],
+    typer.Argument(metavar="TOOL [KEY=VALUE]", help="Which tool, and its input, a member each."),
 ]
 Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
+]
+Skills = Annotated[
+    list[str] | None, typer.Option("--skill", help="Select a skill for this call; may come again.")
 ]
 WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the call.")]
 
 
 def call(
-    tool: ToolName,
-    pairs: Pairs = None,
+    words: Words,
     *,
     given: Input = None,
+    skills: Skills = None,
     with_trace: WithTrace = False,
     project: ProjectFolder = None,
     as_json: AsJson = False,
@@ -49,14 +54,19 @@ def call(
     Exit codes: 0 success, 1 failed, 3 the input is not valid, 4 it waits for a person. Ctrl-C
     cancels the call; pressed again, it leaves at once.
     """
+    tool, *pairs = words
     trace, context = Trace(), opened(project)
     with Background() as background:
         runtime = background.enter(context)
         try:
             known = runtime.parts.invoker.registry.find(tool)
-            members = _whole(given) | _members(known, pairs or [])
+            asked = NewCall(
+                tool_id=tool,
+                input=_whole(given) | _members(known, pairs),
+                selected_skills=_selected(runtime, skills or []),
+            )
             one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
-            envelope = one.outcome(_watched(one.begun(tool, members), trace, is_wanted=with_trace))
+            envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
         finally:
             background.leave(context)
     if with_trace:
@@ -110,6 +120,15 @@ def _value(schema: Json, text: str) -> Any:
         return text
 
 
+def _selected(runtime: Runtime, names: list[str]) -> tuple[str, ...]:
+    """Return the skills that were named. Raises BadParameter for one that cannot be selected."""
+    parts = runtime.parts
+    wrong = unknown_skills(names, parts.skills, parts.agents.get(ASSISTANT), LOCAL_PROFILE)
+    if wrong:
+        raise typer.BadParameter("; ".join(f"--skill: {each.message}" for each in wrong))
+    return tuple(names)
+
+
 class _OneCall:
     """A call on its way, with the person who waits for it."""
 
@@ -120,9 +139,10 @@ class _OneCall:
         self._task_id = TaskId(new_id("task"))
         self._stopping: Stopping | None = None
 
-    def begun(self, tool_id: str, input: dict[str, Any]) -> Coroutine[Any, Any, Envelope]:
-        """Return the work."""
-        return self._runtime.call(tool_id, input, task_id=self._task_id)
+    async def begun(self, asked: NewCall) -> Envelope:
+        """Make the call, and wait until it is settled or waits for a person."""
+        await self._runtime.request(asked, task_id=self._task_id)
+        return await self._now()
 
     def outcome(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
         """Wait for the outcome, and ask the person what the call waits for."""

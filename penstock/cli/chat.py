@@ -27,7 +27,10 @@ AgentName = Annotated[str, typer.Option("--agent", "-a", help="Whom to talk with
 Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")]
 GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
 
-HELP = "/new begins a conversation, /model NAME asks another model, /exit or Ctrl-D leaves"
+HELP = (
+    "/call lists and calls tools, /new begins afresh, /web opens this in a browser, "
+    "/model NAME asks another model, /exit or Ctrl-D leaves"
+)
 
 
 def chat(
@@ -105,11 +108,9 @@ class _Talk:
 
     def _take(self, said: str) -> None:
         word, _, rest = said.partition(" ")
-        if word == "/new":
-            self._conversation.session_id = None
-        elif word == "/model":
+        if word == "/model":
             self._conversation.model = rest.strip() or None
-        elif word == "/help" or said.startswith("/"):
+        elif word == "/help":
             note(HELP)
         else:
             try:

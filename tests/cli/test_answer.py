@@ -1,7 +1,11 @@
 """Open questions, and answers to them."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -17,3 +21,35 @@ def test_an_unknown_question_is_answered_with_where_to_look(run: Run) -> None:
         "",
         "Error: There is no question 'q_x'; `penstock answer` lists the open ones.\n",
     )
+
+
+SCRIPT = """
+export async function run() {
+  const said = await flo.task.waitForUserMessage({ user_message: "Which month?" });
+  return said;
+}
+"""
+MANIFEST = """
+name: ask_month
+description: Ask for a month.
+direct_call: true
+input_schema: {type: object}
+execution: {type: script, script_file: ask_month.mts}
+"""
+
+
+@pytest.mark.slow(reason="loads the script engine")
+def test_words_for_a_script_may_have_something_with_them(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    (project / "ask_month.tool.yaml").write_text(MANIFEST)
+    (project / "ask_month.mts").write_text(SCRIPT)
+    assert run("call", "ask_month", "--json")[0] == 4
+    (question,) = run_json("answer")["questions"]
+    code, out, _ = run("answer", question["id"], "May", "--input", '{"pages": 3}', "--json")
+    assert code == 0
+    assert json.loads(out)["result"]["output"] == {
+        "resume_reason": "user_message",
+        "user_message": "May",
+        "resume_payload": {"pages": 3},
+    }

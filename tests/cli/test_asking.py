@@ -58,3 +58,18 @@ def test_an_option_is_chosen_by_number_value_or_label(line: str, body: dict[str,
 def test_who_leaves_answers_later() -> None:
     with pytest.raises(EOFError):
         ask({"kind": "approval"}, person("hm"))
+
+
+PAYLOADS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("May", ""), {"text": "May"}),
+    (("May", '{"pages": 3}'), {"text": "May", "resume_payload": {"pages": 3}}),
+    (("May", "{", "", "null"), {"text": "May", "resume_payload": None}),
+]
+
+
+@pytest.mark.parametrize(("lines", "body"), PAYLOADS)
+def test_a_script_gets_words_and_what_goes_with_them(
+    lines: tuple[str, ...], body: dict[str, Any]
+) -> None:
+    assert ask({"kind": "user_message", "text": "?", "schema": {}}, person(*lines)) == body
+    assert ask({"kind": "user_message", "text": "?"}, person("May")) == {"text": "May"}

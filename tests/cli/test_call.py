@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.builtins import SKILLS
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -61,3 +63,10 @@ def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> Non
     assert code == 1
     assert out.startswith("failed: TOOL_NOT_FOUND: ")
     assert "'hello'" in out
+
+
+def test_skills_may_be_selected_for_the_call(run: Run) -> None:
+    code, _, told = run("call", "hello", "name=Ann", "--skill", "no_such_skill")
+    assert (code, "no skill 'no_such_skill'" in told) == (2, True)
+    known = next(iter(SKILLS))
+    assert run("call", "hello", "name=Ann", "--skill", known, "--skill", known)[0] == 0

@@ -58,3 +58,11 @@ def test_an_empty_message_is_refused(run: Run) -> None:
     code, _, told = run("chat", " ")
     assert code == 1
     assert "/content: must not be blank" in told
+
+
+def test_commands_are_the_conversation_s(run: Run) -> None:
+    code, out, _ = run("chat", "/call hello name=Ann")
+    assert code == 0
+    assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
+    assert '"greeting": "Hello, Ann!"' in out
+    assert "Unknown command" in run("chat", "/foo")[1]
