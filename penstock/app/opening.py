@@ -80,7 +80,8 @@ async def open_project(
         )
         closing.push_async_callback(database.close)
         blobs = open_blobs(settings.blob_place)
-        archive = Archive(database, blobs, world.clock, cipher)
+        catalog = project.bundle.permissions
+        archive = Archive(database, blobs, world.clock, cipher, permissions=catalog)
         storage = Storage(
             log=SqlLog(database, blobs, world.clock),
             projections=SqlProjections(database, blobs),

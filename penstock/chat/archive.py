@@ -5,6 +5,7 @@ from functools import partial
 from penstock.chat.keys import Keys
 from penstock.chat.metrics import Metrics
 from penstock.core.clock import Clock
+from penstock.manifest.permissions import PermissionCatalog
 from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SqlVault
 from penstock.store.blobs import Blobs
@@ -17,10 +18,18 @@ from penstock.store.lookup import Lookup
 class Archive:
     """The keys, the vault, and what finds and erases what was said."""
 
-    def __init__(self, database: Database, blobs: Blobs, clock: Clock, cipher: Cipher) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        clock: Clock,
+        cipher: Cipher,
+        *,
+        permissions: PermissionCatalog | None = None,
+    ) -> None:
         self.look = partial(look, database, blobs)
         """Tries whether the store works."""
-        self.keys = Keys(database, clock)
+        self.keys = Keys(database, clock, catalog=permissions)
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)

@@ -11,9 +11,10 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import NameTaken, NotFound, Unauthenticated
+from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
 from penstock.core.ids import ProfileId, new_secret
 from penstock.core.profile import APPROVE, CHAT, READ, Profile
+from penstock.manifest.permissions import BUILTIN, PermissionCatalog, unknown_permissions
 from penstock.store.database import Database
 from penstock.store.tables import keys
 
@@ -34,14 +35,23 @@ class KeyRecord:
     expires_at: Moment | None = None
     revoked_at: Moment | None = None
     last_used_at: Moment | None = None
+    stale: tuple[str, ...] = ()
+    """Permissions that left the project's catalog: they count for nothing."""
 
 
 class Keys:
     """The keys of an installation."""
 
     def __init__(
-        self, database: Database, clock: Clock, secret: Callable[[], bytes] = new_secret
+        self,
+        database: Database,
+        clock: Clock,
+        secret: Callable[[], bytes] = new_secret,
+        *,
+        catalog: PermissionCatalog | None = None,
     ) -> None:
+        self.catalog = catalog
+        """Every permission that can be given; None: there is no such list."""
         self._database = database
         self._clock = clock
         self._secret = secret
@@ -56,8 +66,9 @@ class Keys:
     ) -> str:
         """Make a key, and return what is shown once; the profile is the name unless it is given.
 
-        Raises NameTaken.
+        Raises NameTaken, and InvalidRequest for a permission that the catalog does not have.
         """
+        self._check(permissions)
         key = PREFIX + urlsafe_b64encode(self._secret()).decode().rstrip("=")
         row = {
             "sha256": _hash(key),
@@ -77,7 +88,7 @@ class Keys:
         """Return every key there was, oldest first."""
         statement = select(keys).order_by(keys.c.created_at, keys.c.name)
         return await self._database.read(
-            lambda connection: [_record(row) for row in connection.execute(statement)]
+            lambda connection: [self._record(row) for row in connection.execute(statement)]
         )
 
     async def revoke(self, name: str) -> None:
@@ -108,27 +119,44 @@ class Keys:
         row = await self._database.read(lambda connection: connection.execute(statement).first())
         if row is None:
             raise Unauthenticated
-        record = _record(row)
+        record = self._record(row)
         is_over = record.expires_at is not None and record.expires_at <= now
         if is_over or record.revoked_at is not None:
             raise Unauthenticated
         if now - (record.last_used_at or 0) >= _USE_IS_NOTED_EVERY_MS:
             used = keys.update().where(keys.c.sha256 == hashed).values(last_used_at=now)
             await self._database.write(lambda connection: connection.execute(used))
-        return Profile(profile_id=record.profile_id, permissions=frozenset(record.permissions))
+        counted = frozenset(record.permissions).difference(record.stale)
+        return Profile(profile_id=record.profile_id, permissions=counted)
+
+    def _check(self, permissions: Sequence[str]) -> None:
+        unknown = unknown_permissions(permissions, self.catalog)
+        if self.catalog is None or not unknown:
+            return
+        known = self.catalog.ids.union(BUILTIN)
+        raise InvalidRequest(
+            [
+                {
+                    "field": "/permissions",
+                    "issue": f"{each!r} is not in {self.catalog.file}.{did_you_mean(each, known)}",
+                }
+                for each in unknown
+            ]
+        )
+
+    def _record(self, row: Row[Any]) -> KeyRecord:
+        permissions = tuple(row.permissions)
+        return KeyRecord(
+            name=row.name,
+            profile_id=ProfileId(row.profile_id),
+            permissions=permissions,
+            created_at=Moment(row.created_at),
+            expires_at=row.expires_at,
+            revoked_at=row.revoked_at,
+            last_used_at=row.last_used_at,
+            stale=unknown_permissions(permissions, self.catalog),
+        )
 
 
 def _hash(key: str) -> str:
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _record(row: Row[Any]) -> KeyRecord:
-    return KeyRecord(
-        name=row.name,
-        profile_id=ProfileId(row.profile_id),
-        permissions=tuple(row.permissions),
-        created_at=Moment(row.created_at),
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        last_used_at=row.last_used_at,
-    )

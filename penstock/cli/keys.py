@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +14,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import read_settings
 from penstock.cli.render import print_table, when
 from penstock.core.clock import Moment, SystemClock, to_iso
+from penstock.manifest.bundle import load_bundle
 from penstock.store.database import open_database
 
 Value = TypeVar("Value")
@@ -56,7 +58,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
     rows = [
         (
             each.name,
-            ", ".join(each.permissions),
+            ", ".join(map(partial(_shown, each), each.permissions)),
             when(each.created_at),
             when(each.expires_at),
             when(each.revoked_at),
@@ -82,6 +84,7 @@ def key_part(key: KeyRecord) -> dict[str, Any]:
     return {
         "name": key.name,
         "permissions": list(key.permissions),
+        "stale": list(key.stale),
         "created_at": _iso(key.created_at),
         "expires_at": _iso(key.expires_at),
         "revoked_at": _iso(key.revoked_at),
@@ -91,17 +94,22 @@ def key_part(key: KeyRecord) -> dict[str, Any]:
 
 def _with_keys(folder: Path | None, work: Callable[[Keys], Awaitable[Value]]) -> Value:
     settings = read_settings(folder)
+    catalog = load_bundle(settings.root).permissions
 
     async def whole() -> Value:
         database = await open_database(
             settings.database, synchronous=settings.synchronous, limits=settings.all_limits
         )
         try:
-            return await work(Keys(database, SystemClock()))
+            return await work(Keys(database, SystemClock(), catalog=catalog))
         finally:
             await database.close()
 
     return asyncio.run(whole())
+
+
+def _shown(key: KeyRecord, permission: str) -> str:
+    return f"{permission} (stale)" if permission in key.stale else permission
 
 
 def _iso(moment: Moment | None) -> str | None:

@@ -1,7 +1,7 @@
 """`*.permissions.yaml`: the catalog of a project's permissions, in groups."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from penstock.manifest.kinds import Label, ListOf, Record, Text
 WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
 """What every project has; a catalog defines none of them."""
+RUNTIME = ("vault.write",)
+"""What the runtime itself asks for besides; a catalog need not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,19 @@ class PermissionCatalog:
     def ids(self) -> frozenset[str]:
         """Return the ids of all groups."""
         return frozenset(each.permission_id for group in self.groups for each in group.permissions)
+
+
+def unknown_permissions(
+    permissions: Iterable[str], catalog: PermissionCatalog | None
+) -> tuple[str, ...]:
+    """Return those that the catalog does not have: they count for nothing.
+
+    Without a catalog every one counts, and those of the runtime itself always do.
+    """
+    if catalog is None:
+        return ()
+    known = catalog.ids.union(BUILTIN, RUNTIME)
+    return tuple(each for each in permissions if each not in known)
 
 
 def read_permissions(node: Node) -> PermissionCatalog:

@@ -26,6 +26,7 @@ from penstock.server import (
     health,
     metrics,
     page,
+    permissions,
     questions,
     tasks,
     vault,
@@ -49,6 +50,7 @@ ROUTERS = (
     calls.router,
     blobs.router,
     vault.router,
+    permissions.router,
     page.router,
 )
 _NEW_OBJECTS = 50_000

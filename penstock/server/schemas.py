@@ -352,6 +352,22 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Agents": page_of("agents", "Agent"),
     "Secret": record({"key": STRING, "updatedAt": TIME}),
     "Secrets": page_of("secrets", "Secret"),
+    "Permission": record({"permissionId": STRING, "name": STRING, "description": TEXT_OR_NULL}),
+    "PermissionGroup": record(
+        {
+            "groupId": STRING,
+            "name": STRING,
+            "description": TEXT_OR_NULL,
+            "permissions": listed(ref("Permission")),
+        }
+    ),
+    "Permissions": record(
+        {
+            "catalogId": TEXT_OR_NULL,
+            "version": TEXT_OR_NULL,
+            "groups": listed(ref("PermissionGroup")),
+        }
+    ),
     "AgentSettings": record({"settings": OBJECT, "overridden": listed(STRING)}),
     "ToolMetrics": _METRICS,
     "Metrics": record(

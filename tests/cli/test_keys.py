@@ -1,6 +1,7 @@
 """Keys of the API."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -32,3 +33,16 @@ def test_a_name_is_taken_once_and_a_missing_one_has_a_nearest(
     assert run("keys", "create", "ann")[0] == 1
     code, _, told = run("keys", "revoke", "an")
     assert (code, told) == (1, "Error: there is no key 'an'. Did you mean 'ann'?\n")
+
+
+def test_a_catalog_says_which_permissions_there_are(
+    project: Path, run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
+) -> None:
+    run("keys", "create", "old", "--permission", "fly")
+    groups = "[{group_id: g, name: G, permissions: [{permission_id: mail.send, name: Send}]}]"
+    (project / "a.permissions.yaml").write_text(f"groups: {groups}\n")
+    code, _, told = run("keys", "create", "ann", "--permission", "mail.sent")
+    assert code == 1
+    assert "'mail.sent' is not in a.permissions.yaml. Did you mean 'mail.send'?" in told
+    assert run_json("keys", "list")["keys"][0]["stale"] == ["fly"]
+    assert "fly (stale)" in run("keys", "list")[1]
