@@ -1,21 +1,22 @@
 """Everything that is wrong with the files of a project, without running it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from penstock.app.project import ProjectCheck, check_project
-from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.app.project import Look, ProjectCheck, check_project
+from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
+from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import read_settings
 from penstock.cli.render import clean
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.late import late
 from penstock.manifest.discover import walk
 
 SECONDS = 0.5
@@ -26,7 +27,13 @@ Folder = Annotated[
     typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
-Github = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub.")]
+ForPrograms = Annotated[
+    bool | None,
+    typer.Option("--json/--github", help="Print JSON for programs, or annotations for GitHub."),
+]
+Types = Annotated[
+    bool, typer.Option("--types", help="Check the types of scripts; needs penstock[deno].")
+]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
 
 
@@ -35,46 +42,48 @@ def check(
     *,
     project: ProjectFolder = None,
     strict: Strict = False,
-    github: Github = False,
+    types: Types = False,
     watch: Watch = False,
-    as_json: AsJson = False,
+    as_json: ForPrograms = None,
 ) -> None:
     """Find everything that is wrong with the project's files, all at once.
 
     Needs no keys, no network and no database.
     """
-    folder = path or project
-    found = _look(folder)
-    show(found, github=github, as_json=as_json)
+    folder, further = path or project, _further(types=types)
+    found = _look(folder, further)
+    show(found, as_json=as_json)
     if watch:
         pause = partial(threading.Event().wait, SECONDS)
-        for each in looks(folder, pause):
-            show(each, github=github, as_json=as_json)
+        for each in looks(folder, pause, further):
+            show(each, as_json=as_json)
         raise typer.Exit(INTERRUPTED)
     is_wrong = found.errors or (strict and found.warnings)
     raise typer.Exit(FAILED if is_wrong else FINE)
 
 
-def looks(folder: Path | None, pause: Callable[[], object]) -> Iterator[ProjectCheck]:
+def looks(
+    folder: Path | None, pause: Callable[[], object], further: Sequence[Look] = ()
+) -> Iterator[ProjectCheck]:
     """Yield what is found after every change, until Ctrl-C; settings that are wrong are noted."""
     changed = changes(read_settings(folder).root, pause)
     while True:
         try:
             next(changed)
-            yield _look(folder)
+            yield _look(folder, further)
         except KeyboardInterrupt:
             return
         except PenstockError as error:
             note(f"Error: {error}")
 
 
-def show(found: ProjectCheck, *, github: bool, as_json: bool) -> None:
-    """Print what was found, and how much."""
+def show(found: ProjectCheck, *, as_json: bool | None) -> None:
+    """Print what was found, and how much: as JSON, for GitHub (False), or for people (None)."""
     if as_json:
         print_json(to_wire(found))
         return
     for each in found.diagnostics:
-        print(annotation(each) if github else clean(str(each)), flush=True)
+        print(annotation(each) if as_json is False else clean(str(each)), flush=True)
     counts = f"{found.errors} errors, {found.warnings} warnings"
     print(f"{found.tools} tools, {found.skills} skills, {counts}", flush=True)
 
@@ -116,8 +125,19 @@ def changes(root: Path, pause: Callable[[], object]) -> Iterator[None]:
             yield
 
 
-def _look(folder: Path | None) -> ProjectCheck:
-    return check_project(read_settings(folder))
+def _further(*, types: bool) -> tuple[Look, ...]:
+    """Return the looks that need an extra; without it the command was wrong."""
+    if not types:
+        return ()
+    try:
+        return (late("penstock.app.type_check:check_types", extra="deno"),)
+    except ConfigError as error:
+        note(f"Error: {error}")
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def _look(folder: Path | None, further: Sequence[Look]) -> ProjectCheck:
+    return check_project(read_settings(folder), *further)
 
 
 def _state(root: Path) -> dict[str, tuple[int, int]]:

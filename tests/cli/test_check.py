@@ -1,6 +1,7 @@
 """Everything that is wrong with a project, on the command line."""
 
 import json
+import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -132,3 +133,31 @@ def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
 
     assert [each.tools for each in looks(tmp_path, act)] == [1, 1]
     assert "x is not a setting" in capsys.readouterr().err
+
+
+@pytest.mark.slow("starts deno, which reads the declarations of its language first")
+def test_types_are_checked_when_they_are_asked_for(
+    run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--types`: also the type checker; its findings have code `type-error`."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+    script = 'script: "export const run = (): string => 1;"'
+    write(project, {"a.tool.yaml": tool().replace('script: "export function run() {}"', script)})
+    assert run("check")[0] == 0
+    code, out, _ = run("check", "--types")
+    assert code == 1
+    assert out == (
+        "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
+        "(TS2322)\n2 tools, 0 skills, 1 errors, 0 warnings\n"
+    )
+
+
+def test_without_the_extra_the_command_says_which(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it: exit 2 and the name of the extra."""
+    monkeypatch.delitem(sys.modules, "penstock.app.type_check", raising=False)
+    monkeypatch.setitem(sys.modules, "deno", None)
+    code, out, told = run("check", "--types")
+    assert (code, out) == (2, "")
+    assert told.endswith("pip install 'penstock[deno]'\n")

@@ -1,0 +1,151 @@
+"""The types of a project's scripts, checked by deno: without network, in a folder of its own."""
+
+import json
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+
+from deno import find_deno_bin
+
+from penstock.app.project import Project
+from penstock.app.typings import FILE, project_typings
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.text import cut, one_line
+from penstock.manifest.discover import walk
+from penstock.manifest.tool import ToolManifest
+
+CODE = "type-error"
+SECONDS = 120
+"""Of one run."""
+AT_ONCE = 2
+MOST_MESSAGE = 1000
+OPTIONS = {
+    "lib": ["esnext"],
+    "types": [f"./{FILE}"],
+    "strict": True,
+    "erasableSyntaxOnly": True,
+    "verbatimModuleSyntax": True,
+}
+"""Of the compiler; that imports end in .mts and that nothing is written is deno's own way."""
+_COMMAND = ("check", "--quiet", "--no-lock", "--no-remote", "--no-npm", "--config")
+_SOURCES = (".mts", ".mjs", ".ts", ".js", ".json")
+_FINDING = re.compile(r"^(TS\d+) \[ERROR\]: ", re.MULTILINE)
+_AT = re.compile(r"^ +at file://(\S+):(\d+):(\d+)$", re.MULTILINE)
+_FRAME = re.compile(r"\n[^\n]*\n *[~^]+\s*\Z")
+
+
+def check_types(project: Project) -> list[Diagnostic]:
+    """Return what is wrong with the types of the scripts that can be read."""
+    with TemporaryDirectory(prefix="penstock-types-") as folder:
+        place = _Place(Path(folder).resolve(), project)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return [found for some in pool.map(place.check, place.groups()) for found in some]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Scripts that reach the same tools."""
+
+    text: str
+    """What they may rely on."""
+    tools: list[ToolManifest] = field(default_factory=list)
+
+
+class _Place:
+    """A folder with a copy of every script of a project."""
+
+    def __init__(self, folder: Path, project: Project) -> None:
+        self._folder = folder
+        self._files = folder / "files"
+        self._project = project
+        self._inline: dict[str, ToolManifest] = {}
+        """Scripts that stand in manifests, by the file that they are checked as."""
+        for name in walk(project.root):
+            if name.endswith(_SOURCES) and not (project.root / name).is_symlink():
+                target = self._files / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copyfile(project.root / name, target)
+
+    def groups(self) -> list[_Group]:
+        """Return the scripts by what they may rely on."""
+        typings = project_typings(self._project)
+        by_folder: dict[str, list[ToolManifest]] = defaultdict(list)
+        for tool in self._project.bundle.tools.values():
+            by_folder[tool.folder].append(tool)
+        groups: dict[str, _Group] = {}
+        for folder, tools in by_folder.items():
+            text = typings.of([folder])
+            groups.setdefault(text, _Group(text)).tools.extend(tools)
+        return list(groups.values())
+
+    def check(self, group: _Group) -> list[Diagnostic]:
+        """Return what is wrong in the scripts of a group, and in what they import."""
+        config = self._folder / f"config-{id(group)}"
+        config.mkdir()
+        (config / FILE).write_text(group.text, encoding="utf-8")
+        (config / "deno.json").write_text(json.dumps({"compilerOptions": OPTIONS}))
+        entries = sorted({self._entry(each) for each in group.tools})
+        told = self._run([*_COMMAND, str(config / "deno.json"), *entries])
+        return [] if told is None else list(self._findings(told, group))
+
+    def _entry(self, tool: ToolManifest) -> str:
+        """Return the file to begin with; a script in a manifest is written as one."""
+        folder, execution = self._files / tool.folder, tool.execution
+        if execution.script is None:
+            return str(folder / (execution.script_file or ""))
+        file = folder / f".inline.{tool.tool_id}.mts"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(execution.script, encoding="utf-8")
+        self._inline[str(file)] = tool
+        return str(file)
+
+    def _run(self, arguments: Sequence[str]) -> str | None:
+        """Return what deno says, or None when all is well."""
+        own = {"DENO_DIR": str(self._folder / "deno"), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
+        command = [find_deno_bin(), *arguments]
+        try:
+            done = subprocess.run(  # noqa: S603  deno as it was installed, on copies
+                command,
+                cwd=self._folder,
+                env=own,
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"error: the check took more than {SECONDS} s"
+        return done.stderr.decode(errors="replace") if done.returncode else None
+
+    def _findings(self, told: str, group: _Group) -> Iterator[Diagnostic]:
+        """Yield one for each error; what keeps the files from being read comes alone."""
+        starts = [each.start() for each in _FINDING.finditer(told)] or [0]
+        for start, end in zip(starts, [*starts[1:], len(told)], strict=True):
+            yield self._finding(told[start:end], group)
+
+    def _finding(self, told: str, group: _Group) -> Diagnostic:
+        message, at = told, _AT.search(told)
+        if at is not None:
+            message = _FRAME.sub("", told[: at.start()].rstrip("\n"))
+        code, _, text = message.rpartition(" [ERROR]: ")
+        known = f" ({code})" if code else ""
+        said = cut(one_line(text.removeprefix("error: ")), MOST_MESSAGE) + known
+        if at is not None:
+            return self._placed(said, at[1], int(at[2]), int(at[3]))
+        first = min(group.tools, key=lambda each: each.file)
+        return Diagnostic(code=CODE, message=said, file=first.file, line=first.line)
+
+    def _placed(self, said: str, path: str, line: int, column: int) -> Diagnostic:
+        tool = self._inline.get(path)
+        if tool is None:
+            inside = Path(path).is_relative_to(self._files)
+            file = Path(path).relative_to(self._files).as_posix() if inside else FILE
+            return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)
+        begins = tool.execution.script_at
+        line, column = line + begins.line - 1, column + begins.column - 1
+        return Diagnostic(code=CODE, message=said, file=tool.file, line=line, column=column)

@@ -1,0 +1,138 @@
+"""The types of a project's scripts, checked by deno."""
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.app.type_check import check_types
+from tests.kit.project import ProjectFolder
+
+pytestmark = pytest.mark.slow("starts deno, which reads the declarations of its language first")
+
+SEED = """
+export async function run() {
+  const file = await flo.callTool({
+    tool_id: "read_text_file",
+    input: {
+      path: PATH,
+      max_bytes: 4096,
+    },
+  });
+  const result = file;
+  if (result.status !== "success") {
+    return {
+      ok: false,
+      status: result.status,
+      error: result.error,
+    };
+  }
+  const content: string = result.output.content;
+  return {
+    ok: true,
+    content: result.output?.content,
+  };
+}
+"""
+SUMMARY = '"task://notes/summary.txt"'
+
+
+def found(project: ProjectFolder) -> list[str]:
+    """Return what is wrong with the types, a line each."""
+    return [str(each) for each in check_types(load_project(load(project.root)))]
+
+
+def test_the_input_and_output_of_a_tool_are_inferred(project: ProjectFolder) -> None:
+    """Seed N20: "TypeScript can infer the input and output shape"; `path: 5` fails."""
+    project.tool("good", SEED.replace("PATH", SUMMARY))
+    project.tool("bad", SEED.replace("PATH", "5"))
+    (line,) = found(project)
+    assert line.startswith(
+        "tools/bad.mts:5:7: error type-error: Type 'number' is not assignable to type 'string'."
+    )
+    assert line.endswith("(TS2322)")
+
+
+def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: ProjectFolder) -> None:
+    project.write(
+        "b/inline.tool.yaml",
+        """
+        name: inline
+        description: Does it.
+        input_schema: {type: object}
+        execution:
+          type: script
+          script: |
+            import { half } from "./lib/half.mts";
+            export const run = (): string => half(4);
+        """,
+    )
+    project.write("b/lib/half.mts", "export const half = (n: number): number => m / 2;\n")
+    assert [line.partition(": error")[0] for line in found(project)] == [
+        "b/inline.tool.yaml:8:38",
+        "b/lib/half.mts:1:44",
+    ]
+
+
+def test_a_script_finds_its_world_and_nothing_else(project: ProjectFolder) -> None:
+    """`lib: ["esnext"]` makes `process`, `Deno` errors."""
+    world = """
+        import * as other from "flo:runtime";
+        import { ToolError } from "flo:runtime";
+        import table from "./table.json" with { type: "json" };
+        export async function run({ n }: { n: number }) {
+          const { call } = await flo.task.getContext();
+          const id: string = `tool_${n}`;
+          const any: unknown = (await other.callTool({ tool_id: id, input: { n } })).output;
+          const secret = await flo.vault.handle({ scope: "profile", key: "k" });
+          const answer = await fetch(new URL("https://example.com"), {
+            method: "POST", headers: { authorization: `Bearer ${secret}` }, record: false,
+            body: JSON.stringify({ any, id: crypto.randomUUID(), at: table.a, entry: call.entry }),
+          });
+          const made = await flo.task.step({ key: "a", version: 1, input: { n } },
+            async ({ input }) => input.n + 1);
+          try { return { ok: answer.ok, double: made * 2 }; }
+          catch (error) {
+            if (error instanceof flo.FloError) console.warn(error.code, error.retryable);
+            throw new ToolError({ code: "NO", message: "no" });
+          }
+        }
+    """
+    project.tool("world", world)
+    project.write("tools/table.json", '{"a": 1}')
+    project.tool("far", "export const run = () => [process.env, Deno, WebAssembly];")
+    lines = found(project)
+    assert all(line.startswith("tools/far.mts:1:") for line in lines)
+    assert [line.count("Cannot find name") for line in lines] == [1, 1, 1]
+
+
+def test_tools_that_call_each_other_know_their_types(project: ProjectFolder) -> None:
+    """For an id of the map a wrong input is a type error; `output` is typed after `success`."""
+    script = """
+        export async function run() {
+          const sum = await flo.callTool({ tool_id: "sum", input: { a: 1 } });
+          await flo.callTool({ tool_id: "sum" });
+          return sum.status === "success" ? sum.output.total.length : sum.output.total;
+        }
+    """
+    project.tool("use", script)
+    project.tool(
+        "sum",
+        "export const run = () => ({ total: 3 });",
+        input_schema="{type: object, properties: {a: {type: number}}, required: [a]}",
+        output_schema="{type: object, properties: {total: {type: number}}, required: [total]}",
+    )
+    places = [line.partition(": error")[0] for line in found(project)]
+    assert places == ["tools/use.mts:3:22", "tools/use.mts:4:54", "tools/use.mts:4:63"]
+
+
+def test_types_from_elsewhere_are_not_fetched(project: ProjectFolder) -> None:
+    """No network."""
+    project.tool(
+        "far",
+        """
+        import type { Far } from "https://example.com/far.ts";
+        export const run = (): Far => 1;
+        """,
+    )
+    (line,) = found(project)
+    assert line.startswith("tools/far.mts:1:26: error type-error: ")
