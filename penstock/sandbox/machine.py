@@ -1,37 +1,22 @@
 """QuickJS in wasm: a machine that runs modules and their jobs, begun from an image of itself."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
-from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES
-from penstock.sandbox.surroundings import NOWHERE, Surroundings
+from penstock.sandbox.script import RUNTIME
+from penstock.sandbox.sources import (
+    GUEST,
+    HOST_FUNCTIONS,
+    guest_source,
+    runtime_source,
+    source_of,
+    url_of,
+)
+from penstock.sandbox.surroundings import NOWHERE, Surroundings, digest
 from penstock.sandbox.wasm import Engine, Instance
 
-GUEST = "flo:guest"
-"""The name of our own source on stacks: what stands in it is cut from them."""
-_SDK = Path(__file__).with_name("sdk")
-_PARTS = (
-    *("begin", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
-    *(
-        "url_parser",
-        "url",
-        "abort",
-        "blob",
-        "fetch",
-        "crypto",
-        "clone",
-        "flo",
-        "task",
-        "seal",
-        "run",
-    ),
-)
-"""Files of ours, in order: they make one text, so each may use what stands before."""
-_HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
 _SCRATCH = 65_536
 """Bytes of guest memory for what is handed over."""
 _WORDS = 64
@@ -43,7 +28,6 @@ _PAGE = 4096
 _MEMORY = 64 << 20
 _FAILED = 0x8000_0000
 _MOST_REJECTIONS = 100
-_REAL_FUNCTIONS = {"sha-1": "sha1", "sha-256": "sha256", "sha-384": "sha384", "sha-512": "sha512"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +115,8 @@ class Machine:
         self._quick("qjs_set_promise_rejection_handler", 1)
         self._scratch = self._quick("wasm_malloc", _SCRATCH)
         self._undefined = self._quick("qjs_get_undefined")
-        parts = [(_SDK / f"guest_{part}.js").read_text("utf-8") for part in _PARTS]
-        names = ", ".join(_HOST_FUNCTIONS)
-        source = f'(function ({names}) {{\n"use strict";\n{"".join(parts)}}})'
-        make = self._evaluated(source.encode())
-        functions = [self._host_function(name) for name in _HOST_FUNCTIONS]
+        make = self._evaluated(guest_source().encode())
+        functions = [self._host_function(name) for name in HOST_FUNCTIONS]
         self._entrance = self._applied(make, functions)
 
     def _restore(self, image: Image) -> None:
@@ -251,8 +232,7 @@ class Machine:
                     self._buffer(values[0]), is_fatal=self._text_of(values[1]) == "fatal"
                 )
             case "digest":
-                function = _REAL_FUNCTIONS[self._text_of(values[1]).lower()]
-                found = hashlib.new(function, self._buffer(values[0])).digest()
+                found = digest(self._text_of(values[1]), self._buffer(values[0]))
                 return self._new_bytes(found)
             case _:
                 return self._new_bytes(self.around.chance(self._number(values[0])))
@@ -272,12 +252,12 @@ class Machine:
         """Answer which module a specifier means: only what the script was checked with."""
         if above == GUEST and specifier == self._loading:
             self._loading = None
-            return self._allocated(_url(specifier) + b"\0")
+            return self._allocated(url_of(specifier).encode() + b"\0")
         module = self.around.modules.get(above.removeprefix("tool:///"))
         found = module.imports.get(specifier) if module else None
         if found is None:
             return self._refuse_import(specifier)
-        return self._allocated((RUNTIME.encode() if found == RUNTIME else _url(found)) + b"\0")
+        return self._allocated(url_of(found).encode() + b"\0")
 
     def load_module(self, name: str, length_at: int) -> int:
         """Answer the source of a module."""
@@ -287,11 +267,8 @@ class Machine:
 
     def _source(self, name: str) -> str:
         if name == RUNTIME:
-            return _runtime_module()
-        module = self.around.modules[name.removeprefix("tool:///")]
-        if module.is_json:
-            return f"export default JSON.parse({json.dumps(module.source)});"
-        return module.source
+            return runtime_source()
+        return source_of(self.around.modules[name.removeprefix("tool:///")])
 
     def _refuse_import(self, specifier: str) -> int:
         error = self._quick("qjs_new_error")
@@ -325,15 +302,6 @@ def boot(engine: Engine) -> Image:
     image = machine.image(engine)
     machine.close()
     return image
-
-
-def _url(name: str) -> bytes:
-    return f"tool:///{name}".encode()
-
-
-def _runtime_module() -> str:
-    """Return the source of `flo:runtime`: the members of the global, by name."""
-    return "".join(f"export const {name} = flo.{name};" for name in RUNTIME_NAMES)
 
 
 def _differences(found: bytes, blank: bytes) -> list[tuple[int, bytes]]:

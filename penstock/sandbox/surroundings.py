@@ -1,5 +1,6 @@
 """What surrounds a machine: its modules, its clock and chance, and who hears what it says."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,14 @@ class Surroundings:
             raise OutOfMemory("the open host calls of the script hold more than its memory may")
         self.said.append(message)
         self.is_over = message.kind in ENDINGS
+
+
+_REAL_FUNCTIONS = {"sha-1": "sha1", "sha-256": "sha256", "sha-384": "sha384", "sha-512": "sha512"}
+
+
+def digest(function: str, content: bytes) -> bytes:
+    """Return the hash of bytes by a function as scripts name it."""
+    return hashlib.new(_REAL_FUNCTIONS[function.lower()], content).digest()
 
 
 NOWHERE = Surroundings(

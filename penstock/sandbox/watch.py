@@ -32,6 +32,12 @@ class Watch:
         """Seconds of wall time."""
         return self._deadline - self._clock.monotonic()
 
+    @property
+    def computing_left(self) -> float:
+        """Seconds that a script which computes now may go on, by the wall or by computing."""
+        now = self._clock.monotonic()
+        return min(self._deadline - now, self._begun + self._cpu_left - now)
+
     def begin(self, *, is_sliced: bool) -> None:
         """Note that the script computes from now on."""
         self._begun = self._clock.monotonic()
