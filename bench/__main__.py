@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import cli, durable, fold, idle, loop, peers, report, sandbox, sse
+from bench import cli, durable, fold, idle, loop, nested, peers, report, sandbox, sse
 from bench.harness import Line, Options
 
 BENCHES = {
@@ -17,6 +17,7 @@ BENCHES = {
     "idle": "memory with 1,000 idle streams open",
     "fold": "a conversation of 10,000 events: cold, warm, and beside a new one",
     "sandbox": "one script: warm, through a thread, at rest, the first of a process",
+    "nested": "calls that a script makes: in turn, at once, and whole invocations",
     "cli": "penstock --help",
     "model": "client CPU of one streamed reply, beside other clients",
 }
@@ -32,6 +33,7 @@ MEASURES = {
     "idle": idle.measure,
     "fold": fold.measure,
     "sandbox": sandbox.measure,
+    "nested": nested.measure,
     "cli": cli.measure,
 }
 

@@ -20,6 +20,7 @@ KEYS = [
     ("idle", "penstock", {"streams", "rss_mib", "kib_per_stream"}),
     ("sse", "penstock", {*SSE, *(f"normal_{key}" for key in SSE)}),
     ("sandbox", "penstock", {"warm_ms", "pool_ms", "mib_per_vm", "first_call_ms", "load_1000_s"}),
+    ("nested", "penstock", {"nested_us", "all_us", "inv_per_s"}),
     ("loop", "penstock", {*LOOP, *(f"tool_turn_us_{n}" for n in (10, 100, 300, 1000))}),
 ]
 """Bench, target, and the keys that its line must have."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.call import Effect
+from penstock.core.events import NoteEmitted
 from penstock.core.scope import Scope, ScopeKind
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.egress import Egress
@@ -64,7 +65,8 @@ class Asking:
     async def notes(self, event_type: str) -> list[str | None]:
         """Return the messages of the events of this type."""
         events = await self.bench.events()
-        return [each.message for each in events if getattr(each, "event_type", "") == event_type]
+        notes = [each for each in events if isinstance(each, NoteEmitted)]
+        return [each.message for each in notes if each.event_type == event_type]
 
 
 async def asking(
@@ -76,7 +78,8 @@ async def asking(
     **spec: Any,
 ) -> Asking:
     """Return a script's host, with a vault that holds one secret."""
-    tool = Act("script", deed, **{"effect": Effect.WRITE, "kind": SCRIPT, "is_frame": True} | spec)
+    given: dict[str, Any] = {"effect": Effect.WRITE, "kind": SCRIPT, "is_frame": True}
+    tool = Act("script", deed, **(given | spec))
     opened = [replace_spec(each) for each in acts]
     bench = await open_workbench(tool, *opened)
     vault = MemoryVault(bench.world.clock)

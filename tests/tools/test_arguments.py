@@ -14,9 +14,9 @@ from penstock.tools.arguments import (
     text,
 )
 
-NO_TEXT = [None, 1, "", True, [], {}, "x" * 11]
-NO_NUMBER = [None, "1", True, [], -1, 11, 1e300, float("inf"), float("nan"), 10**400]
-NO_SCHEMA = [None, 1, "x", [], {"type": "nothing"}, {"$ref": "https://example.com/x"}]
+NO_TEXT: list[Any] = [None, 1, "", True, [], {}, "x" * 11]
+NO_NUMBER: list[Any] = [None, "1", True, [], -1, 11, 1e300, float("inf"), float("nan"), 10**400]
+NO_SCHEMA: list[Any] = [None, 1, "x", [], {"type": "nothing"}, {"$ref": "https://example.com/x"}]
 
 
 @pytest.mark.parametrize("found", NO_TEXT)

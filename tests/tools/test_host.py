@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench
@@ -89,7 +90,7 @@ async def test_a_line_that_was_printed_is_not_printed_again() -> None:
     await host.value("callTool", tool_id="look", input={})
     for line in ("two", "three"):
         host.host.print("info", line)
-    printed = [each for each in await host.bench.events() if hasattr(each, "event_type")]
+    printed = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
     assert [each.payload["text"] for each in printed] == ["one", "two", "three"]
     assert [each.level for each in printed] == ["info", "warning", "info"]
 

@@ -25,7 +25,7 @@ BAD_CALLS: list[dict[str, Any]] = [
     {"tool_id": "look", "input": {}, "wait": "no"},
     {"tool_id": "look", "input": {}, "wait": None},
 ]
-BAD_TIMES = [None, "1", True, -1, 3_600_001, float("inf"), float("nan"), 10**400, {}, []]
+BAD_TIMES: list[Any] = [None, "1", True, -1, 3_600_001, float("inf"), float("nan"), 10**400, {}, []]
 
 
 @pytest.mark.parametrize("arguments", BAD_CALLS)
