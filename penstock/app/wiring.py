@@ -139,16 +139,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     """Return a runtime over a project; it works once its launcher is open."""
     bus = Bus()
     storage.log.listen(bus.publish)
-    resources = Resources(
-        artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
-        blobs=storage.blobs,
-        files=storage.files,
-        state=storage.state,
-        vault=storage.vault,
-        media=storage.media,
-        links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
-        egress=inventory.egress,
-    )
+    resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
     invokers = AgentInvokers(shared, resources, world)
     cast = Cast(
@@ -187,6 +178,19 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))
+
+
+def _resources(world: World, storage: Storage, inventory: Inventory) -> Resources:
+    return Resources(
+        artifacts=Artifacts(storage.blobs, world.limits, world.new_id),
+        blobs=storage.blobs,
+        files=storage.files,
+        state=storage.state,
+        vault=storage.vault,
+        media=storage.media,
+        links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
+        egress=inventory.egress,
+    )
 
 
 def _model(models: Models, agent: Agent, wanted: str | None) -> Model:
