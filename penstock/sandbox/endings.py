@@ -28,7 +28,14 @@ from penstock.sandbox.script import Bounds, Script
 _LONGEST_MESSAGE = 2000
 _LONGEST_STACK = 8192
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-_OURS = re.compile(r"\((?:flo:|native\))|\bflo:guest\b")
+_OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
+_FRAME = re.compile(r"\s+at ")
+_NO_MEMORY = {
+    ("InternalError", "out of memory"),
+    ("RangeError", "Array buffer allocation failed"),
+    ("RangeError", "Invalid string length"),
+}
+"""How engines tell a script that there is no memory."""
 _THROWN: dict[str, type[CallError]] = {
     kind.code: kind
     for kind in (
@@ -99,10 +106,12 @@ def _thrown(said: Mapping[str, Any]) -> CallError:
         return _failed(said, message, code)
     if kind == "flo" and code in _THROWN:
         return _THROWN[code](message, details=_details(said))
-    if said.get("name") == "InternalError" and message == "out of memory":
+    if (said.get("name"), message) in _NO_MEMORY:
         return OutOfMemory()
     stack = "\n".join(
-        line for line in str(said.get("stack", "")).splitlines() if not _OURS.search(line)
+        line
+        for line in str(said.get("stack", "")).splitlines()
+        if _FRAME.match(line) and not _OURS.search(line)
     )
     details = {"name": str(said.get("name", "Error"))[:200], "stack": stack[:_LONGEST_STACK]}
     return ScriptError(message or "the script threw an error without a message", details=details)

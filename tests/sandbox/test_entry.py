@@ -1,6 +1,7 @@
 """One entry: what is handed over when, what is stopped how, and how it ends."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,10 +103,9 @@ async def test_an_error_tells_its_name_and_place(sandbox: QuickJs) -> None:
     """M10: a throw → `SCRIPT_ERROR`, `message` = the error's message, `details.name`, `.stack`."""
     with pytest.raises(ScriptError, match="no") as raised:
         await run(sandbox, "export function run() {\n  throw new RangeError('no');\n}")
-    assert raised.value.details == {
-        "name": "RangeError",
-        "stack": "    at run (tool:///main.mjs:2:13)",
-    }
+    assert raised.value.details is not None
+    assert raised.value.details["name"] == "RangeError"
+    assert re.fullmatch(r"    at run \(tool:///main\.mjs:2:\d+\)", raised.value.details["stack"])
 
 
 async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: QuickJs) -> None:
@@ -173,7 +173,7 @@ async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Quic
 # ---- what is stopped
 
 
-@pytest.mark.parametrize("loop", ["while (true);", "/^(a+)+$/.test('a'.repeat(40) + 'b');"])
+@pytest.mark.parametrize("loop", ["while (true);", r"/^(a+)+\1c$/.test('a'.repeat(40) + 'b');"])
 async def test_the_cpu_budget_counts_computing_alone(sandbox: QuickJs, loop: str) -> None:
     """Killed, `TIMEOUT`, `details.reason: "cpu"`; native loops and regular expressions too."""
     bounds = Bounds(seconds=5, cpu_ms=100)
@@ -218,8 +218,8 @@ async def test_cancelling_ends_a_script_at_once(threaded: QuickJs, source: str) 
 
 
 async def test_memory_can_be_bounded_lower(sandbox: QuickJs) -> None:
-    source = "export const run = () => [...Array(9)].map(() => new Uint8Array(1 << 20)).length;"
-    assert await run(sandbox, source) == 9
+    source = "export const run = () => [...Array(40)].map(() => new Uint8Array(1 << 20)).length;"
+    assert await run(sandbox, source) == 40
     with pytest.raises(OutOfMemory):
         await run(sandbox, source, bounds=Bounds(seconds=5, memory_mb=8))
 

@@ -134,7 +134,8 @@ const main = (vm, setImmediate) => {
       context: realm,
       importModuleDynamically: (specifier) => {
         const wanted = named(name, specifier);
-        return modules.has(wanted) ? loaded(wanted) : Promise.reject(refused(specifier));
+        const found = wanted === undefined ? Promise.reject() : loaded(wanted);
+        return found.catch(() => Promise.reject(refused(specifier)));
       },
       initializeImportMeta: () => {},
     });

@@ -1,4 +1,4 @@
 // ends: TIMEOUT
 export function run() {
-  return /^(a+)+$/.test(`${"a".repeat(40)}b`);
+  return /^(a+)+\1c$/.test(`${"a".repeat(40)}b`);
 }
