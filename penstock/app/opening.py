@@ -70,30 +70,10 @@ async def open_project(
     settings: Settings, project: Project, added: Additions = Additions()
 ) -> AsyncIterator[Runtime]:
     """Open a project whose settings and files are read already."""
-    limits = settings.all_limits
-    world = World(SystemClock(), limits, new_id)
-    inventory = _inventory(settings, project, added)
-    cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
+    world = World(SystemClock(), settings.all_limits, new_id)
+    inventory = inventory_of(settings, project, added)
     async with AsyncExitStack() as closing:
-        database = await open_database(
-            settings.database, synchronous=settings.synchronous, limits=limits
-        )
-        closing.push_async_callback(database.close)
-        blobs = open_blobs(settings.blob_place)
-        catalog = project.bundle.permissions
-        archive = Archive(database, blobs, world.clock, cipher, permissions=catalog)
-        storage = Storage(
-            log=SqlLog(database, blobs, world.clock),
-            projections=SqlProjections(database, blobs),
-            blobs=blobs,
-            key=database.secret,
-            owner=this_process(new_id("run")),
-            archive=archive,
-            vault=archive.vault,
-            files=SqlFiles(database, world.clock),
-            state=SqlState(database, world.clock),
-            media=SqlMedia(database, world.clock),
-        )
+        storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
         if project.sandbox is not None:
             closing.push_async_callback(project.sandbox.close)
@@ -102,7 +82,37 @@ async def open_project(
         yield runtime
 
 
-def _inventory(settings: Settings, project: Project, added: Additions) -> Inventory:
+@asynccontextmanager
+async def open_storage(
+    settings: Settings, project: Project, world: World
+) -> AsyncIterator[Storage]:
+    """Open where a project keeps its things, until the block ends."""
+    clock = world.clock
+    cipher = open_cipher(settings.secret_key.get_secret_value(), settings.data_path)
+    database = await open_database(
+        settings.database, synchronous=settings.synchronous, limits=world.limits
+    )
+    try:
+        blobs = open_blobs(settings.blob_place)
+        catalog = project.bundle.permissions
+        archive = Archive(database, blobs, clock, cipher, permissions=catalog)
+        yield Storage(
+            log=SqlLog(database, blobs, clock),
+            projections=SqlProjections(database, blobs),
+            blobs=blobs,
+            key=database.secret,
+            owner=this_process(new_id("run")),
+            archive=archive,
+            vault=archive.vault,
+            files=SqlFiles(database, clock),
+            state=SqlState(database, clock),
+            media=SqlMedia(database, clock),
+        )
+    finally:
+        await database.close()
+
+
+def inventory_of(settings: Settings, project: Project, added: Additions) -> Inventory:
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
     models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
@@ -115,6 +125,7 @@ def _inventory(settings: Settings, project: Project, added: Additions) -> Invent
         agents=Catalog([*project.agents, *added.agents]),
         models=models,
         skills=Skills({**SKILLS, **project.bundle.skills}, settings.root),
+        preface=project.preface,
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,
     )

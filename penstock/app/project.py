@@ -1,11 +1,12 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
+from penstock.agents.preface import Preface, PromptScript
 from penstock.app.scripts import ProjectSandbox
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
@@ -14,6 +15,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
 from penstock.manifest.bundle import Bundle, load_bundle
+from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, Neighbours
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
@@ -37,6 +39,8 @@ class Project:
     """What its manifests say."""
     sandbox: Sandbox | None = None
     """Where its scripts run; to be closed by who runs them."""
+    preface: Preface | None = None
+    """What stands first in every system prompt."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -97,6 +101,9 @@ def load_project(settings: Settings, added: Iterable[Tool] = ()) -> Project:
     scripts: list[Tool] = []
     if bundle.tools or bundle.broken_tools:
         bundle, scripts = _scripts(bundle, settings, sandbox)
+    preface = None
+    if bundle.prompts is not None:
+        bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
     python = [each for each in loaded.tools if each.tool_id not in bundle.broken_tools]
     return Project(
         root=root,
@@ -104,6 +111,7 @@ def load_project(settings: Settings, added: Iterable[Tool] = ()) -> Project:
         tools=(*python, *scripts),
         bundle=bundle,
         sandbox=sandbox,
+        preface=preface,
         diagnostics=(*agents.diagnostics, *loaded.diagnostics, *bundle.diagnostics),
     )
 
@@ -132,6 +140,20 @@ def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bund
     tools = make(sandbox, usual)
     found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
     return found
+
+
+def _preface(
+    bundle: Bundle, prompts: Prompts, settings: Settings, sandbox: Sandbox
+) -> tuple[Bundle, Preface]:
+    """Return the bundle with what is wrong with its prompt script, and what prompts begin with."""
+    resolver = prompts.resolver
+    if resolver is None:
+        return bundle, Preface(prompts.preamble)
+    read = late("penstock.tools.manifests:load_prompt_script")
+    script, problems = read(prompts, resolver, settings.root, settings.cache_path)
+    diagnostics = sort([*bundle.diagnostics, *problems])
+    asked = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)
+    return replace(bundle, diagnostics=diagnostics), Preface(prompts.preamble, asked)
 
 
 def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...]) -> Neighbours:

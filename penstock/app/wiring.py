@@ -5,6 +5,7 @@ from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.agents.preface import Preface
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
 from penstock.chat.beginning import Beginnings
@@ -129,6 +130,8 @@ class Inventory:
     agents: Catalog
     models: Models
     skills: Skills = NO_SKILLS
+    preface: Preface | None = None
+    """What stands first in every system prompt."""
     web_url: str = ""
     """Where its web page is."""
     egress: Egress | None = None
@@ -146,7 +149,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         lambda _, name: inventory.agents.get(name),
         invokers.of,
         lambda agent, wanted: _model(inventory.models, agent, wanted),
-        inventory.skills,
+        skills=inventory.skills,
+        preface=inventory.preface,
     )
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)

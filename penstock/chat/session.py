@@ -6,11 +6,19 @@ from penstock.agents.agent import Agent
 from penstock.agents.hands import Hands
 from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import Offers, caller_for, offered, skills_of
+from penstock.agents.preface import Preface
 from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Turns, Voice
 from penstock.chat.closing import Closing
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import ConfigError, ModelError, ModelUnavailable, NotFound, PenstockError
+from penstock.core.errors import (
+    ConfigError,
+    ModelError,
+    ModelUnavailable,
+    NotFound,
+    PenstockError,
+    PromptNotResolved,
+)
 from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
@@ -39,19 +47,23 @@ FindModel = Callable[[Agent, str | None], Model]
 class Cast:
     """Who takes part: agents, their tools, their models, their skills."""
 
-    __slots__ = ("agent", "invoker", "model", "skills")
+    __slots__ = ("agent", "invoker", "model", "preface", "skills")
 
     def __init__(
         self,
         agent: FindAgent,
         invoker: FindInvoker,
         model: FindModel,
+        *,
         skills: Skills = NO_SKILLS,
+        preface: Preface | None = None,
     ) -> None:
         self.agent = agent
         self.invoker = invoker
         self.model = model
         self.skills = skills
+        self.preface = preface
+        """What the project says first; None is nothing."""
 
 
 class ChatWork:
@@ -70,13 +82,15 @@ class ChatWork:
         message = brief if isinstance(brief, MessageReceived) else None
         answered = len(task.answers)
         try:
-            turns = self._turns(held, task, message)
+            model, restart = self._begin(held, task, message)
+            offers = await self._offers(held, task, message)
+            turns = self._turns(held, task, model, offers, restart=restart)
             most = self._agent(held.state).settings.max_iterations
             outcome = await loop(turns, task, max_iterations=most)
         except Suspend:
             park(held, task, answered=answered)
             return
-        except (ModelError, ConfigError, NotFound) as error:
+        except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
             self._closing.end(held, task, failed(task, outcome))
@@ -107,46 +121,52 @@ class ChatWork:
         opened = state.opened
         return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
 
-    def _turns(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Turns:
+    def _begin(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None
+    ) -> tuple[Model, bool]:
+        """Start the task if it has not started; returns its model.
+
+        And whether a crash may have cut a reply.
+        """
+        agent, started = self._agent(held.state), task.started
+        wanted = started.model if started else message.model if message else None
+        model = self._cast.model(agent, wanted)
+        if started is None:
+            profile = profile_of(held.state, message)
+            held.add(self._started(agent, model, message, profile), task.task_id)
+            return model, False
+        return model, not held.begins and (task.reply is None or not task.reply.calls)
+
+    def _turns(
+        self, held: HeldLog, task: TaskState, model: Model, offers: Offers, *, restart: bool
+    ) -> Turns:
         agent = self._agent(held.state)
         settings = agent.settings
-        invoker = self._cast.invoker(agent)
-        profile = profile_of(held.state, message)
-        wanted = task.started.model if task.started else message.model if message else None
-        model = self._cast.model(agent, wanted)
-        if task.started is None:
-            started = self._started(agent, model, message, profile)
-            held.add(started, task.task_id)
-            restart = False
-        else:
-            started = task.started
-            restart = not held.begins and (task.reply is None or not task.reply.calls)
         limit = room(
             model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens
         )
-        offers = self._offers(agent, held.state, message, started)
         budget = Budget(settings.allowance(), task, self._world.clock)
-        hands = Hands(invoker, Ledger(held, task, budget, self._key), settings)
+        ledger = Ledger(held, task, budget, self._key)
+        hands = Hands(self._cast.invoker(agent), ledger, settings)
         selected = task.rounds[-1].selected if task.rounds else held.state.selected
         transcript = Transcript(held.state, task, system=offers.at(selected).system, limit=limit)
         voice = Voice(model, offers, settings)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
 
-    def _offers(
-        self,
-        agent: Agent,
-        state: SessionState,
-        message: MessageReceived | None,
-        started: TaskStarted,
+    async def _offers(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None
     ) -> Offers:
-        invoker, profile = self._cast.invoker(agent), profile_of(state, message)
-        named = message.selected_skills if message else ()
-        skills = TaskSkills(
-            self._cast.skills, state, skills_of(agent), profile=profile, named=named
-        )
+        agent, state, cast = self._agent(held.state), held.state, self._cast
+        profile, named = profile_of(state, message), message.selected_skills if message else ()
+        skills = TaskSkills(cast.skills, state, skills_of(agent), profile=profile, named=named)
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
-        caller = caller_for(agent, profile, started.offered, skills)
-        return Offers(agent, invoker, caller, fixed=started.offered if has_tools else None)
+        fixed = task.started.offered if task.started else ()
+        preface: tuple[str, ...] = ()
+        if cast.preface is not None:
+            preface = await cast.preface.of(held, task, profile, self._world.clock)
+        caller = caller_for(agent, profile, fixed, skills)
+        invoker = cast.invoker(agent)
+        return Offers(agent, invoker, caller, fixed=fixed if has_tools else None, preface=preface)
 
     def _ended(self, task: TaskState, answer: Ending) -> TaskEnded:
         reply = answer.reply

@@ -33,6 +33,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── RateLimited               too many requests
 ├── TooManyStreams            too many open streams
 ├── NotReady                  the server cannot serve yet, or any more
+├── PromptNotResolved         the project's prompt script gave no text
 ├── ModelError                a model did not answer
 │   ├── ModelUnavailable      try again later
 │   ├── ModelRefused          the provider said no
@@ -206,6 +207,12 @@ class TooManyStreams(PenstockError):
 
 class NotReady(PenstockError):
     """The server is starting or stopping; try again."""
+
+
+class PromptNotResolved(PenstockError):
+    """The project's prompt script gave no text for the system prompt."""
+
+    code = "SYSTEM_PROMPT_RESOLUTION_FAILED"
 
 
 class ModelError(PenstockError):

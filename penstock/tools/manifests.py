@@ -7,6 +7,7 @@ from pathlib import Path
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.manifest.bundle import Bundle
+from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.folder import Folder
@@ -57,6 +58,21 @@ def load_tools(
     """Return the bundle as it is with its scripts, and every tool of it."""
     bundle, scripts = load_scripts(bundle, root, open_scanner(cache))
     return bundle, tools.of(bundle, scripts)
+
+
+def load_prompt_script(
+    prompts: Prompts, resolver: PromptResolver, root: Path, cache: Path | None
+) -> tuple[Script | None, Sequence[Diagnostic]]:
+    """Return the script that is asked for a part of the prompt, or what is wrong with it."""
+    folder = prompts.folder
+    wanted = Wanted(
+        files=Folder(root / folder),
+        folder="" if folder == "." else folder,
+        entry=resolver.script_file,
+        entrypoint=resolver.entrypoint,
+    )
+    loaded = load(wanted, open_scanner(cache))
+    return loaded.script, loaded.problems
 
 
 def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
