@@ -19,6 +19,8 @@ from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.store.log import Lease, Log
 
+_MOMENT_SECONDS = 0.002
+
 
 class HeldLog:
     """A log whose lease this process holds.
@@ -32,6 +34,7 @@ class HeldLog:
         "_added",
         "_clock",
         "_is_due",
+        "_later",
         "_lease_seconds",
         "_log",
         "_on_cancel",
@@ -58,6 +61,7 @@ class HeldLog:
         """Calls whose outcome is known once they are on disk."""
         self._is_due = False
         """A `submit_soon` is still to be done."""
+        self._later: asyncio.TimerHandle | None = None
         self._on_cancel: Callable[[TaskId], None] | None = None
         self.lease = lease
         self.state = state
@@ -89,6 +93,9 @@ class HeldLog:
 
     def submit(self) -> None:
         """Send what was added on its way, without waiting."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._added:
             added, self._added = self._added, []
             now = self._clock.monotonic()
@@ -99,6 +106,14 @@ class HeldLog:
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._submit_due)
+
+    def submit_later(self) -> None:
+        """Send what was added on its way within a moment, with all that is added until then.
+
+        For what is done again at no harm when a crash forgets it: the next `commit` takes it along.
+        """
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.submit)
 
     async def commit(self) -> int:
         """Wait until all that was added is on disk; returns the `seq` of the newest event.

@@ -114,7 +114,10 @@ class Ledger:
     def settle(self, path: CallPath, settled: CallSettled) -> None:
         """Record the outcome of a call. It is on disk before anything that follows it."""
         self.held.add(settled, self.task.task_id, path)
-        self.held.submit_soon()
+        if settled.clock_ms is None:
+            self.held.submit_soon()
+        else:
+            self.held.submit_later()
 
     async def change(self, path: CallPath, settled: CallSettled, change: Change) -> CallSettled:
         """Record a call and do what it changes, as one; returns it with what became of that.

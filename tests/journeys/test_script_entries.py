@@ -24,17 +24,17 @@ ORDER = """
 """
 GOOD, CUT = {"a": "success", "b": "success"}, {"a": "failed", "b": "success"}
 
-# Writes to the log: 1 the request, 2 the task and the script's start, 3 the script's clock, 4 the
-# start of reserve_stock, 5 its outcome, 6 and 7 those of charge_card, 8 the script's outcome.
+# Writes to the log: 1 the request, 2 the task and the start of the script, 3 its clock and the
+# start of reserve_stock, 4 its outcome, 5 and 6 those of charge_card, 7 the outcome of the script.
 E1 = [
-    ("before it is committed as started", 4, True, False, 1, 1, GOOD),
-    ("started, did not run", 4, False, False, 0, 1, CUT),
-    ("started, ran, not settled", 5, True, False, 1, 1, CUT),
-    ("the same, with idempotent", 5, True, True, 2, 1, GOOD),
-    ("reserve_stock settled", 5, False, False, 1, 1, GOOD),
-    ("charge_card not started", 6, True, False, 1, 1, GOOD),
-    ("charge_card settled", 7, False, False, 1, 1, GOOD),
-    ("the script not settled", 8, True, False, 1, 1, GOOD),
+    ("before it is committed as started", 3, True, False, 1, 1, GOOD),
+    ("started, did not run", 3, False, False, 0, 1, CUT),
+    ("started, ran, not settled", 4, True, False, 1, 1, CUT),
+    ("the same, with idempotent", 4, True, True, 2, 1, GOOD),
+    ("reserve_stock settled", 4, False, False, 1, 1, GOOD),
+    ("charge_card not started", 5, True, False, 1, 1, GOOD),
+    ("charge_card settled", 6, False, False, 1, 1, GOOD),
+    ("the script not settled", 7, True, False, 1, 1, GOOD),
 ]
 
 
