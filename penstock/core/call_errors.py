@@ -26,8 +26,6 @@ CallError                 code = the class name in capitals
 └── Cancelled             failed
 """
 
-from typing import ClassVar
-
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import PenstockError
 
@@ -36,7 +34,7 @@ class CallError(PenstockError):
     """A tool call that did not succeed."""
 
     code = "INTERNAL_ERROR"
-    status: ClassVar[Status] = Status.FAILED
+    status: Status = Status.FAILED
     retryable: bool = False
     continuable: bool = True
 

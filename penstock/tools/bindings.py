@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from penstock.core.envelope import Json
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.hosts import HostPattern
 
@@ -23,3 +24,5 @@ class Bindings:
     nested_calls: int = NESTED_CALLS
     """New calls in one entry: those that are recorded do not count."""
     runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    context: Json = field(default_factory=lambda: MappingProxyType({}))
+    """What `task.getContext` tells besides."""

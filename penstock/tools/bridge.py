@@ -25,7 +25,7 @@ def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> 
     recording = Recording(invocation, version)
     calls = Calls(invocation, recording, nested_calls=bindings.nested_calls)
     steps = Steps(invocation, recording)
-    table = _task_calls(invocation, recording)
+    table = _task_calls(invocation, recording, bindings)
     table |= {"callTool": calls.call_tool, "sleep": calls.sleep, "timer": calls.timer}
     table |= {"task.step.start": steps.start, "task.step.settle": steps.settle}
     table["getRuntimeConfig"] = Config(recording, bindings.runtime_config).get
@@ -33,8 +33,11 @@ def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> 
     return Host(invocation, recording, table, close=steps.close)
 
 
-def _task_calls(invocation: Invocation, recording: Recording) -> dict[str, HostCall]:
-    values, around = Values(invocation, recording), Surroundings(invocation, recording)
+def _task_calls(
+    invocation: Invocation, recording: Recording, bindings: Bindings
+) -> dict[str, HostCall]:
+    values = Values(invocation, recording)
+    around = Surroundings(invocation, recording, extra=bindings.context)
     notes, person = Notes(invocation, recording), Person(invocation, recording)
     return {
         "task.getState": values.get_shared,

@@ -1,6 +1,7 @@
 """A tool that is a script of its author: run in the sandbox, seen through its bindings."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.call_errors import CallError, ScriptLoadError
@@ -36,6 +37,11 @@ class ScriptTool:
     def modules(self) -> tuple[str, ...]:
         """The files it is made of, by name; none of a broken one."""
         return tuple(self._script.modules) if isinstance(self._script, Script) else ()
+
+    def with_context(self, context: Json) -> "ScriptTool":
+        """Return the tool, with more in what `flo.task.getContext` tells its script."""
+        bindings = replace(self._bindings, context=context)
+        return ScriptTool(self.spec, self._script, bindings=bindings, sandbox=self._sandbox)
 
     def preview(self, output: Any) -> str | None:
         """Leave it to the usual one."""
