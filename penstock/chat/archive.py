@@ -4,6 +4,7 @@ from functools import partial
 
 from penstock.chat.keys import Keys
 from penstock.chat.metrics import Metrics
+from penstock.chat.web_links import UsedLinks
 from penstock.core.clock import Clock
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.resources.cipher import Cipher
@@ -34,3 +35,4 @@ class Archive:
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
         self.vault = SqlVault(database, cipher, clock)
+        self.used_links = UsedLinks(database, clock)

@@ -6,13 +6,19 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
 from penstock.core.canonical import compact
-from penstock.core.clock import Moment
+from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.world import World
+from penstock.store.database import Database
+from penstock.store.tables import used_links
 
+USED = "this link was used already; ask for a new one with /web"
 WRONG = "this link is not one of ours; ask for a new one with /web"
 OVER = "the time of this link is over; ask for a new one with /web"
 
@@ -26,6 +32,28 @@ class WebLink:
     session_id: SessionId
     profile: Profile
     until: Moment
+
+
+class UsedLinks:
+    """The links that were used, so that nobody uses one again."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def use(self, link: WebLink) -> None:
+        """Use a link. Raises LinkExpired for one that was used."""
+        over = used_links.delete().where(used_links.c.until <= self._clock.now())
+        row = {"name": link.name, "until": link.until}
+
+        def unit(connection: Connection) -> None:
+            connection.execute(over)
+            connection.execute(used_links.insert(), row)
+
+        try:
+            await self._database.write(unit)
+        except IntegrityError:
+            raise LinkExpired(USED) from None
 
 
 class WebLinks:

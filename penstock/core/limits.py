@@ -100,6 +100,8 @@ class Limits:
     """How long a signed link works."""
     web_link_seconds: int = 600
     """How long a link of `/web` works, if nobody uses it before."""
+    web_key_seconds: int = 12 * 3600
+    """How long who came by such a link may stay."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
     reply_bytes: int = 16 * MIB

@@ -30,6 +30,7 @@ from penstock.server import (
     questions,
     tasks,
     vault,
+    web_links,
 )
 from penstock.server.auth import Gate
 from penstock.server.openapi import document
@@ -50,6 +51,7 @@ ROUTERS = (
     calls.router,
     blobs.router,
     vault.router,
+    web_links.router,
     permissions.router,
     page.router,
 )

@@ -28,6 +28,8 @@ OPEN = {"/", "/page.css", "/page.js", "/api/health", "/openapi.json"}
 """What needs no key."""
 BLOBS = "/api/blobs/"
 """What needs none when its link is signed."""
+WEB_LINKS = "/api/web-links/"
+"""What needs none, because the link is one."""
 _LOOK_AGAIN_SECONDS = 1
 
 
@@ -110,6 +112,7 @@ class Gate:
         if refused is not None:
             raise refused
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
+        is_signed = is_signed or path.startswith(WEB_LINKS)
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated
 

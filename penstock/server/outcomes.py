@@ -1,4 +1,4 @@
-"""What direct calls answer with, as JSON Schemas: the other components of the OpenAPI document."""
+"""What direct calls and links answer with, as JSON Schemas: components of the OpenAPI document."""
 
 from penstock.server.schemas import (
     ANYTHING,
@@ -43,6 +43,7 @@ OUTCOMES: dict[str, Schema] = {
     ),
     "DirectCalls": page_of("directCalls", "DirectCall"),
     "CallOutcome": record(_ENVELOPE | {"taskId": TEXT_OR_NULL}, "output", "error"),
+    "OpenedLink": record({"agentId": STRING, "conversationId": STRING, "key": TEXT_OR_NULL}),
     "CallWaiting": record(
         {
             "taskId": STRING,
@@ -55,4 +56,4 @@ OUTCOMES: dict[str, Schema] = {
         "questions",
     ),
 }
-"""Every schema of a direct call."""
+"""Every schema of a direct call, and of a link."""

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0003"
+REVISION = "0004"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -288,3 +288,12 @@ media = Table(
     sqlite_with_rowid=False,
 )
 """Bytes that a profile may use by an id until they expire."""
+
+used_links = Table(
+    "used_links",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Links into the web page that were used, until their time is over anyway."""

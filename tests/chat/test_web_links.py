@@ -1,13 +1,16 @@
 """Links into the web page."""
 
 import pytest
+from sqlalchemy import select
 
-from penstock.chat.web_links import WebLinks
+from penstock.chat.web_links import UsedLinks, WebLinks
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import ProfileId, SessionId, new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.core.world import World
+from penstock.store.database import open_database
+from penstock.store.tables import used_links
 from penstock.testing.clock import FakeClock
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
@@ -53,3 +56,17 @@ def test_a_link_of_another_installation_opens_nothing() -> None:
     token = links(clock, b"other").to(SESSION, ANN).split("#web=")[1]
     with pytest.raises(LinkExpired):
         links(clock).read(token)
+
+
+async def test_a_link_is_used_once_and_forgotten_when_its_time_is_over() -> None:
+    clock, database = FakeClock(), await open_database("sqlite://")
+    used = UsedLinks(database, clock)
+    link = links(clock).read(links(clock).to(SESSION, ANN).split("#web=")[1])
+    await used.use(link)
+    with pytest.raises(LinkExpired, match="was used already"):
+        await used.use(link)
+    clock.advance(600)
+    await used.use(links(clock).read(links(clock).to(SESSION, ANN).split("#web=")[1]))
+    rows = await database.read(lambda each: each.execute(select(used_links)).all())
+    assert len(rows) == 1
+    await database.close()

@@ -163,11 +163,7 @@ function arrived(response) {
   history.replaceState(null, "", `#${encodeURIComponent(at.agent)}/${id}`);
   listConversations();
 }
-function settle(cut) {
-  at.stream = null;
-  cut.abort();
-  listConversations();
-}
+const settle = (cut) => { at.stream = null; cut.abort(); listConversations(); };
 function giveUp(pending, error) {
   [at.stream, at.view.state] = [null, "idle"];
   at.view.items = at.view.items.filter((each) => each.kind !== "user" || each.id !== null);
@@ -297,10 +293,7 @@ function fillReply(form, item) {
 }
 const painted = new Map(); // item -> its node
 let isPlanned = false;
-function paintSoon() {
-  if (!isPlanned) setTimeout(() => keepEnd(paint), 16);
-  isPlanned = true;
-}
+const paintSoon = () => { if (!isPlanned) setTimeout(() => keepEnd(paint), 16); isPlanned = true; };
 function paint() {
   isPlanned = false;
   const [{ items, state }, log] = [at.view, byId("log")];
@@ -336,6 +329,7 @@ async function open() {
   const view = newView();
   Object.assign(at, { stream: null, view });
   try {
+    if (location.hash.startsWith("#web=")) await enter(location.hash.slice(5));
     const { agents } = await read("/api/agents?limit=200");
     if (view !== at.view) return;
     show("key", false);
@@ -353,6 +347,13 @@ async function open() {
     if (isAway(error)) at.again = setTimeout(open, PATIENCE.at(-1));
   }
   keepEnd(paint);
+}
+/** Come in by a link of /web, #web=token, which works once. */
+async function enter(token) {
+  history.replaceState(null, "", "#");
+  const { agentId, conversationId, key } = await (await ask(`/api/web-links/${encodeURIComponent(token)}`, { method: "POST" })).json();
+  at.secret = key ?? at.secret;
+  history.replaceState(null, "", `#${encodeURIComponent(agentId)}/${conversationId}`);
 }
 async function remember(view) {
   const { messages, meta } = await read(chat(`?${new URLSearchParams({ conversationId: at.conversation, limit: 200 })}`));
@@ -380,10 +381,8 @@ function send(event) {
   document.querySelector("main").scrollTop = 1e9;
   follow({ content, stream: true, ...(at.conversation && { conversationId: at.conversation }) });
 }
-async function stop() {
-  if (at.view.task === null) return tell("The server has not taken the message in yet.");
-  await ask(`/api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error)));
-}
+const stop = () => (at.view.task === null ? tell("The server has not taken the message in yet.")
+  : ask(`/api/tasks/${encodeURIComponent(at.view.task)}/cancel`, { method: "POST" }).catch((error) => tell(said(error))));
 function begin() {
   const go = (agent, conversation = "") => (location.hash = `${encodeURIComponent(agent)}/${conversation}`);
   byId("composer").onsubmit = send;
