@@ -44,6 +44,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.UnsupportedType: 415,
     errors.RateLimited: 429,
     errors.TooManyStreams: 429,
+    errors.PromptNotResolved: 422,
     errors.ModelUnavailable: 502,
     errors.ModelRefused: 502,
     errors.ContextTooLarge: 413,
