@@ -12,7 +12,7 @@ from penstock.builtins import (
     skill_manifests,
     skills,
 )
-from penstock.builtins.sheets import csv
+from penstock.builtins.sheets import csv, excel
 from penstock.manifest.skill import SkillManifest
 from penstock.tools.tool import Tool
 
@@ -23,6 +23,7 @@ TOOLS: tuple[Tool, ...] = (
     *files.TOOLS,
     *archive.TOOLS,
     *csv.TOOLS,
+    *excel.TOOLS,
     *download.TOOLS,
     *media.TOOLS,
 )

@@ -1,0 +1,226 @@
+"""Changes of a workbook: each tool's, and many in one save."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from openpyxl.worksheet.worksheet import Worksheet
+
+from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_column
+from penstock.builtins.sheets.looks import clear_style, copy_column, copy_row, copy_style, fit_row
+from penstock.builtins.sheets.structure import Operation, apply, stale_formulas
+from penstock.builtins.sheets.workbook import Book, at, put
+from penstock.core.envelope import Json
+from penstock.store.changes import reason
+
+MOST_STALE = 100
+Edit = Callable[["Edits", Json], dict[str, Any]]
+
+
+class Edits:
+    """A workbook on its way to a new save, and what was changed so far."""
+
+    def __init__(self, content: bytes, sheet: str | None) -> None:
+        self.book = Book(content)
+        self.usual = self.book.sheet(sheet).title
+        """The sheet of what names none."""
+        self.touched: list[str] = []
+        """Sheets that were changed, in the order of that."""
+
+    def touch(self, name: str | None = None) -> Worksheet:
+        """Return a sheet that is changed now."""
+        sheet = self.find(name)
+        if sheet.title not in self.touched:
+            self.touched.append(sheet.title)
+        return sheet
+
+    def find(self, name: str | None = None) -> Worksheet:
+        """Return a sheet. Raises ToolFailed `no_such_sheet`."""
+        return self.book.sheet(name or self.usual)
+
+    def operate(self, wanted: Sequence[Json]) -> dict[str, Any]:
+        """Put rows and columns in and take them out, in order."""
+        operations = [Operation(**each) for each in wanted]
+        sheet = self.touch()
+        for each in operations:
+            apply(sheet, each)
+        stale = [*stale_formulas(self.book.sheets, self.usual, operations)][:MOST_STALE]
+        self.book = self.book.reopened()
+        made = {
+            "applied_count": len(operations),
+            "applied_operations": [self._said(each) for each in operations],
+        }
+        return {**made, "stale_formulas": stale} if stale else made
+
+    def assign(self, assignments: Iterable[Json]) -> int:
+        """Write values into cells; returns how many."""
+        count = 0
+        for each in assignments:
+            sheet, cell = self._cell(each["cell"])
+            put(self.touch(sheet), cell, each.get("value"))
+            count += 1
+        return count
+
+    def copy_style(self, source: str, targets: Iterable[str]) -> list[dict[str, Any]]:
+        """Give cells the looks of another."""
+        name, cell = self._cell(source)
+        model = at(self.find(name), cell)
+        return [self._styled(each, lambda target: copy_style(model, target)) for each in targets]
+
+    def clear_style(self, targets: Iterable[str]) -> list[dict[str, Any]]:
+        """Give cells the looks of new ones."""
+        return [self._styled(each, clear_style) for each in targets]
+
+    def copy_row(self, source: Json, targets: Iterable[int]) -> list[dict[str, Any]]:
+        """Give rows the looks of another."""
+        sheet, copied = self.touch(), []
+        for row in targets:
+            merged = copy_row(self.find(source.get("sheet")), source["row"], sheet, row)
+            copied.append({"row": row, "sheet": sheet.title, "merge_ranges": merged})
+        return copied
+
+    def copy_column(self, source: Json, targets: Iterable[str]) -> list[dict[str, Any]]:
+        """Give columns the looks of another."""
+        sheet, copied = self.touch(), []
+        column = read_column(source["column"])
+        for name in targets:
+            to = read_column(name)
+            merged = copy_column(self.find(source.get("sheet")), column, sheet, to)
+            copied.append({"column": letters(to), "sheet": sheet.title, "merge_ranges": merged})
+        return copied
+
+    def fit(self, rows: Iterable[int]) -> list[dict[str, Any]]:
+        """Make rows as high as their texts want."""
+        sheet, fitted = self.touch(), []
+        for row in rows:
+            fit_row(sheet, row)
+            fitted.append({"row": row, "sheet": sheet.title})
+        return fitted
+
+    def named(self, source: Json, place: str) -> dict[str, Any]:
+        """Return the row or column that was copied, with its sheet."""
+        return {place: source[place], "sheet": self.find(source.get("sheet")).title}
+
+    def _cell(self, text: str) -> tuple[str, Cell]:
+        area: Area = read_area(text)
+        if area.size > 1:
+            raise reason("bad_range", f"wanted one cell, found {text!r:.100}")
+        return area.sheet or self.usual, area.first
+
+    def _styled(self, text: str, style: Callable[[Any], None]) -> dict[str, Any]:
+        sheet, cell = self._cell(text)
+        style(at(self.touch(sheet), cell))
+        return {"cell": str(cell), "sheet": sheet}
+
+    def _said(self, operation: Operation) -> dict[str, Any]:
+        said = {**asdict(operation), "sheet": self.usual}
+        return said if operation.is_rows else {**said, "column": letters(operation.index)}
+
+
+def edit(tool_id: str, content: bytes, input: Json) -> tuple[dict[str, Any], bytes]:
+    """Do what a tool does to a workbook; returns its output and the new file."""
+    edits = Edits(content, input.get("sheet"))
+    made = _EDITS[tool_id](edits, input)
+    return made, edits.book.save()
+
+
+def _edit_cells(edits: Edits, input: Json) -> dict[str, Any]:
+    edits.assign(input["assignments"])
+    return {"sheet": edits.usual}
+
+
+def _copy_cell_style(edits: Edits, input: Json) -> dict[str, Any]:
+    copied = edits.copy_style(input["source_cell"], input["target_cells"])
+    return {**_copied(edits, copied), "source_cell": input["source_cell"]}
+
+
+def _clear_cell_style(edits: Edits, input: Json) -> dict[str, Any]:
+    cleared = edits.clear_style(input["cells"])
+    return {
+        "cleared_count": len(cleared),
+        "cleared_targets": cleared,
+        "sheets_touched": edits.touched,
+    }
+
+
+def _copy_row(edits: Edits, input: Json) -> dict[str, Any]:
+    source = input["source_row"]
+    copied = edits.copy_row(source, input["target_rows"])
+    return {**_copied(edits, copied), "source_row": edits.named(source, "row")}
+
+
+def _copy_column(edits: Edits, input: Json) -> dict[str, Any]:
+    source = input["source_column"]
+    copied = edits.copy_column(source, input["target_columns"])
+    return {**_copied(edits, copied), "source_column": edits.named(source, "column")}
+
+
+def _edit_structure(edits: Edits, input: Json) -> dict[str, Any]:
+    return {**edits.operate(input["operations"]), "sheet": edits.usual}
+
+
+def _auto_fit_row(edits: Edits, input: Json) -> dict[str, Any]:
+    return edits.fit([input["row"]])[0]
+
+
+def _apply_changes(edits: Edits, input: Json) -> dict[str, Any]:
+    """Do all that is wanted, in the one order there is."""
+    nothing: dict[str, Any] = {"applied_count": 0, "applied_operations": []}
+    wanted = input.get("operations")
+    structure = edits.operate(wanted) if wanted else nothing
+    assigned = edits.assign(input.get("assignments", ()))
+    rows = [
+        {
+            "source_row": edits.named(each["source_row"], "row"),
+            "targets": edits.copy_row(each["source_row"], each["target_rows"]),
+        }
+        for each in input.get("row_copies", ())
+    ]
+    columns = [
+        {
+            "source_column": edits.named(each["source_column"], "column"),
+            "targets": edits.copy_column(each["source_column"], each["target_columns"]),
+        }
+        for each in input.get("column_copies", ())
+    ]
+    styles = [
+        {
+            "source_cell": each["source_cell"],
+            "targets": edits.copy_style(each["source_cell"], each["target_cells"]),
+        }
+        for each in input.get("style_copies", ())
+    ]
+    fitted = edits.fit(input["auto_fit_rows"]) if input.get("auto_fit_rows") else []
+    return {
+        **structure,
+        "cell_assignment_count": assigned,
+        "applied_row_copy_count": len(rows),
+        "applied_row_copies": rows,
+        "applied_column_copy_count": len(columns),
+        "applied_column_copies": columns,
+        "applied_style_copy_count": len(styles),
+        "applied_style_copies": styles,
+        "applied_auto_fit_count": len(fitted),
+        "applied_auto_fit_rows": fitted,
+        "sheets_touched": edits.touched,
+    }
+
+
+def _copied(edits: Edits, copied: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "applied_targets": copied,
+        "copied_count": len(copied),
+        "sheets_touched": edits.touched,
+    }
+
+
+_EDITS: dict[str, Edit] = {
+    "excel_edit_cells": _edit_cells,
+    "excel_copy_cell_style": _copy_cell_style,
+    "excel_clear_cell_style": _clear_cell_style,
+    "excel_copy_row": _copy_row,
+    "excel_copy_column": _copy_column,
+    "excel_edit_structure": _edit_structure,
+    "excel_auto_fit_row": _auto_fit_row,
+    "excel_apply_changes": _apply_changes,
+}

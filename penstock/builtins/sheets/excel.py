@@ -1,0 +1,213 @@
+"""Excel workbooks of the workspace: looked at, read, made and changed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, read_area
+from penstock.builtins.sheets.package import MOST_BYTES
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.changes import FileChanges
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+from penstock.core.late import late
+from penstock.core.paths import FilePath
+from penstock.core.schema import Problem
+from penstock.store.changes import reason
+from penstock.tools.builtin import URI, builtin, fields_of, list_of, place, whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+SHEET: Json = {"type": "string", "minLength": 1, "maxLength": 31, "pattern": r"^[^\[\]:*?/\\]+$"}
+VALUE: Json = {"type": ["string", "number", "boolean", "null"]}
+VALUES: Json = {"type": "array", "items": {"type": "array", "items": VALUE}}
+CELL: Json = {"type": "string", "description": "Such as B2, or Sheet!B2."}
+CELLS = list_of(CELL, most=10_000)
+RANGE: Json = {"type": "string", "description": "Such as A1:C5, or 'My sheet'!A1:C5."}
+ROW = whole(1, MOST_ROWS)
+ROWS = list_of(ROW, most=1000)
+COLUMN: Json = {"type": "string", "pattern": "^[A-Za-z]{1,3}$", "description": "Such as B."}
+COLUMNS = list_of(COLUMN, most=1000)
+ASSIGNMENTS = list_of(fields_of({"cell": CELL, "value?": VALUE}), most=10_000)
+SOURCE_ROW = fields_of({"row": ROW, "sheet?": SHEET})
+SOURCE_COLUMN = fields_of({"column": COLUMN, "sheet?": SHEET})
+OPERATION = fields_of(
+    {
+        "kind": {"enum": ["insert_rows", "delete_rows", "insert_columns", "delete_columns"]},
+        "index": whole(1, MOST_ROWS, "The first row or column, from 1."),
+        "count?": whole(1, MOST_ROWS),
+    }
+)
+OPERATIONS = list_of(OPERATION, most=1000)
+BOOK: Json = {"path": URI, "sheet?": SHEET}
+CHANGES = (
+    *("operations", "assignments", "row_copies", "column_copies", "style_copies"),
+    "auto_fit_rows",
+)
+MOST_READ = 50_000
+MOST_CREATED = 100_000
+_LOST = " Formulas are not computed; pictures and shapes are not kept."
+_EXTRA = "sheets"
+
+
+@builtin(
+    "List the sheets of an Excel file, each with its size and its beginning.",
+    {"path": URI},
+    effect=Effect.READ,
+)
+async def excel_inspect(input: Json, invocation: Invocation) -> Any:
+    """Return the sheets of a workbook."""
+    path = _place(input, invocation)
+    sheets = await _with_book("inspect", await _read(path, invocation), invocation)
+    return {"format": "xlsx", "path": str(path), "sheets": sheets}
+
+
+@builtin(
+    "Read a range of an Excel file, such as Sheet1!A1:C5, at most 50,000 cells. Dates are ISO "
+    "8601; formulas give their last value, or their text where there is none.",
+    {"path": URI, "range": RANGE, "sheet?": SHEET},
+    effect=Effect.READ,
+)
+async def excel_read(input: Json, invocation: Invocation) -> Any:
+    """Return the values of a range."""
+    path, area = _place(input, invocation), read_area(input["range"])
+    named = input.get("sheet")
+    if area.sheet is not None and named is not None and area.sheet != named:
+        raise reason("bad_range", f"the range is of {area.sheet!r}, and sheet is {named!r}")
+    if area.size > MOST_READ:
+        raise reason(
+            "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
+        )
+    content = await _read(path, invocation)
+    sheet, values = await _with_book("read", content, invocation, area, area.sheet or named)
+    return {
+        "format": "xlsx",
+        "path": str(path),
+        "range": str(area),
+        "sheet": sheet,
+        "rows": area.rows,
+        "columns": area.columns,
+        "values": values,
+    }
+
+
+@builtin(
+    "Make an Excel file of rows of values; a text that begins with = is a formula. Fails with "
+    "exists if there is one already: change that with excel_edit_cells.",
+    {"path": URI, "sheet?": SHEET, "values": VALUES},
+    effect=Effect.WRITE,
+)
+async def excel_create(input: Json, invocation: Invocation) -> Any:
+    """Write a new workbook."""
+    path, values = _place(input, invocation), input["values"]
+    sheet = input.get("sheet", "Sheet1")
+    cells = len(values) * max(map(len, values), default=0)
+    if cells > MOST_CREATED or any(len(row) > MOST_COLUMNS for row in values):
+        raise reason("too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}")
+    content = await _with_book("create", b"", invocation, sheet, values)
+    change = await invocation.workspace.write(path, content, replaces=False)
+    invocation.change = FileChanges(files=(change,))
+    return {"format": "xlsx", "path": str(path), "sheet": sheet}
+
+
+async def change_book(input: Json, invocation: Invocation) -> Any:
+    """Change a workbook as the tool does that is called; one that fails leaves it as it was."""
+    path = _place(input, invocation)
+    if invocation.spec.tool_id == "excel_apply_changes" and not any(map(input.get, CHANGES)):
+        problem = Problem("", f"at least one of {', '.join(CHANGES)} is needed")
+        raise invalid(invocation.spec.tool_id, [problem])
+    content = await _read(path, invocation)
+    made, content = await _with_book("edit", content, invocation, invocation.spec.tool_id, input)
+    change = await invocation.workspace.write(path, content)
+    invocation.change = FileChanges(files=(change,))
+    return {**made, "format": "xlsx", "path": str(path)}
+
+
+async def _with_book(verb: str, content: bytes, invocation: Invocation, *given: Any) -> Any:
+    """Do something with a workbook in a thread; what reads workbooks is loaded there."""
+    return await invocation.inside.threads.run(partial(_do, verb, content, *given))
+
+
+def _do(verb: str, content: bytes, *given: Any) -> Any:
+    try:
+        verbs: dict[str, Callable[..., Any]] = late(
+            "penstock.builtins.sheets.verbs:VERBS", extra=_EXTRA
+        )
+    except ConfigError as error:
+        raise ToolNotConfigured(str(error)) from None
+    return verbs[verb](content, *given)
+
+
+async def _read(path: FilePath, invocation: Invocation) -> bytes:
+    return await invocation.workspace.read(path, most=MOST_BYTES)
+
+
+def _place(input: Json, invocation: Invocation) -> FilePath:
+    return place(input, "path", invocation, ending=".xlsx")
+
+
+def _changing(tool_id: str, description: str, fields: Json) -> Any:
+    make = builtin(description, {**BOOK, **fields}, effect=Effect.WRITE, tool_id=tool_id)
+    return make(change_book)
+
+
+TOOLS = (
+    excel_inspect,
+    excel_read,
+    excel_create,
+    _changing(
+        "excel_edit_cells",
+        "Change cells of an Excel file, all or none; without value, or with null, a cell is "
+        "emptied. Styles stay." + _LOST,
+        {"assignments": ASSIGNMENTS},
+    ),
+    _changing(
+        "excel_copy_cell_style",
+        "Give cells of an Excel file the looks of another cell; values stay.",
+        {"source_cell": CELL, "target_cells": CELLS},
+    ),
+    _changing(
+        "excel_clear_cell_style",
+        "Take the looks of cells of an Excel file away; values stay.",
+        {"cells": CELLS},
+    ),
+    _changing(
+        "excel_copy_row",
+        "Give rows of an Excel file the style, height and merged cells of another row, not its "
+        "values.",
+        {"source_row": SOURCE_ROW, "target_rows": ROWS},
+    ),
+    _changing(
+        "excel_copy_column",
+        "Give columns of an Excel file the style, width and merged cells of another column, not "
+        "its values.",
+        {"source_column": SOURCE_COLUMN, "target_columns": COLUMNS},
+    ),
+    _changing(
+        "excel_edit_structure",
+        "Insert and delete rows and columns of an Excel file, in order. Formulas stay as they are "
+        "written: those that point at what moved are listed in stale_formulas.",
+        {"operations": OPERATIONS},
+    ),
+    _changing(
+        "excel_auto_fit_row",
+        "Make a row of an Excel file as high as its texts want; it never gets lower.",
+        {"row": ROW},
+    ),
+    _changing(
+        "excel_apply_changes",
+        "Make many changes of an Excel file in one save, all or none, in this order: operations, "
+        "assignments, row, column and style copies, auto_fit_rows." + _LOST,
+        {
+            "operations?": OPERATIONS,
+            "assignments?": ASSIGNMENTS,
+            "row_copies?": list_of(fields_of({"source_row": SOURCE_ROW, "target_rows": ROWS})),
+            "column_copies?": list_of(
+                fields_of({"source_column": SOURCE_COLUMN, "target_columns": COLUMNS})
+            ),
+            "style_copies?": list_of(fields_of({"source_cell": CELL, "target_cells": CELLS})),
+            "auto_fit_rows?": ROWS,
+        },
+    ),
+)

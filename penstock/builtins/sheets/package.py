@@ -1,0 +1,104 @@
+"""An Excel file before anything reads it: a zip of XML, within bounds and without tricks."""
+
+import zlib
+from io import BytesIO
+from struct import error as StructError  # noqa: N812  the module gives it this name
+from xml.parsers import expat
+from zipfile import BadZipFile, ZipFile
+
+from penstock.builtins.sheets.a1 import read_area
+from penstock.core.call_errors import ToolFailed
+from penstock.store.changes import reason
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_UNPACKED = 128 * 1024 * 1024
+MOST_PARTS = 10_000
+MOST_ELEMENTS = 2_000_000
+"""Elements and attributes: what is read of them takes memory many times their size."""
+MOST_AREA = 1_000_000
+"""Cells of all that is merged, linked or commented on: each becomes an object."""
+_MOST_DEPTH = 64
+_BROKEN = (BadZipFile, EOFError, OSError, RuntimeError, StructError, zlib.error)
+_AREAS = {"mergeCell", "hyperlink", "table", "comment"}
+_XML = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
+_UNREAD = (".vml", ".bin", ".png", ".jpeg", ".jpg", ".gif", ".emf", ".wmf")
+
+
+class Census:
+    """What is counted in the parts of one file."""
+
+    def __init__(self) -> None:
+        self.formulas = 0
+        self._elements = 0
+        self._area = 0
+        self._depth = 0
+
+    def count(self, part: bytes) -> None:
+        """Count what one part holds. Raises ToolFailed and ExpatError."""
+        self._depth = 0
+        parser = expat.ParserCreate(namespace_separator="\n")
+        parser.StartDoctypeDeclHandler = self._refuse
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._end
+        parser.Parse(part, True)  # noqa: FBT003
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._elements += 1 + len(attributes)
+        if self._depth > _MOST_DEPTH:
+            raise bad_format("its XML is nested too deeply")
+        if self._elements > MOST_ELEMENTS:
+            raise too_large("it holds more than is read at once")
+        local = name.rpartition("\n")[2]
+        if local == "f":
+            self.formulas += 1
+        elif local in _AREAS and "ref" in attributes:
+            self._area += read_area(attributes["ref"]).size
+            if self._area > MOST_AREA:
+                raise too_large("it merges or links more cells than are read at once")
+
+    def _end(self, name: str) -> None:
+        del name
+        self._depth -= 1
+
+    def _refuse(self, *declared: object) -> None:
+        del declared
+        raise bad_format("its XML declares a document type, which no workbook needs")
+
+
+def take_census(content: bytes) -> Census:
+    """Return what was counted in an Excel file. Raises ToolFailed for one that is not read."""
+    census = Census()
+    if content.count(b"PK\1\2") > 10 * MOST_PARTS:
+        raise too_large("it has too many parts")
+    try:
+        with ZipFile(BytesIO(content)) as package:
+            infos = package.infolist()
+            if len(infos) > MOST_PARTS or sum(each.file_size for each in infos) > MOST_UNPACKED:
+                raise too_large(f"it has more than {MOST_UNPACKED} bytes unpacked")
+            for info in infos:
+                with package.open(info) as opened:
+                    # without a bound, a false size would not bound what is unpacked in memory
+                    part = opened.read(info.file_size + 1)
+                is_xml = part.lstrip()[:3].startswith(_XML)
+                if is_xml and not info.filename.lower().endswith(_UNREAD):
+                    census.count(part)
+    except _BROKEN as error:
+        raise bad_format(f"it is no Excel file: {error}") from error
+    except (expat.ExpatError, ValueError) as error:
+        raise bad_format(f"its XML cannot be read: {error}") from error
+    except ToolFailed as error:
+        if (error.details or {}).get("reason") != "bad_range":
+            raise
+        raise bad_format(f"it names cells that there are not: {error}") from error
+    return census
+
+
+def bad_format(message: str) -> ToolFailed:
+    """Return the failure of a file that is not what its name says."""
+    return reason("bad_format", f"the workbook cannot be used: {message}")
+
+
+def too_large(message: str) -> ToolFailed:
+    """Return the failure of a file that is too much."""
+    return reason("too_large", f"the workbook cannot be used: {message}")

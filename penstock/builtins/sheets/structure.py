@@ -1,0 +1,168 @@
+"""Rows and columns of a workbook put in and taken out, with what follows from that."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from openpyxl.worksheet.cell_range import CellRange
+from openpyxl.worksheet.worksheet import Worksheet
+
+from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, letters, number
+from penstock.builtins.sheets.package import MOST_AREA, too_large
+from penstock.builtins.sheets.workbook import cells_of
+from penstock.store.changes import reason
+
+Kind = Literal["insert_rows", "delete_rows", "insert_columns", "delete_columns"]
+_CORNER = r"\$?([A-Za-z]{1,3})\$?(\d{1,7})"
+_SHEET = r"(?:(?:'((?:[^']|'')+)'|([^\W\d][\w.]*))!)?"
+_REFERENCE = re.compile(
+    rf"(?<![\w.$!'\]]){_SHEET}(?:{_CORNER}(?::{_CORNER})?"
+    r"|\$?([A-Za-z]{1,3}):\$?([A-Za-z]{1,3})|\$?(\d{1,7}):\$?(\d{1,7}))(?![\w(!])"
+)
+_TEXT = re.compile(r'"(?:[^"]|"")*"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One insertion or deletion."""
+
+    kind: Kind
+    index: int
+    count: int = 1
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it is about rows."""
+        return self.kind.endswith("rows")
+
+    @property
+    def is_insertion(self) -> bool:
+        """Whether something is put in."""
+        return self.kind.startswith("insert")
+
+    def moved(self, place: int) -> int | None:
+        """Return where a row or column stands afterwards; None if it is gone."""
+        if place < self.index:
+            return place
+        if self.is_insertion:
+            return place + self.count
+        return place - self.count if place >= self.index + self.count else None
+
+
+def apply(sheet: Worksheet, operation: Operation) -> None:
+    """Do one operation: cells, merges and sizes move, formulas stay as they are written."""
+    _check(sheet, operation)
+    merged = {each.coord: _changed(each, operation) for each in sheet.merged_cells.ranges}
+    merged = {old: new for old, new in merged.items() if new is None or new.coord != old}
+    if sum(_area(each) for each in merged.values() if each) > MOST_AREA:
+        raise too_large("it would merge more cells than are changed at once")
+    for old in merged:
+        sheet.unmerge_cells(old)
+    sizes = _sizes(sheet, operation)
+    getattr(sheet, _METHODS[operation.kind])(operation.index, operation.count)
+    _set_sizes(sheet, operation, sizes)
+    for new in merged.values():
+        if new is not None and _area(new) > 1:
+            sheet.merge_cells(new.coord)
+
+
+def stale_formulas(
+    sheets: Iterable[Worksheet], changed: str, operations: Iterable[Operation]
+) -> Iterator[str]:
+    """Yield the cells whose formulas point at what was moved, each with its sheet."""
+    done = list(operations)
+    for sheet in sheets:
+        formulas = {at: each for at, each in cells_of(sheet).items() if each.data_type == "f"}
+        for place in sorted(formulas):
+            cell = formulas[place]
+            if _is_stale(cell.value, sheet.title, changed, done):
+                yield f"{_quoted(sheet.title)}!{cell.coordinate}"
+
+
+_MOST_TOUCHED = 20_000_000
+_METHODS = {
+    "insert_rows": "insert_rows",
+    "delete_rows": "delete_rows",
+    "insert_columns": "insert_cols",
+    "delete_columns": "delete_cols",
+}
+
+
+def _check(sheet: Worksheet, operation: Operation) -> None:
+    most = MOST_ROWS if operation.is_rows else MOST_COLUMNS
+    used = sheet.max_row if operation.is_rows else sheet.max_column
+    grows = operation.is_insertion and operation.index <= used
+    across = sheet.max_column if operation.is_rows else sheet.max_row
+    if not operation.is_insertion and min(operation.count, used) * across > _MOST_TOUCHED:
+        raise too_large(f"{operation.kind} touches more cells than are changed at once")
+    if operation.index > most or (grows and used + operation.count > most):
+        raise reason(
+            "bad_range", f"{operation.kind} at {operation.index} leads beyond the sheet of {most}"
+        )
+
+
+def _changed(merged: CellRange, operation: Operation) -> CellRange | None:
+    """Return what is merged afterwards; None if nothing of it is left."""
+    low, high = (
+        (merged.min_row, merged.max_row) if operation.is_rows else (merged.min_col, merged.max_col)
+    )
+    left = [operation.moved(each) for each in (low, high)]
+    last = operation.index + operation.count
+    first = left[0] if left[0] is not None else operation.index
+    end = left[1] if left[1] is not None else operation.index - 1
+    if end < first or (not operation.is_insertion and low >= operation.index and high < last):
+        return None
+    if operation.is_rows:
+        return CellRange(min_col=merged.min_col, max_col=merged.max_col, min_row=first, max_row=end)
+    return CellRange(min_row=merged.min_row, max_row=merged.max_row, min_col=first, max_col=end)
+
+
+def _area(merged: CellRange) -> int:
+    return int(merged.size["rows"] * merged.size["columns"])
+
+
+def _sizes(sheet: Worksheet, operation: Operation) -> dict[int, float]:
+    """Return the heights or widths that somebody set, and forget them."""
+    found: dict[int, float] = {}
+    if operation.is_rows:
+        for row, each in sheet.row_dimensions.items():
+            if each.height is not None:
+                found[row], each.height = each.height, None
+        return found
+    for name, group in list(sheet.column_dimensions.items()):
+        first = group.min or number(name)
+        found |= dict.fromkeys(range(first, (group.max or first) + 1), group.width)
+        del sheet.column_dimensions[name]
+    return found
+
+
+def _set_sizes(sheet: Worksheet, operation: Operation, sizes: dict[int, float]) -> None:
+    for place, size in sizes.items():
+        now = operation.moved(place)
+        if now is None:
+            continue
+        if operation.is_rows:
+            sheet.row_dimensions[now].height = size
+        elif now <= MOST_COLUMNS:
+            sheet.column_dimensions[letters(now)].width = size
+
+
+def _is_stale(formula: Any, own: str, changed: str, operations: list[Operation]) -> bool:
+    text = _TEXT.sub("", str(getattr(formula, "text", formula)))
+    for found in _REFERENCE.finditer(text):
+        quoted, plain, *corners = found.groups()
+        sheet = (quoted or plain or own).replace("''", "'")
+        if sheet.casefold() != changed.casefold():
+            continue
+        columns = [number(each) for each in corners if each and each.isalpha()]
+        rows = [int(each) for each in corners if each and each.isdigit()]
+        if any(
+            max(rows if each.is_rows else columns, default=0) >= each.index for each in operations
+        ):
+            return True
+    return False
+
+
+def _quoted(title: str) -> str:
+    return title if re.fullmatch(r"[A-Za-z_]\w*", title) else "'" + title.replace("'", "''") + "'"
