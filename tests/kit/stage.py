@@ -7,6 +7,7 @@ from typing import Any
 from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
+from penstock.builtins import TOOLS
 from penstock.chat.message import Reply
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, NoteEmitted
@@ -34,7 +35,7 @@ class Stage:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Runtime]:
         """Open a process."""
-        tools = [*self._project.tools, *self._acts]
+        tools = [*TOOLS, *self._project.tools, *self._acts]
         async with memory_runtime(tools=tools, place=self.place) as runtime:
             yield runtime
 
