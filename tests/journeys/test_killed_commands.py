@@ -1,0 +1,76 @@
+"""The process dies at every write of a slash command; it ends the same way each time."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import Reply
+from penstock.core.call import Effect
+from penstock.core.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.core.question import Question
+from penstock.models.scripted import ScriptedModel
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.questions import mail
+from tests.kit.tools import Act, calling
+
+WRITES = 9
+"""How often the command below is written to, when nobody dies."""
+
+
+class Cast:
+    """A frame that looks, and mails when a person says so."""
+
+    def __init__(self) -> None:
+        self.look = Act("look", direct_call=True)
+        self.mail = mail(direct_call=True)
+        frame = Act(
+            "order", calling("look", "mail"), effect=Effect.WRITE, is_frame=True, direct_call=True
+        )
+        self.tools = [self.look, self.mail, frame]
+        self.model = ScriptedModel([])
+
+
+def approves(question: Question) -> dict[str, Any]:
+    return {"decision": "approve"}
+
+
+async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
+    """Give the command in as many lives as it takes."""
+    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    while True:
+        async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "/call order", approves))
+        if reply is not None:
+            return reply
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+
+
+async def test_the_command_of_nobody_who_dies() -> None:
+    cast, clock = Cast(), FakeClock()
+    log = DyingLog(clock, writes=-1, before=False)
+    reply = await tell(cast, log, clock)
+    assert json.loads(reply.content)["output"] == ["success", "success"]
+    assert log.writes == WRITES
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_killed_at_any_write_it_is_one_command_with_one_answer(
+    writes: int, before: bool
+) -> None:
+    cast, clock = Cast(), FakeClock()
+    log = DyingLog(clock, writes=writes, before=before)
+    reply = await tell(cast, log, clock)
+    assert json.loads(reply.content)["status"] == "success"
+    kinds = Counter(type(each.event) for each in await log.read(LogId(reply.session_id)))
+    assert [kinds[each] for each in (TaskStarted, ReplyReceived, TaskEnded)] == [1, 1, 1]
+    assert kinds[CallSettled] == 3
+    assert len(cast.mail.runs) <= 1
+    assert cast.model.requests == []
