@@ -76,6 +76,7 @@ async def open_project(
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
         if project.sandbox is not None:
+            project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
         await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)

@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
 from penstock.agents.preface import Preface, PromptScript
-from penstock.app.scripts import ProjectSandbox
+from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.skill_manifests import SKILLS
@@ -37,7 +37,7 @@ class Project:
     tools: tuple[Tool, ...] = ()
     bundle: Bundle = field(default_factory=Bundle)
     """What its manifests say."""
-    sandbox: Sandbox | None = None
+    sandbox: ProjectSandbox | None = None
     """Where its scripts run; to be closed by who runs them."""
     preface: Preface | None = None
     """What stands first in every system prompt."""
@@ -96,8 +96,8 @@ def load_project(settings: Settings, added: Iterable[Tool] = ()) -> Project:
     agents = load_agents(root)
     reserved = {tool.spec.tool_id for tool in TOOLS}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
-    bundle = load_bundle(root, _neighbours(loaded, (*TOOLS, *added)))
-    sandbox = ProjectSandbox(settings.cache_path)
+    bundle = load_bundle(root, _neighbours(loaded, (*TOOLS, *added), settings))
+    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox)
     scripts: list[Tool] = []
     if bundle.tools or bundle.broken_tools:
         bundle, scripts = _scripts(bundle, settings, sandbox)
@@ -139,7 +139,7 @@ def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bund
     )
     tools = make(sandbox, usual)
     found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
-    return found
+    return with_engines(found[0], settings.sandbox), found[1]
 
 
 def _preface(
@@ -156,13 +156,14 @@ def _preface(
     return replace(bundle, diagnostics=diagnostics), Preface(prompts.preamble, asked)
 
 
-def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...]) -> Neighbours:
+def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> Neighbours:
     specs = [each.spec for each in (*given, *loaded.tools)]
     return Neighbours(
         builtin_tools=frozenset(each.spec.tool_id for each in given),
         builtin_skills=frozenset(SKILLS),
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
         open_tools=frozenset(each.tool_id for each in specs if each.is_global or each.direct_call),
+        engines=settings.sandbox.allow,
     )
 
 

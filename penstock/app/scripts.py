@@ -1,32 +1,120 @@
-"""Where the scripts of a project run; the engine is loaded when the first of them does."""
+"""Where the scripts of a project run; an engine is loaded when the first of them wants it."""
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.app.sections import SandboxSection
+from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.clock import SystemClock
+from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
 from penstock.core.late import late
+from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.deno import missing_deno
+from penstock.sandbox.hardening import found_layers, had, lacking
 from penstock.sandbox.script import Bounds, Sandbox, Script
+
+log = logging.getLogger(__name__)
+DENO = "deno"
+USUAL = SandboxSection()
 
 
 class ProjectSandbox:
-    """The Sandbox of a project: QuickJS in this process."""
+    """The Sandbox of a project: each script in the engine that it wants, or in the project's."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, chosen: SandboxSection = USUAL) -> None:
         self._cache = cache
-        self._engine: Sandbox | None = None
+        self._chosen = chosen
+        self._engines: dict[str, Sandbox] = {}
+        self._layers: Mapping[str, str] | None = None
+
+    def check(self) -> None:
+        """Find out how scripts will be confined, and say so.
+
+        Raises ConfigError where they are to be, and this machine lacks a layer.
+        """
+        if not self._chosen.hardened:
+            return
+        missing = lacking(self.layers)
+        if missing and self._chosen.hardened != "auto":
+            raise ConfigError(
+                f"[sandbox] hardened is true, and this machine lacks {missing}. "
+                'Give it what it lacks, or set hardened to "auto", which goes on with the rest.'
+            )
+        names = ", ".join(had(self.layers)) or "nothing"
+        if missing:
+            log.warning("scripts are confined by %s; this machine lacks %s", names, missing)
+        else:
+            log.info("scripts are confined by %s", names)
+
+    @property
+    def layers(self) -> Mapping[str, str]:
+        """Return every layer of confinement, with why this machine lacks it, or nothing."""
+        if self._layers is None:
+            self._layers = found_layers()
+        return self._layers
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
-        if self._engine is None:
-            check_engine()
-            make = late("penstock.sandbox.quickjs:QuickJs")
-            self._engine = make(SystemClock(), self._cache)
-        return await self._engine.run(script, input, bridge, bounds)
+        engine = self._engine(script.engine or self._chosen.engine)
+        return await engine.run(script, input, bridge, bounds)
 
     async def close(self) -> None:
         """End whatever still runs."""
-        if self._engine is not None:
-            await self._engine.close()
+        for engine in self._engines.values():
+            await engine.close()
+
+    def _engine(self, name: str) -> Sandbox:
+        if name not in self._engines:
+            if missing := missing_engine(name):
+                raise ToolNotConfigured(missing)
+            self._engines[name] = self._opened(name)
+        return self._engines[name]
+
+    def _opened(self, name: str) -> Sandbox:
+        clock, cache = SystemClock(), self._cache
+        if self._chosen.hardened:
+            self.check()
+        layers = had(self.layers) if self._chosen.hardened else []
+        if name == DENO:
+            opened: Sandbox = late("penstock.sandbox.deno:open_deno")(clock, cache, layers)
+        elif layers:
+            opened = late("penstock.sandbox.wasm_apart:open_wasm_apart")(clock, cache, layers)
+        else:
+            opened = late("penstock.sandbox.quickjs:QuickJs")(clock, cache)
+        return opened
+
+
+def missing_engine(name: str) -> str:
+    """Return why an engine cannot run scripts here, or nothing."""
+    if name == DENO:
+        return missing_deno()
+    try:
+        check_engine()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def with_engines(bundle: Bundle, chosen: SandboxSection) -> Bundle:
+    """Return the bundle with a warning for every tool whose engine cannot run here."""
+    findings = {
+        tool_id: [
+            Diagnostic(
+                code="engine-missing",
+                message=f"the tool cannot run here: {missing}",
+                file=manifest.file,
+                line=manifest.execution.script_at.line,
+                column=manifest.execution.script_at.column,
+                severity=Severity.WARNING,
+            )
+        ]
+        for tool_id, manifest in bundle.tools.items()
+        if (missing := missing_engine(manifest.execution.engine or chosen.engine))
+    }
+    return bundle.with_findings(findings) if findings else bundle

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from penstock.core.schema import Schema
 from penstock.resources.hosts import read_patterns
@@ -13,6 +13,7 @@ STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
 )
 """How a section is read: every key is known, and has its own type."""
+Engine = Literal["wasm", "deno"]
 
 
 def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -153,3 +154,23 @@ class EgressSection(BaseModel):
     """The outer bound of every manifest's `egress`, and of what built-in tools download."""
     allow_private: tuple[str, ...] = ()
     """`host:port` entries that may be at private addresses."""
+
+
+class SandboxSection(BaseModel):
+    """`[sandbox]`: in which engine scripts run, and whether the system confines them."""
+
+    model_config = STRICT
+
+    engine: Engine = "wasm"
+    """For scripts whose manifest has no wish: `wasm`, or `deno`, which has to be installed."""
+    allow: tuple[Engine, ...] = ("wasm", "deno")
+    """The engines that manifests may wish for."""
+    hardened: bool | Literal["auto"] = False
+    """Whether each script runs in a process that the system confines. `true` does not start where
+    a layer is missing; `"auto"` goes on with what there is, and says what is missing."""
+
+    @model_validator(mode="after")
+    def _is_allowed(self) -> "SandboxSection":
+        if self.engine not in self.allow:
+            raise ValueError(f"engine {self.engine!r} is not one of allow, {list(self.allow)}")
+        return self

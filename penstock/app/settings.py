@@ -25,6 +25,7 @@ from penstock.app.sections import (
     ModelSection,
     RateSection,
     RuleEntry,
+    SandboxSection,
     ServerSection,
     ToolSection,
 )
@@ -77,6 +78,8 @@ class Settings(BaseModel):
     """Which tools are loaded."""
     egress: EgressSection = EgressSection()
     """Which hosts may be reached."""
+    sandbox: SandboxSection = SandboxSection()
+    """Where scripts run."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
     """Texts that scripts may read with `flo.getRuntimeConfig`."""
     cache_dir: str = ""

@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from penstock.core.call_errors import OutOfMemory
+from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.sandbox.guest import MIB, Entering, begin_step, surround
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.process import Process
@@ -144,6 +144,8 @@ class Apart:
                 process.write("reply", _digest(name.decode("ascii", "replace"), content))
             case "ready", []:
                 pass
+            case "broken", [how, said]:
+                raise _error(how, said.decode("utf-8", "replace"))
             case _:
                 raise ValueError(f"{kind!r} is no frame of an engine")
         return None
@@ -156,6 +158,17 @@ class Apart:
         if any(sign in said for sign in _MEMORY) or int(code) == _KILLED:
             return OutOfMemory()
         return RuntimeError(f"its process ended with {code}: {said.strip()[-500:]}")
+
+
+def _error(how: bytes, said: str) -> Exception:
+    """Return what an engine ended with that caught its own end."""
+    match how:
+        case b"memory":
+            return OutOfMemory()
+        case b"script":
+            return ScriptError(said)
+        case _:
+            return RuntimeError(said)
 
 
 def _digest(name: str, content: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """Started before the process of a script: takes from itself what the plan says, and becomes it.
 
-`python -I -S confine.py PLAN PROGRAM ARGUMENT…` confines and runs a program; with `--probe` alone it
-says which layers this machine has. What was asked for and cannot be had ends it: never less, unsaid.
-It stands alone, and imports little, because it is begun anew for every process.
+`python -I -S confine.py PLAN PROGRAM ARGUMENT…` confines and runs a program; with `--probe` alone
+it says which layers this machine has. What was asked for and cannot be had ends it: never less,
+unsaid. It stands alone, and imports little, because it is begun anew for every process.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import os
 import platform
 import resource
 import signal
+import stat
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +97,8 @@ def _landlock(plan: Mapping[str, Any]) -> None:
         _allow(rules, path, _EXECUTE | _READ_FILE | _READ_FOLDER)
     for path in plan["read"]:
         _allow(rules, path, _READ_FILE | _READ_FOLDER)
+    for path in plan["list"]:
+        _allow(rules, path, _READ_FOLDER)
     _syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     os.close(rules)
 
@@ -105,7 +108,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    if not os.path.isdir(path):  # noqa: PTH112  pathlib would double the time to start
+    if not stat.S_ISDIR(os.fstat(place).st_mode):
         rights &= _OF_FILES
     rule = struct.pack("=Qi", rights, place)
     kind, flags = ctypes.c_int(1), ctypes.c_uint32(0)
@@ -148,7 +151,7 @@ LAYERS: dict[str, Callable[[Mapping[str, Any]], None]] = {
 
 def probe() -> dict[str, str]:
     """Return each layer, with why it cannot be had, or nothing."""
-    plan: dict[str, Any] = {"execute": [], "read": []}
+    plan: dict[str, Any] = {"execute": [], "read": [], "list": []}
     return {layer: _tried(layer, plan) for layer in LAYERS}
 
 
@@ -201,7 +204,7 @@ def _main(given: Sequence[str]) -> None:
     except OSError as error:
         sys.stderr.write(f"not confined: {error}\n")
         sys.exit(REFUSED)
-    os.execv(given[1], given[1:])  # noqa: S606  to become the program is what this is for
+    os.execv(given[1], [*given[1:]])  # noqa: S606  to become the program is what this is for
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from pathlib import Path
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.clock import Clock
 from penstock.sandbox.blobs import open_cache
-from penstock.sandbox.process import Command, Process
-from penstock.sandbox.script import Bounds
+from penstock.sandbox.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.separate import Separate
 from penstock.sandbox.sources import SDK, guest_source
 
@@ -27,11 +26,6 @@ _CODE_MB = 560
 """What V8 reserves for itself: it does not start with less data."""
 _HEAP_MB = 32
 """What V8 and our part of the world take of the heap, beyond the script's memory."""
-_SYSTEM = ("/lib", "/lib64", "/usr/lib")
-_LOOKED_AT = (
-    *("/etc/ld.so.cache", "/dev/null", "/dev/urandom", "/proc/self", "/sys/fs/cgroup"),
-    "/sys/devices/system/cpu",
-)
 
 
 def open_deno(clock: Clock, cache: Path, layers: Sequence[str] = ()) -> Separate:
@@ -71,9 +65,7 @@ def binary() -> str:
     return next((str(place / name) for place in places if (place / name).is_file()), "")
 
 
-def command(
-    folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: str = ""
-) -> Command:
+def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: str = "") -> Command:
     """Return how a process is started; `inspect` is where DevTools may attach, if they may."""
     v8 = (
         f"--max-old-space-size={memory_mb + _HEAP_MB}",
@@ -89,8 +81,8 @@ def command(
         environment={"DENO_DIR": str(folder / "dir"), "NO_COLOR": "1", "TZ": "UTC"},
         limits={"CORE": 0, "FSIZE": 0, "DATA": (_CODE_MB + memory_mb) << 20},
         layers=layers,
-        execute=[program, *_SYSTEM],
-        read=[str(RUNNER), str(folder), *_LOOKED_AT],
+        execute=[program, *SYSTEM],
+        read=[str(RUNNER), str(folder), *LOOKED_AT],
     )
 
 
@@ -101,6 +93,3 @@ def _folder(cache: Path) -> Path:
     for name in ("empty", "dir"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     return folder
-
-
-_ = Bounds

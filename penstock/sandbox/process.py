@@ -17,6 +17,13 @@ from pathlib import Path
 from penstock.sandbox.frames import Frames, frame_of
 
 CONFINE = Path(__file__).with_name("confine.py")
+SYSTEM = ("/lib", "/lib64", "/usr/lib")
+"""Folders of libraries, which every program needs."""
+LOOKED_AT = (
+    *("/etc/ld.so.cache", "/dev/null", "/dev/urandom", "/proc/self", "/sys/fs/cgroup"),
+    "/sys/devices/system/cpu",
+)
+"""Files that engines read of the system as they begin."""
 _BUFFER = 1 << 20
 _CHUNK = 1 << 18
 _MOST_LAST_WORDS = 8192
@@ -37,6 +44,8 @@ class Command:
     execute: Sequence[str] = ()
     """Files and folders that it may read, and run."""
     read: Sequence[str] = ()
+    list: Sequence[str] = ()
+    """Folders whose names it may see."""
 
     def plan(self) -> str:
         """Return what confine.py is told."""
@@ -44,9 +53,10 @@ class Command:
             {
                 "parent": os.getpid(),
                 "limits": dict(self.limits),
-                "layers": list(self.layers),
-                "execute": list(self.execute),
-                "read": list(self.read),
+                "layers": [*self.layers],
+                "execute": [*self.execute],
+                "read": [*self.read],
+                "list": [*self.list],
             }
         )
 
@@ -63,13 +73,13 @@ class Process:
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
-        ours.setblocking(False)  # noqa: FBT003  its name says it
+        ours.settimeout(0)
         self._socket = ours
         with theirs:
-            self._child = subprocess.Popen(
+            self._child = subprocess.Popen(  # noqa: S603  of penstock's own making
                 [sys.executable, "-I", "-S", str(CONFINE), command.plan(), *command.argv],
-                stdin=theirs,
-                stdout=theirs,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=subprocess.PIPE,
                 env=dict(command.environment),
                 cwd=command.folder,
@@ -117,7 +127,7 @@ class Process:
         code = await asyncio.wrap_future(self._reap())
         said = b""
         if self._child.stderr is not None and not self._child.stderr.closed:
-            os.set_blocking(self._child.stderr.fileno(), False)  # noqa: FBT003  as above
+            os.set_blocking(self._child.stderr.fileno(), False)
             with suppress(OSError):
                 said = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
         return f"{code}\n{said[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"

@@ -50,6 +50,8 @@ class Script:
     modules: Mapping[str, Module]
     digest: str
     """Another one when any source is another."""
+    engine: str | None = None
+    """The engine that its author wants; None is the project's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES, Module, Script
 
 GUEST = "flo:guest"
 """The name of our own source on stacks: what stands in it is cut from them."""
+TOOL = "tool:///"
+"""What the names of modules begin with on stacks."""
 SDK = Path(__file__).with_name("sdk")
 HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
 """What our part of the world calls of its engine."""
@@ -26,7 +28,7 @@ def guest_source() -> str:
 
 def url_of(name: str) -> str:
     """Return the name of a module as stacks show it."""
-    return name if name == RUNTIME else f"tool:///{name}"
+    return name if name == RUNTIME else f"{TOOL}{name}"
 
 
 def source_of(module: Module) -> str:

@@ -85,7 +85,7 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
     for tool_id, manifest in bundle.tools.items():
         loaded = load(_wanted(manifest, root), scanner)
         if loaded.script is not None:
-            scripts[tool_id] = loaded.script
+            scripts[tool_id] = replace(loaded.script, engine=manifest.execution.engine)
         if loaded.problems:
             findings[tool_id] = loaded.problems
     return bundle.with_findings(findings), scripts
