@@ -23,6 +23,7 @@ from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
 from penstock.tools.registry import Registry
 from penstock.tools.rules import Rule, Rules
+from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Tool
 
 KEY = bytes(range(32))
@@ -57,6 +58,7 @@ async def memory_runtime(
     tools: Iterable[Tool] = (),
     agents: Iterable[Agent] = (),
     rules: Iterable[Rule] = (),
+    skills: Skills = NO_SKILLS,
     place: MemoryPlace | None = None,
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in memory until the block ends; `model` is the one that answers by default."""
@@ -69,6 +71,7 @@ async def memory_runtime(
         rules=Rules(rules),
         agents=Catalog(agents),
         models=models,
+        skills=skills,
         egress=place.egress,
     )
     storage = Storage(

@@ -87,7 +87,7 @@ class Surroundings:
         context: dict[str, Any] = dict(self._extra) | {
             "task_id": ledger.task.task_id,
             "session_id": ledger.held.state.log_id,
-            "selected_skill_ids": list(invocation.caller.selection.skills),
+            "selected_skill_ids": list(invocation.caller.newest().skills),
             "call": {
                 "call_id": call.call_id or call.path,
                 "tool_id": call.tool_id,

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
+from penstock.app.settings import load
 from penstock.chat.message import NewMessage, Reply
 from penstock.core.events import PromptResolved
 from penstock.core.ids import SessionId
@@ -126,3 +128,11 @@ async def test_broken_and_second_prompts_are_not_used(
         project.write(f"{number}.prompts.yaml", text)
     _, model = await asked(project)
     assert model.requests[0].system.startswith("Be kind.")
+
+
+async def test_what_is_wrong_with_the_script_is_told_with_the_project(
+    project: ProjectFolder,
+) -> None:
+    resolving(project, "() => import('x')")
+    found = check_project(load(project.root)).diagnostics
+    assert [(each.file, each.code) for each in found] == [("who.mts", "import-dynamic")]

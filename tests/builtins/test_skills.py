@@ -9,9 +9,18 @@ import pytest
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skills import TOOLS
 from penstock.core.events import SkillsSelected
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.manifest.skill import SkillManifest
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.skills import Skills, SkillsOf, TaskSkills
+from penstock.tools.tool import Tool
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.logs import code, settled
+from tests.kit.tools import Act
 from tests.kit.workbench import Desk, open_desk
 
 LONGEST = "x" * 65_536
@@ -207,3 +216,44 @@ async def test_a_file_that_is_gone_says_so(skills: Skills, tmp_path: Path) -> No
     (tmp_path / "docs/a.txt").unlink()
     asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "text"}
     assert await desk.refusal("read_skill_resource", **asked) == "not_found"
+
+
+WRITES = 8
+
+
+async def lives(skills: Skills, writes: int, *, before: bool) -> DyingLog:
+    """Activate a skill and use its tool, dying once at a write."""
+    clock = FakeClock()
+    log = DyingLog(clock, writes=writes, before=before)
+    story = [call("activate_skill", skill_id="plus"), call("look"), say("Done.")]
+    model, place = ScriptedModel({"Go": story}), MemoryPlace(clock=clock, log=log)
+    place.limits = Limits(shutdown_seconds=0)
+    tools: list[Tool] = [*TOOLS, Act("look", is_offered=False)]
+    while True:
+        async with memory_runtime(model=model, tools=tools, skills=skills, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+        if reply is not None:
+            assert reply.content == "Done."
+            found = await settled(runtime, reply.session_id)
+            assert [(each.tool_id, code(each)) for each in found] == [
+                ("activate_skill", "ok"),
+                ("look", "ok"),
+            ]
+            events = [each.event for each in await log.read(LogId(reply.session_id))]
+            assert sum(isinstance(each, SkillsSelected) for each in events) == 1
+            return log
+        log.revive()
+        clock.advance(5)
+
+
+async def test_an_uninterrupted_activation_writes_a_few_times(skills: Skills) -> None:
+    assert (await lives(skills, -1, before=False)).writes <= WRITES
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_a_skill_is_selected_once_whenever_the_process_dies(
+    skills: Skills, writes: int, before: bool
+) -> None:
+    """It happens exactly once and is never INTERRUPTED."""
+    await lives(skills, writes, before=before)

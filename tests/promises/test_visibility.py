@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.visibility import REFUSALS, Outcomes, outcomes
+from penstock.agents.agent import Agent
+from penstock.chat.message import NewMessage
+from penstock.models.scripted import ScriptedModel, call, say
+from tests.kit.logs import settled
+from tests.kit.project import ProjectFolder
+from tests.kit.visibility import REFUSALS, Outcomes, outcomes, write_project
 
 ORIGINS = ("M", "M0", "S", "S2", "C", "D", "D0", "H")
 TABLE = """
@@ -53,3 +58,20 @@ def test_every_cell(
     tool_id, _, permission = tool.partition(" +")
     outcome = found[origin, bool(permission)][tool_id]
     assert (outcome if outcome in REFUSALS else "") == CODES.get(cell, "")
+
+
+@pytest.mark.parametrize(
+    ("skills", "hint"), [(("a",), " Did you mean 't_listed'?"), ((), ""), (("b",), "")]
+)
+async def test_a_model_is_told_the_nearest_tool_that_it_can_see(
+    project: ProjectFolder, skills: tuple[str, ...], hint: str
+) -> None:
+    """`TOOL_NOT_FOUND` for a model or an outside caller names the nearest id it can see."""
+    write_project(project)
+    model = ScriptedModel([call("t_lister"), say("Oh.")])
+    async with project.opened(agents=[Agent(model=model)]) as runtime:
+        sent = await runtime.send(NewMessage(content="Go", selected_skills=skills))
+        await runtime.wait(sent.task_id)
+        (refused,) = await settled(runtime, sent.session_id)
+    assert refused.envelope.error
+    assert refused.envelope.error.message == f"There is no tool 't_lister'.{hint}"

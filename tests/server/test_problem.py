@@ -42,6 +42,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.IdempotencyConflict(), 409, "IDEMPOTENCY_CONFLICT"),
     (errors.TooLarge(), 413, "TOO_LARGE"),
     (errors.ContextTooLarge(), 413, "CONTEXT_TOO_LARGE"),
+    (errors.PromptNotResolved(), 422, "SYSTEM_PROMPT_RESOLUTION_FAILED"),
     (errors.UnsupportedType(), 415, "UNSUPPORTED_TYPE"),
     (errors.InvalidRequest(PROBLEMS), 422, "VALIDATION_ERROR"),
     (errors.InvalidAnswer(PROBLEMS), 422, "VALIDATION_ERROR"),
