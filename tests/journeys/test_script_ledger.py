@@ -1,0 +1,340 @@
+"""The rules of the ledger, for scripts: same answers in each entry, and what is told when not."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.events import QuestionAnswered
+from penstock.core.limits import Limits
+from penstock.core.question import QuestionStatus
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryPlace
+from tests.kit.dying_log import DyingLog
+from tests.kit.project import ProjectFolder
+from tests.kit.stage import Stage
+from tests.kit.tools import Act, echo
+
+GO_ON = 'await flo.task.waitForUserMessage({ user_message: "Go on?" });'
+
+
+async def entered_twice(stage: Stage, input: Any = None) -> Any:
+    """Call `ask`, answer its question, and return its output."""
+    await stage.call("ask", input)
+    reply = await stage.answer({"text": "yes"})
+    assert reply.envelope, reply
+    return reply.envelope.output
+
+
+async def test_l4_the_same_call_wins_a_race_in_each_entry(project: ProjectFolder) -> None:
+    """L4: "`Promise.race` has the same winner in each entry"."""
+    order: list[str] = []
+
+    async def late(input: Any, invocation: Any) -> str:
+        for _ in range(input["turns"]):
+            await invocation.inside.world.clock.sleep(0)
+        order.append(input["name"])
+        return input["name"]
+
+    script = f"""
+        const call = (name: string, turns: number) =>
+          flo.callTool({{ tool_id: "late", input: {{ name, turns }} }});
+        export async function run() {{
+          const won = [call("a", 9), call("b", 3), call("c", 6)];
+          const first = (await Promise.race(won)).output;
+          const all: any[] = [];
+          await Promise.all(won.map((each) => each.then((r) => all.push(r.output))));
+          {GO_ON}
+          return [first, all];
+        }}
+    """
+    project.tool("ask", script)
+    found = await entered_twice(Stage(project, Act("late", late, direct_call=True)))
+    assert found == ["b", ["b", "c", "a"]]
+    assert order == ["b", "c", "a"]
+
+
+async def test_l5_clock_and_chance_repeat(project: ProjectFolder) -> None:
+    """L5: "stand still between host calls and repeat their values"."""
+    script = f"""
+        export async function run() {{
+          const seen = [Date.now(), Math.random(), crypto.randomUUID()];
+          console.log(JSON.stringify(seen));
+          const still = Date.now() === seen[0];
+          await flo.task.emitEvent({{ event_type: "seen", payload: seen }});
+          {GO_ON}
+          return [still, seen];
+        }}
+    """
+    project.tool("ask", script)
+    stage = Stage(project)
+    still, seen = await entered_twice(stage)
+    assert still
+    (told,) = await stage.notes("seen")
+    assert told.payload == seen
+
+
+async def test_l6_all_questions_that_can_be_asked_are_open_at_once(project: ProjectFolder) -> None:
+    """L6: "driven on while a host call is in flight, a timer is set or a result is undelivered"."""
+    script = """
+        const wait = (user_message: string) => flo.task.waitForUserMessage({ user_message });
+        export const run = async () => Promise.all([
+          wait("one"),
+          flo.sleep(0).then(() => wait("two")),
+          new Promise((r) => setTimeout(r, 0)).then(() => wait("three")),
+          flo.callTool({ tool_id: "look", input: {} }).then(() => wait("four")),
+        ]);
+    """
+    project.tool("ask", script)
+    stage = Stage(project, Act("look", direct_call=True))
+    await stage.call("ask")
+    assert len(await stage.questions()) == 4
+
+
+async def test_l8_parked_time_is_free(project: ProjectFolder) -> None:
+    """L8: "`timeout_ms` counts the active time of all entries of one attempt"."""
+    project.tool(
+        "ask", f"export const run = async () => {{ {GO_ON} return 1; }};", timeout_ms="5000"
+    )
+    stage = Stage(project)
+    await stage.call("ask")
+    clock = stage.place.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(3600)
+    reply = await stage.answer({"text": "yes"})
+    assert reply.envelope
+    assert reply.envelope.output == 1
+
+
+async def test_l9_a_further_attempt_takes_over_writes_and_answers(project: ProjectFolder) -> None:
+    """L9: "recorded successes of effect `write` … and answers of people are reused"."""
+    script = f"""
+        const call = (tool_id: string) => flo.callTool({{ tool_id, input: {{}} }});
+        export async function run() {{
+          await call("look");
+          await call("post");
+          await call("send");
+          {GO_ON}
+          const {{ call: {{ attempt }} }} = await flo.task.getContext<any>();
+          if (attempt < 3) throw new flo.ToolError({{ code: "NO", message: "", retryable: true }});
+          return attempt;
+        }}
+    """
+    spec: dict[str, Any] = {"effect": Effect.WRITE, "direct_call": True}
+    look, post = Act("look", direct_call=True), Act("post", **spec)
+    send = Act("send", requires_approval=True, **spec)
+    project.tool("ask", script, retry_policy="{max_attempts: 3, initial_backoff_ms: 0}")
+    stage = Stage(project, look, post, send)
+    await stage.call("ask")
+    await stage.answer({"decision": "approve"})
+    reply = await stage.answer({"text": "yes"})
+    assert reply.envelope
+    assert reply.envelope.output == 3
+    assert (len(look.runs), len(post.runs), len(send.runs)) == (3, 1, 1)
+
+
+async def test_l9_an_approval_is_not_asked_again_when_its_call_is_tried_again(
+    project: ProjectFolder,
+) -> None:
+    async def fails_once(input: Any, invocation: Any) -> str:
+        if len(send.runs) == 1:
+            raise ValueError("not yet")
+        return "sent"
+
+    send = Act("send", fails_once, effect=Effect.WRITE, direct_call=True, requires_approval=True)
+    script = """
+        export async function run() {
+          const r = await flo.callTool({ tool_id: "send", input: {} });
+          if (r.error) throw new flo.ToolError({ code: "NO", message: "", retryable: true });
+          return r.output;
+        }
+    """
+    project.tool("ask", script, retry_policy="{max_attempts: 2, initial_backoff_ms: 0}")
+    stage = Stage(project, send)
+    await stage.call("ask")
+    reply = await stage.answer({"decision": "approve"})
+    assert reply.envelope, reply.questions
+    assert reply.envelope.output == "sent"
+
+
+async def test_l11_another_path_is_legal_and_is_told(project: ProjectFolder) -> None:
+    """L11: "one warning event that names them"."""
+    script = f"""
+        export async function run() {{
+          const {{ call }} = await flo.task.getContext<any>();
+          await flo.callTool({{ tool_id: call.entry === 1 ? "look" : "post", input: {{}} }});
+          {GO_ON}
+          return call.entry;
+        }}
+    """
+    project.tool("ask", script)
+    stage = Stage(project, Act("look", direct_call=True), Act("post", direct_call=True))
+    assert await entered_twice(stage) == 2
+    (told,) = await stage.notes("script.diverged")
+    assert (told.level, told.message) == (
+        "warning",
+        "recorded before, and not asked for again: look",
+    )
+
+
+async def test_l11_what_a_settled_step_did_is_no_divergence(project: ProjectFolder) -> None:
+    script = f"""
+        export async function run() {{
+          const made = await flo.task.step({{ key: "k", version: 1, input: null }},
+            async () => (await flo.callTool({{ tool_id: "look", input: {{}} }})).status);
+          {GO_ON}
+          return made;
+        }}
+    """
+    project.tool("ask", script)
+    stage = Stage(project, look := Act("look", direct_call=True))
+    assert await entered_twice(stage) == "success"
+    assert await stage.notes("script.diverged") == []
+    assert len(look.runs) == 1
+
+
+async def test_l12_a_script_that_was_changed_goes_on_as_the_new_one(project: ProjectFolder) -> None:
+    """L12: "the new code is entered, with a warning event `script.changed`"."""
+    script = "export const run = async () => {{ const done = {}; {} return done; }};"
+    project.tool("ask", script.format('"old"', GO_ON))
+    before = Stage(project)
+    await before.call("ask")
+    project.tool("ask", script.format('"new"', GO_ON))
+    after = Stage(project, place=before.place)
+    after.task_id = before.task_id
+    reply = await after.answer({"text": "yes"})
+    assert reply.envelope
+    assert reply.envelope.output == "new"
+    assert [each.level for each in await after.notes("script.changed")] == ["warning"]
+
+
+async def test_l13_no_line_appears_twice(project: ProjectFolder) -> None:
+    """L13, with a call that waits beside others."""
+    script = f"""
+        export async function run() {{
+          console.log("one");
+          const waits = flo.callTool({{ tool_id: "send", input: {{}} }});
+          await flo.callTool({{ tool_id: "look", input: {{}} }});
+          console.warn("two");
+          await waits;
+          console.log("three");
+          {GO_ON}
+          console.log("four");
+        }}
+    """
+    send = Act("send", direct_call=True, requires_approval=True)
+    project.tool("ask", script)
+    stage = Stage(project, send, Act("look", direct_call=True))
+    await stage.call("ask")
+    await stage.answer({"decision": "approve"})
+    await stage.answer({"text": "yes"})
+    assert await stage.printed() == ["one", "two", "three", "four"]
+
+
+async def test_l14_an_approval_belongs_to_its_call(project: ProjectFolder) -> None:
+    """L14: "a replay never asks again"."""
+    script = f"""
+        export async function run() {{
+          const r = await flo.callTool({{ tool_id: "send", input: {{}} }});
+          {GO_ON}
+          return r.status;
+        }}
+    """
+    send = Act("send", effect=Effect.WRITE, direct_call=True, requires_approval=True)
+    project.tool("ask", script)
+    stage = Stage(project, send)
+    await stage.call("ask")
+    await stage.answer({"decision": "approve"})
+    reply = await stage.answer({"text": "yes"})
+    assert reply.envelope
+    assert (reply.envelope.output, len(send.runs)) == ("success", 1)
+
+
+async def test_a_question_that_nobody_waits_for_is_withdrawn(project: ProjectFolder) -> None:
+    script = """
+        export async function run() {
+          flo.callTool({ tool_id: "send", input: {} });
+          flo.task.waitForUserMessage({ user_message: "Really?" });
+          return "done";
+        }
+    """
+    send = Act("send", direct_call=True, requires_approval=True)
+    project.tool("ask", script)
+    stage = Stage(project, send)
+    assert await stage.output("ask") == "done"
+    assert await stage.questions() == []
+    closed = [each for each in await stage.events() if isinstance(each, QuestionAnswered)]
+    assert [each.status for each in closed] == [QuestionStatus.CANCELLED] * 2
+    (warned,) = await stage.notes("script.unawaited_calls")
+    assert "callTool, task.waitForUserMessage" in (warned.message or "")
+
+
+# Writes to the log: 1 the request, 2 the task's start, 3 the clock with the change, 4 the end.
+@pytest.mark.parametrize(("write", "before"), [(3, True), (3, False), (4, True), (4, False)])
+async def test_t11_a_change_is_made_once_whenever_the_process_dies(
+    project: ProjectFolder, write: int, *, before: bool
+) -> None:
+    """The result is recorded "in the same transaction as the write: exactly once"."""
+    script = """
+        const mine = { scope_kind: "shared", key: "n.list" } as const;
+        export async function run() {
+          await flo.state.append({ ...mine, item: 1 });
+          return (await flo.state.get<number[]>(mine))?.value;
+        }
+    """
+    project.tool(
+        "ask", script, state="[{name: n, key_prefix: n., scope_kind: shared, scope_id: t}]"
+    )
+    clock = FakeClock()
+    log = DyingLog(clock, writes=write, before=before)
+    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    stage = Stage(project, place=place)
+    assert (await stage.survive("ask", {})).output == [1]
+
+
+async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
+    """§12: "`timeout` is a durable timer … it is never an approval and never makes up a message"."""
+    script = """
+        export const run = async () => [
+          await flo.task.waitForUserMessage({ user_message: "Month?", resume_payload: { n: 1 },
+            timeout: { seconds: 60, resume_prompt: "Take the last one." } }),
+          (await flo.task.getContext<any>()).resume_payload,
+        ];
+    """
+    project.tool("ask", script)
+    stage = Stage(project)
+    await stage.call("ask")
+    clock = stage.place.clock
+    assert isinstance(clock, FakeClock)
+    async with stage.opened() as runtime:
+        waiting = asyncio.ensure_future(runtime.wait(stage.task_id))
+        clock.advance(61)
+        while not (reply := await runtime.wait(stage.task_id, seconds=0)) or not reply.envelope:
+            await clock.elapse(1)
+        waiting.cancel()
+    assert reply.envelope.output == [
+        {
+            "resume_reason": "timeout",
+            "resume_prompt": "Take the last one.",
+            "resume_payload": {"n": 1},
+        },
+        {"kind": "timeout"},
+    ]
+
+
+async def test_what_was_echoed_is_equal(project: ProjectFolder) -> None:
+    """L1: canonical input: "sorted keys, no spaces, numbers normalised"."""
+    script = f"""
+        const call = (input: any) => flo.callTool({{ tool_id: "look", input }});
+        export async function run() {{
+          const {{ call: {{ entry }} }} = await flo.task.getContext<any>();
+          const r = await call(entry === 1 ? {{ a: 1, b: 2.0 }} : {{ b: 2, a: 1 }});
+          {GO_ON}
+          return r.status;
+        }}
+    """
+    project.tool("ask", script)
+    stage = Stage(project, look := Act("look", echo, direct_call=True))
+    assert await entered_twice(stage) == "success"
+    assert len(look.runs) == 1
