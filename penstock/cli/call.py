@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -16,6 +15,7 @@ from penstock.chat.selecting import unknown_skills
 from penstock.cli.asking import ask
 from penstock.cli.background import Background, on_interrupt
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
@@ -62,7 +62,7 @@ def call(
             known = runtime.parts.invoker.registry.find(tool)
             asked = NewCall(
                 tool_id=tool,
-                input=_whole(given) | _members(known, pairs),
+                input=read_object(given, "--input") | _members(known, pairs),
                 selected_skills=_selected(runtime, skills or []),
             )
             one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
@@ -76,27 +76,6 @@ def call(
     else:
         print(clean(envelope_text(envelope)))
     raise typer.Exit(one.code(envelope))
-
-
-def _whole(given: str | None) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"--input cannot read {given[1:]}: {error}") from None
-    else:
-        text = given
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--input must be JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise typer.BadParameter(f"--input must be a JSON object, found {type(value).__name__}")
-    return value
 
 
 def _members(tool: Tool | None, pairs: list[str]) -> dict[str, Any]:

@@ -40,6 +40,11 @@ COMMANDS = (
         "Write what scripts may rely on as flo.d.ts.",
         lambda: late("penstock.cli.types:types"),
     ),
+    Command(
+        "run-tool",
+        "Try one tool out, in a world of mocks.",
+        lambda: late("penstock.cli.run_tool:run_tool"),
+    ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
     Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
     Command(

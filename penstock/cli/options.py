@@ -1,7 +1,9 @@
 """Options that several commands take."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,3 +14,18 @@ ProjectFolder = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; notes go to stderr.")
 ]
+
+
+def taking(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command take the fields of a dataclass as its options, and hand them over as one."""
+
+    def wrap(act: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            act(options(**given))
+
+        command.__doc__ = act.__doc__
+        command.__dict__["__signature__"] = inspect.signature(options)
+        command.__annotations__ = inspect.get_annotations(options)
+        return command
+
+    return wrap

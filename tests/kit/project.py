@@ -9,13 +9,6 @@ from typing import Any
 from penstock import open as open_project
 from penstock.app.runtime import Runtime
 
-PLAIN = """
-name: {name}
-description: Does what it is for.
-input_schema: {{type: object}}
-execution: {{type: script, script_file: {name}.mts}}
-"""
-
 
 class ProjectFolder:
     """A folder of what authors write."""
@@ -32,8 +25,15 @@ class ProjectFolder:
 
     def tool(self, name: str, script: str, **more: Any) -> None:
         """Write a tool: its manifest, with further members as YAML, and its script."""
-        lines = [f"{key}: {value}" for key, value in ({"direct_call": "true"} | more).items()]
-        self.write(f"tools/{name}.tool.yaml", PLAIN.format(name=name) + "\n".join(lines))
+        members = {
+            "name": name,
+            "description": "Does what it is for.",
+            "input_schema": "{type: object}",
+            "execution": f"{{type: script, script_file: {name}.mts}}",
+            "direct_call": "true",
+        }
+        lines = [f"{key}: {value}\n" for key, value in (members | more).items()]
+        self.write(f"tools/{name}.tool.yaml", "".join(lines))
         self.write(f"tools/{name}.mts", script)
 
     @asynccontextmanager

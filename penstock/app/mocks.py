@@ -1,0 +1,124 @@
+"""A mocks file: what stands in for the world around one tool that is tried out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+from penstock.core.schema import Schema
+from penstock.core.scope import ScopeKind
+
+KEYS = ("vault", "runtime_config", "state", "state_bindings", "context", "tools", "fetch")
+STATES = tuple(ScopeKind)
+_TEXTS: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+_ENTRY: Json = {
+    "type": "object",
+    "required": ["value", "revision"],
+    "properties": {
+        "value": True,
+        "revision": {"type": "string", "minLength": 1},
+        "expires_at": {"type": "string", "format": "date-time"},
+    },
+}
+_OBJECTS: Json = {"type": "object", "additionalProperties": {"type": "object"}}
+_ENTRIES: Json = {
+    "type": "object",
+    "additionalProperties": {"type": "object", "additionalProperties": _ENTRY},
+}
+_ANSWER: Json = {
+    "type": "object",
+    "required": ["url"],
+    "properties": {
+        "url": {"type": "string"},
+        "method": {"type": "string"},
+        "status": {"type": "integer", "minimum": 100, "maximum": 599},
+        "headers": _TEXTS,
+        "body": True,
+    },
+}
+_SCHEMA = Schema(
+    {
+        "type": "object",
+        "properties": {
+            "vault": {
+                "type": "object",
+                "properties": {
+                    "profile": _TEXTS,
+                    "shared": {"type": "object", "additionalProperties": _TEXTS},
+                },
+            },
+            "runtime_config": _TEXTS,
+            "state": {"type": "object", "additionalProperties": _ENTRIES},
+            "context": {"type": "object"},
+            "tools": {"type": "object"},
+            "fetch": {"type": "array", "items": _ANSWER},
+        },
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mocks:
+    """What a mocks file says, read."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Of the profile."""
+    shared_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By scope id."""
+    runtime_config: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[ScopeKind, Mapping[str, Mapping[str, Json]]] = field(default_factory=dict)
+    """Entries by kind, scope id and key."""
+    has_state_bindings: bool = False
+    """They are passed over: the manifest counts."""
+    context: Json = field(default_factory=dict)
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    """Outcomes by tool."""
+    fetch: Sequence[Json] = ()
+
+
+def read_mocks(raw: Any, tools: Sequence[str]) -> Mocks:
+    """Return what the JSON of a mocks file says, for a project with these tools.
+
+    Raises ConfigError, with every problem: an unknown key with the nearest name.
+    """
+    problems = [str(each) for each in _SCHEMA.problems(raw)]
+    if not problems:
+        problems = list(_unknown(raw, tools))
+    if problems:
+        raise ConfigError("The mocks cannot be used: " + "; ".join(problems))
+    vault, state = raw.get("vault", {}), raw.get("state", {})
+    return Mocks(
+        secrets=vault.get("profile", {}),
+        shared_secrets=vault.get("shared", {}),
+        runtime_config=raw.get("runtime_config", {}),
+        state={ScopeKind(kind): entries for kind, entries in state.items()},
+        has_state_bindings="state_bindings" in raw,
+        context=raw.get("context", {}),
+        tools=raw.get("tools", {}),
+        fetch=raw.get("fetch", []),
+    )
+
+
+def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
+    """Yield what has a name that means nothing, and scopes that cannot be told apart."""
+    yield from _among("", raw, KEYS)
+    yield from _among("/vault", raw.get("vault", {}), ("profile", "shared"))
+    yield from _among("/tools", raw.get("tools", {}), tools)
+    for number, answer in enumerate(raw.get("fetch", ())):
+        yield from _among(f"/fetch/{number}", answer, _ANSWER["properties"])
+    state = raw.get("state", {})
+    yield from _among("/state", state, STATES)
+    for kind, scopes in state.items():
+        if kind != ScopeKind.SHARED and len(scopes) > 1:
+            yield f"/state/{kind}: has {len(scopes)} scopes; one stands for the local one"
+        for scope_id, entries in scopes.items():
+            for key, entry in entries.items():
+                yield from _among(f"/state/{kind}/{scope_id}/{key}", entry, _ENTRY["properties"])
+
+
+def _among(path: str, found: Json, known: Any) -> Iterator[str]:
+    for name in found:
+        if name not in known:
+            yield f"{path}/{name}: there is no such key.{did_you_mean(name, known)}"

@@ -1,0 +1,187 @@
+"""One tool tried out: everything is real but for what a mocks file says."""
+
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from penstock.app.mocks import Mocks
+from penstock.app.opening import Additions, inventory_of, open_storage
+from penstock.app.project import Project, load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import Settings, load
+from penstock.app.stand_ins import MockedEgress, StandIn
+from penstock.app.wiring import Storage, assemble
+from penstock.core.changes import StateChange, StateVerb
+from penstock.core.clock import SystemClock
+from penstock.core.envelope import Json
+from penstock.core.ids import TaskId, new_id
+from penstock.core.profile import LOCAL
+from penstock.core.scope import Scope, ScopeKind
+from penstock.core.world import World
+from penstock.resources.state import entry_to_wire
+from penstock.tools.registry import Registry
+from penstock.tools.script import ScriptTool
+from penstock.tools.tool import Tool
+
+LOCAL_ID = "local"
+"""What the scope of a value is called in a mocks file that named none."""
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which tool is tried out, and in which world."""
+
+    tool_id: str
+    mocks: Mocks = field(default_factory=Mocks)
+    keeps: bool = False
+    """In the project's own store, not in one that is gone afterwards."""
+
+
+class Trial:
+    """A runtime for one call."""
+
+    def __init__(self, runtime: Runtime, storage: Storage, plan: Plan, shared: set[str]) -> None:
+        self.runtime = runtime
+        self.task_id = TaskId(new_id("task"))
+        self._storage = storage
+        self._mocks = plan.mocks
+        self._shared = sorted(shared | set(plan.mocks.state.get(ScopeKind.SHARED, ())))
+        """The ids of what is shared, as manifests and mocks name them."""
+
+    async def begin(self) -> None:
+        """Put the values of the mocks into the State."""
+        assert self._storage.state is not None  # noqa: S101  open_storage gives one
+        now = SystemClock().now()
+        for scope, _, key, entry in self._entries():
+            ttl = None
+            if "expires_at" in entry:
+                ends = datetime.fromisoformat(entry["expires_at"]).timestamp()
+                ttl = math.ceil(ends - now / 1000)
+            if ttl is None or ttl > 0:
+                change = StateChange(
+                    verb=StateVerb.PUT,
+                    scope=scope,
+                    key=key,
+                    revision=entry["revision"],
+                    value=entry["value"],
+                    ttl_seconds=ttl,
+                )
+                await self._storage.state.make(change)
+
+    async def state(self) -> dict[str, Any]:
+        """Return what the State holds by now, as a mocks file has it."""
+        found: dict[str, Any] = {}
+        for scope, name in self._scopes():
+            entries = {each["key"]: _entry(each) async for each in self._kept(scope)}
+            if entries or name in self._mocks.state.get(scope.kind, {}):
+                found.setdefault(scope.kind.value, {})[name] = entries
+        return found
+
+    async def _kept(self, scope: Scope) -> AsyncIterator[dict[str, Any]]:
+        assert self._storage.state is not None  # noqa: S101
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self._storage.state.page(scope, "", limit=_PAGE, cursor=cursor)
+            for each in page.entries:
+                yield entry_to_wire(each)
+            cursor = page.next_cursor
+
+    def _entries(self) -> Iterator[tuple[Scope, str, str, Any]]:
+        for scope, name in self._scopes():
+            for key, entry in self._mocks.state.get(scope.kind, {}).get(name, {}).items():
+                yield scope, name, key, entry
+
+    def _scopes(self) -> Iterator[tuple[Scope, str]]:
+        """Yield every scope of the call, and what it is called in the mocks."""
+        own = {
+            ScopeKind.PROFILE: LOCAL,
+            ScopeKind.SESSION: self.task_id,
+            ScopeKind.TASK: self.task_id,
+        }
+        for kind, scope_id in own.items():
+            yield Scope(kind, scope_id), next(iter(self._mocks.state.get(kind, ())), LOCAL_ID)
+        for name in self._shared:
+            yield Scope(ScopeKind.SHARED, name), name
+
+
+@asynccontextmanager
+async def open_trial(settings: Settings, project: Project, plan: Plan) -> AsyncIterator[Trial]:
+    """Open a runtime in which one tool may be called directly, until the block ends.
+
+    Nothing else is gone on with, also where the project's own store is used.
+    """
+    world = World(SystemClock(), settings.all_limits, new_id)
+    async with AsyncExitStack() as closing:
+        folder = closing.enter_context(TemporaryDirectory(prefix="penstock-trial-"))
+        passing = load(
+            settings.root, data_dir=folder, database_url="", blobs="", synchronous="NORMAL"
+        )
+        alone = await closing.enter_async_context(open_storage(passing, project, world))
+        storage = alone
+        if plan.keeps:
+            storage = await closing.enter_async_context(open_storage(settings, project, world))
+        await _fill_vault(alone, plan.mocks)
+        storage = replace(storage, vault=alone.vault)
+        inventory = inventory_of(settings, project, Additions())
+        assert inventory.egress is not None  # noqa: S101  inventory_of gives one
+        inventory = replace(
+            inventory,
+            registry=Registry(_stand_in(each, plan) for each in inventory.registry),
+            egress=MockedEgress(plan.mocks.fetch, inventory.egress),
+        )
+        runtime = assemble(world, storage, inventory)
+        if project.sandbox is not None:
+            closing.push_async_callback(project.sandbox.close)
+        closing.push_async_callback(runtime.close)
+        trial = Trial(runtime, storage, plan, _shared_ids(project))
+        await trial.begin()
+        yield trial
+
+
+def load_for_trial(root: Path, texts: Json) -> tuple[Settings, Project]:
+    """Read a project, with the texts that mocks give to scripts."""
+    settings = load(root, runtime_config=dict(texts)) if texts else load(root)
+    return settings, load_project(settings)
+
+
+async def _fill_vault(storage: Storage, mocks: Mocks) -> None:
+    assert storage.vault is not None  # noqa: S101
+    scopes = {Scope(ScopeKind.PROFILE, LOCAL): mocks.secrets}
+    scopes |= {Scope(ScopeKind.SHARED, name): each for name, each in mocks.shared_secrets.items()}
+    for scope, secrets in scopes.items():
+        for key, value in secrets.items():
+            await storage.vault.set(scope, key, value)
+
+
+def _stand_in(tool: Tool, plan: Plan) -> Tool:
+    if isinstance(tool, ScriptTool) and plan.mocks.context:
+        tool = tool.with_context(plan.mocks.context)
+    if tool.spec.tool_id == plan.tool_id:
+        tool = _Direct(tool)
+    if tool.spec.tool_id in plan.mocks.tools:
+        tool = StandIn(tool, plan.mocks.tools[tool.spec.tool_id])
+    return tool
+
+
+class _Direct:
+    """A tool that may be called directly, whatever its manifest says."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.spec = replace(tool.spec, direct_call=True)
+        self.run = tool.run
+        self.preview = tool.preview
+
+
+def _shared_ids(project: Project) -> set[str]:
+    bindings = (each for tool in project.bundle.tools.values() for each in tool.state)
+    return {each.scope_id for each in bindings if each.scope_id is not None}
+
+
+def _entry(wire: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wire.items() if name != "key"}

@@ -1,0 +1,62 @@
+"""The lines of a file around a place, with a mark under it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.app.project import Project
+from penstock.core.envelope import ErrorDetail
+from penstock.manifest.tool import ToolManifest
+from penstock.sandbox.modules import INLINE
+
+AROUND = 2
+"""Lines shown before and after."""
+_PLACE = re.compile(r"tool:///(.+?):(\d+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A character in a file of the project."""
+
+    file: str
+    line: int
+    column: int
+
+
+def place_of(error: ErrorDetail, tool: ToolManifest | None) -> Place | None:
+    """Return where the error of a tool comes from: its script, or what is broken in its files."""
+    details: Mapping[str, Any] = error.details or {}
+    for each in details.get("diagnostics", ()):
+        return Place(file=each["file"], line=each["line"], column=each["column"])
+    found = _PLACE.search(str(details.get("stack", "")))
+    if found is None or tool is None:
+        return None
+    name, line, column = found[1], int(found[2]), int(found[3])
+    if name == INLINE and tool.execution.script is not None:
+        begins = tool.execution.script_at
+        return Place(file=tool.file, line=line + begins.line - 1, column=column + begins.column - 1)
+    folder = "" if tool.folder == "." else f"{tool.folder}/"
+    return Place(file=folder + name, line=line, column=column)
+
+
+def excerpt(project: Project, place: Place) -> str:
+    """Return the place, and the lines around it; the place alone if the file cannot be read."""
+    shown = f"{place.file}:{place.line}:{place.column}"
+    try:
+        lines = (project.root / place.file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return shown
+    if place.line > len(lines):
+        return shown
+    first = max(place.line - AROUND, 1)
+    last = min(place.line + AROUND, len(lines))
+    width = len(str(last))
+    told = [shown]
+    for number in range(first, last + 1):
+        sign = ">" if number == place.line else " "
+        told.append(f"{sign} {number:>{width}} | {lines[number - 1]}".rstrip())
+        if number == place.line:
+            before = re.sub(r"[^\t]", " ", lines[number - 1][: place.column - 1])
+            told.append(f"  {'':>{width}} | {before}^")
+    return "\n".join(told)

@@ -1,0 +1,217 @@
+"""Tries one tool out: everything is real but for what a mocks file says."""
+
+import json
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock.app.mocks import read_mocks
+from penstock.app.project import Project, check_root, find_root
+from penstock.app.runtime import outcome_of
+from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
+from penstock.builtins import SKILLS, TOOLS
+from penstock.chat.message import NewCall, Reply
+from penstock.chat.parts import question_record
+from penstock.cli.asking import NO, YES, ask, text_answer
+from penstock.cli.background import Background
+from penstock.cli.excerpt import excerpt, place_of
+from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.input import read_object
+from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.cli.output import note, print_json
+from penstock.cli.render import Screen, clean, pretty
+from penstock.cli.timeline import Timeline
+from penstock.core.call_errors import ToolNotFound
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.errors import ConfigError
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.core.question import QuestionKind, QuestionRecord
+from penstock.core.scope import ScopeKind
+from penstock.core.task import TaskStatus
+from penstock.tools.registry import Registry
+
+BINDINGS_NOTE = 'The mocks have "state_bindings": they are passed over, the manifest counts.'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command takes."""
+
+    tool: Annotated[str, typer.Argument(metavar="ID", help="Which tool.")]
+    given: Annotated[
+        str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
+    ] = None
+    mocks: Annotated[
+        Path | None, typer.Option("--mocks", metavar="FILE", help="What stands in for the world.")
+    ] = None
+    skill: Annotated[
+        list[str] | None, typer.Option("--skill", help="A skill that is selected; repeatable.")
+    ] = None
+    permission: Annotated[
+        list[str] | None,
+        typer.Option("--permission", help="What the profile may do; repeatable. Else all."),
+    ] = None
+    answer: Annotated[
+        list[str] | None,
+        typer.Option("--answer", metavar="TEXT", help="The next answer; repeatable."),
+    ] = None
+    store: Annotated[
+        bool, typer.Option("--store", help="Use the project's store, not one in memory.")
+    ] = False
+    write_state: Annotated[
+        bool, typer.Option("--write-state", help="Write the state back into the mocks file.")
+    ] = False
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(Options)
+def run_tool(options: Options) -> None:
+    """Run one tool for real, and print its envelope.
+
+    What it tells on the way goes to stderr. `--answer` answers what it asks, in order (approve or
+    reject for approvals); with a terminal the rest is asked. Exit codes: 0 success, 1 failed or
+    timed out, 2 wrong usage, 3 the input is not valid, 4 it waits for a person.
+    """
+    given = read_object(options.given, "--input")
+    root = find_root(Path()) if options.project is None else check_root(options.project)
+    plan, project, context = _prepared(root, options)
+    if (missing := _missing(project, plan.tool_id)) is not None:
+        _show(missing, options)
+    call = NewCall(
+        tool_id=plan.tool_id, input=given, selected_skills=_skills(project, options.skill or [])
+    )
+    try:
+        with Background() as background:
+            trial = background.enter(context)
+            try:
+                one = _OneTrial(trial, background, options)
+                envelope = one.outcome(call)
+                if options.write_state and options.mocks is not None:
+                    _write_state(options.mocks, background.do(trial.state()))
+            finally:
+                background.leave(context)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if envelope.error is not None:
+        _show_place(project, plan.tool_id, envelope.error)
+    _show(envelope, options)
+
+
+def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
+    """Return what is tried out, the project, and a trial to be opened."""
+    raw = {} if options.mocks is None else read_object(f"@{options.mocks}", "--mocks")
+    if options.write_state and (options.mocks is None or options.store):
+        raise typer.BadParameter("--write-state writes into the file of --mocks, without --store")
+    texts = raw.get("runtime_config") if isinstance(raw.get("runtime_config"), dict) else {}
+    settings, project = load_for_trial(root, texts or {})
+    for finding in project.diagnostics:
+        note(clean(str(finding)))
+    try:
+        mocks = read_mocks(raw, [each.spec.tool_id for each in (*TOOLS, *project.tools)])
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+    if mocks.has_state_bindings:
+        note(BINDINGS_NOTE)
+    if mocks.state and options.store:
+        said = 'with --store the state is the project\'s: take "state" out of the mocks'
+        raise typer.BadParameter(said)
+    plan = Plan(tool_id=options.tool, mocks=mocks, keeps=options.store)
+    return plan, project, open_trial(settings, project, plan)
+
+
+def _missing(project: Project, tool_id: str) -> Envelope | None:
+    try:
+        Registry([*TOOLS, *project.tools]).get(tool_id)
+    except ToolNotFound as error:
+        return error.envelope()
+    return None
+
+
+def _skills(project: Project, named: Sequence[str]) -> tuple[str, ...]:
+    known = {*SKILLS, *project.bundle.skills}
+    for each in named:
+        if each not in known:
+            raise typer.BadParameter(f"there is no skill {each!r}.{did_you_mean(each, known)}")
+    return tuple(named)
+
+
+class _OneTrial:
+    """A call on its way, with whoever answers its questions."""
+
+    def __init__(self, trial: Trial, background: Background, options: Options) -> None:
+        self._trial = trial
+        self._background = background
+        self._answers = deque(options.answer or ())
+        self._is_asking = sys.stdin.isatty() and options.given != "-"
+        self._profile = LOCAL_PROFILE
+        if options.permission is not None:
+            self._profile = Profile(permissions=frozenset(options.permission))
+
+    def outcome(self, call: NewCall) -> Envelope:
+        """Make the call, and return how it stands when nobody answers any more."""
+        runtime, task_id = self._trial.runtime, self._trial.task_id
+        self._background.do(runtime.request(call, self._profile, task_id=task_id))
+        timeline = Timeline(runtime, task_id)
+        while True:
+            self._background.do(timeline.show())
+            reply = self._background.do(runtime.wait(task_id))
+            assert reply is not None  # noqa: S101  there is no limit of time
+            if reply.status is not TaskStatus.SUSPENDED or not self._answered(reply):
+                return outcome_of(reply)
+
+    def _answered(self, reply: Reply) -> bool:
+        """Answer the first question; False when nobody does."""
+        record = reply.questions[0]
+        if self._answers:
+            body = _body(record, self._answers.popleft())
+        elif self._is_asking:
+            part = question_record(record)
+            Screen(Console(highlight=False, stderr=True)).question(part)
+            try:
+                body = ask(part, input)
+            except EOFError:
+                return False
+        else:
+            return False
+        self._background.do(self._trial.runtime.answer(record.question.question_id, body))
+        return True
+
+
+def _body(record: QuestionRecord, said: str) -> dict[str, Any]:
+    if record.question.kind is not QuestionKind.APPROVAL:
+        return text_answer(question_record(record), said)
+    word = said.strip().lower()
+    if word not in YES | NO:
+        raise typer.BadParameter(f"--answer to an approval is approve or reject, found {said!r}")
+    return {"decision": "approve" if word in YES else "reject"}
+
+
+def _show_place(project: Project, tool_id: str, error: ErrorDetail) -> None:
+    tools = {each.tool_id: each for each in project.bundle.every_tool}
+    place = place_of(error, tools.get(tool_id))
+    if place is not None:
+        note(clean(excerpt(project, place)))
+
+
+def _show(envelope: Envelope, options: Options) -> None:
+    wire = envelope.to_wire()
+    if options.as_json:
+        print_json(wire)
+    else:
+        print(pretty(wire))
+    raise typer.Exit(OF_CALLS.get(envelope.status, FAILED))
+
+
+def _write_state(file: Path, state: dict[str, Any]) -> None:
+    whole = json.loads(file.read_text(encoding="utf-8")) | {"state": state}
+    kinds = [each.value for each in ScopeKind]
+    whole["state"] = {kind: state[kind] for kind in kinds if kind in state}
+    file.write_text(json.dumps(whole, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

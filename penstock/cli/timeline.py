@@ -1,0 +1,57 @@
+"""What a call tells on its way: its console, its events, and the calls inside it."""
+
+from typing import Any
+
+from penstock.app.runtime import Runtime
+from penstock.cli.output import note
+from penstock.cli.render import clean, compact
+from penstock.core.call import tools_on
+from penstock.core.events import CallSettled, NoteEmitted, Record, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, TaskId
+from penstock.core.text import cut, one_line
+
+_MOST = 300
+
+
+class Timeline:
+    """Shows on stderr what happens in one task, as it happens."""
+
+    def __init__(self, runtime: Runtime, task_id: TaskId) -> None:
+        self._runtime = runtime
+        self._task_id = task_id
+        self._seq = 0
+
+    async def show(self) -> None:
+        """Go on until the task has ended or waits for a person."""
+        log_id = LogId(self._task_id)
+        feed = self._runtime.follow(log_id, after=self._seq, task_id=self._task_id)
+        async for item in feed:
+            if not isinstance(item, Record):
+                continue
+            self._seq = item.seq
+            if line := line_of(item):
+                note(clean(line))
+            if isinstance(item.event, TaskEnded | TaskSuspended):
+                break
+        await feed.aclose()
+
+
+def line_of(record: Record) -> str | None:
+    """Return what an event says to the author of a script; None when that is nothing."""
+    tools = tools_on(record.path) if record.path else ()
+    match record.event:
+        case NoteEmitted(event_type="script.console", payload=payload):
+            return f"{payload['level']}: {payload['text']}"
+        case NoteEmitted() as told:
+            parts = (told.event_type, told.title, told.message, _payload(told.payload))
+            return f"[{told.level}] " + " · ".join(part for part in parts if part)
+        case CallSettled(ran=True, envelope=envelope) if len(tools) > 1:
+            error = envelope.error
+            said = "" if error is None else f" {error.code}: {one_line(error.message)}"
+            return cut(f"→ {tools[-1]}: {envelope.status.value}{said}", _MOST)
+        case _:
+            return None
+
+
+def _payload(payload: Any) -> str:
+    return "" if payload is None else cut(compact(payload), _MOST)

@@ -1,0 +1,31 @@
+"""JSON that a person gives on the command line."""
+
+import io
+from pathlib import Path
+
+import pytest
+import typer
+
+from penstock.cli.input import read_object
+
+
+def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "x.json"
+    file.write_text('{"a": 2}')
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 3}'))
+    found = [read_object(each, "--input") for each in ('{"a": 1}', f"@{file}", "-", None)]
+    assert found == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{", "--input must be JSON: "),
+        ("[]", "--input must be a JSON object, found list"),
+        ("@nowhere.json", "--input cannot read nowhere.json: "),
+    ],
+)
+def test_what_is_no_object_is_told(given: str, said: str) -> None:
+    with pytest.raises(typer.BadParameter) as found:
+        read_object(given, "--input")
+    assert str(found.value).startswith(said)

@@ -1,0 +1,172 @@
+"""`penstock run-tool`, on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.project import ProjectFolder
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+Run = Callable[..., tuple[int, str, str]]
+TALKS = """
+    export async function run({ name = "you" }) {
+      console.log("hello", name);
+      await flo.task.emitEvent({ event_type: "greeted", title: "Done" });
+      return { greeting: `hello ${name}` };
+    }
+"""
+THROWS = """
+    function look(): never {
+      throw new Error("no such thing");
+    }
+    export const run = () => look();
+"""
+ASKS = """
+    export async function run() {
+      const sent = await flo.callTool({ tool_id: "send", input: {} });
+      const said = await flo.task.waitForUserMessage({ user_message: "Which month?" });
+      return [sent.status, said];
+    }
+"""
+
+
+@pytest.fixture
+def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """The project, to put tools into."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+    return ProjectFolder(project, machine_code)
+
+
+def test_stdout_is_the_envelope_and_stderr_what_was_told(scripts: ProjectFolder, run: Run) -> None:
+    """Runs one tool for real (§22); stdout is the envelope."""
+    scripts.tool("talks", TALKS, direct_call="false")
+    code, out, told = run("run-tool", "talks", "--input", '{"name": "Ann"}')
+    assert code == 0
+    assert json.loads(out) == {"status": "success", "output": {"greeting": "hello Ann"}}
+    assert told == "info: hello Ann\n[info] greeted · Done\n"
+    assert run("run-tool", "talks", "--json")[1].count("\n") == 1
+    assert not (scripts.root / ".penstock").exists()
+
+
+def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: Run) -> None:
+    scripts.tool("throws", THROWS)
+    code, out, told = run("run-tool", "throws")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_ERROR")
+    assert told == (
+        "tools/throws.mts:2:13\n"
+        "  1 | function look(): never {\n"
+        '> 2 |   throw new Error("no such thing");\n'
+        "    |             ^\n"
+        "  3 | }\n"
+        "  4 | export const run = () => look();\n"
+    )
+
+
+def test_a_broken_tool_is_shown_where_it_is_broken(scripts: ProjectFolder, run: Run) -> None:
+    scripts.tool("wrong", "import x from 'lodash';\nexport const run = () => x;")
+    code, out, told = run("run-tool", "wrong")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_LOAD_ERROR")
+    assert "\n> 1 | import x from 'lodash';\n    |               ^\n" in told
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "output"),
+    [
+        ([], 4, None),
+        (["approve"], 4, None),
+        (["approve", "May"], 0, ["success", "May"]),
+        (["reject", "June"], 0, ["failed", "June"]),
+    ],
+)
+def test_answers_are_given_in_order(
+    scripts: ProjectFolder, run: Run, answers: list[str], code: int, output: Any
+) -> None:
+    """`--answer` texts answer waits and questions in order; otherwise it ends with exit 4."""
+    scripts.tool("asks", ASKS, script_tools="[send]")
+    scripts.tool("send", "export const run = () => 1;", requires_approval="true")
+    given = [part for each in answers for part in ("--answer", each)]
+    ended, out, _ = run("run-tool", "asks", *given)
+    envelope = json.loads(out)
+    assert ended == code
+    if output is None:
+        assert envelope["status"] == "suspended"
+    else:
+        assert [envelope["output"][0], envelope["output"][1]["user_message"]] == output
+
+
+def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, run: Run) -> None:
+    """Written back only with `--write-state`."""
+    script = """
+        export async function run() {
+          const at = { scope_kind: "session" as const, key: "n" };
+          const before = (await flo.state.get<number>(at))?.value ?? 0;
+          await flo.state.put({ ...at, value: before + 1 });
+          return before;
+        }
+    """
+    scripts.tool("count", script, state="[{name: n, key_prefix: n, scope_kind: session}]")
+    mocks = scripts.root / "mocks.json"
+    entry = {"value": 7, "revision": "r1"}
+    mocks.write_text(json.dumps({"state_bindings": [], "state": {"session": {"s": {"n": entry}}}}))
+    _, out, told = run("run-tool", "count", "--mocks", str(mocks))
+    assert json.loads(out)["output"] == 7
+    assert told.startswith('The mocks have "state_bindings": they are passed over')
+    assert json.loads(mocks.read_text())["state"]["session"]["s"]["n"] == entry
+    run("run-tool", "count", "--mocks", str(mocks), "--write-state")
+    written = json.loads(mocks.read_text())
+    assert written["state"]["session"]["s"]["n"]["value"] == 8
+    assert written["state_bindings"] == []
+
+
+@pytest.mark.parametrize(
+    ("mocks", "options", "said"),
+    [
+        ({"tool": {}}, [], "Did you mean 'tools'?"),
+        ({"state": {"task": {}}}, ["--store"], "the state is the project's"),
+        ({}, ["--store", "--write-state"], "--write-state writes into the file of --mocks"),
+        ({}, ["--skill", "read_dri"], "there is no skill 'read_dri'. Did you mean 'read_dir'?"),
+        ({}, ["--input", "[]"], "--input must be a JSON object, found list"),
+    ],
+)
+def test_what_cannot_be_is_wrong_usage(
+    scripts: ProjectFolder, run: Run, mocks: Any, options: list[str], said: str
+) -> None:
+    scripts.tool("talks", TALKS)
+    file = scripts.root / "mocks.json"
+    file.write_text(json.dumps(mocks))
+    code, out, told = run("run-tool", "talks", "--mocks", str(file), *options)
+    assert (code, out) == (2, "")
+    words = " ".join(told.replace("│", " ").split())
+    assert said in words
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
+    code, out, _ = run("run-tool", "helo")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "TOOL_NOT_FOUND")
+    assert json.loads(out)["error"]["message"] == "There is no tool 'helo'. Did you mean 'hello'?"
+
+
+def test_an_input_that_does_not_fit_ends_with_three(scripts: ProjectFolder, run: Run) -> None:
+    assert run("run-tool", "hello", "--input", '{"name": 5}')[0] == 3
+
+
+def test_the_profile_holds_what_is_named(scripts: ProjectFolder, run: Run) -> None:
+    """The profile is `local` with `--permission`s (default: all)."""
+    scripts.tool("mail", "export const run = () => 1;", requires_permissions="[p.send]")
+    assert run("run-tool", "mail")[0] == 0
+    assert run("run-tool", "mail", "--permission", "p.send")[0] == 0
+    code, out, _ = run("run-tool", "mail", "--permission", "p.read")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "NOT_PERMITTED")
+
+
+def test_skills_are_selected(scripts: ProjectFolder, run: Run) -> None:
+    """`--skill` selects skills."""
+    call = '{ tool_id: "read_dir", input: { path: "task://" } }'
+    scripts.tool("looks", f"export const run = () => flo.callTool({call});")
+    assert json.loads(run("run-tool", "looks")[1])["output"]["error"]["code"] == "NOT_PERMITTED"
+    _, out, told = run("run-tool", "looks", "--skill", "read_dir")
+    assert json.loads(out)["output"]["status"] == "success"
+    assert told == "→ read_dir: success\n"
