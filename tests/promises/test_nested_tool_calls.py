@@ -4,15 +4,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewCall, NewMessage
+from penstock.manifest.bundle import load_bundle
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.server.application import create_application
 from tests.kit.logs import settled
 from tests.kit.project import ProjectFolder
-from tests.kit.visibility import Outcomes, outcomes, search_knowledge, write_project, write_skill
+from tests.kit.server import HERE
+from tests.kit.visibility import (
+    SKILLS,
+    Outcomes,
+    outcomes,
+    search_knowledge,
+    write_project,
+    write_skill,
+)
 
 Found = Mapping[tuple[str, bool], Outcomes]
 NOT_FOUND, DENIED = "TOOL_NOT_FOUND", "NOT_PERMITTED"
@@ -185,6 +196,13 @@ async def test_n14_inline_tools_need_no_list(project: ProjectFolder) -> None:
     assert "t_inline" in names(model)
 
 
+def test_n14_an_inline_tool_that_is_listed_too_is_a_mistake(project: ProjectFolder) -> None:
+    """Seed N14: "compiled into the selected skill's runtime tool set automatically"."""
+    write_skill(project, "a", **(SKILLS["a"] | {"tools": "[t_inline]", "requires_skills": "[]"}))
+    codes = [each.code for each in load_bundle(project.root).diagnostics]
+    assert "inline-listed" in codes
+
+
 @pytest.mark.parametrize("tool", ["read_text_file", "t_listed"])
 def test_n21_tools_are_what_the_model_calls_itself(found: Found, tool: str) -> None:
     """Seed N21: "Use tools when the LLM should be able to call the tool directly"."""
@@ -233,6 +251,22 @@ async def test_n24_a_helper_is_no_direct_call(sending: ProjectFolder) -> None:
     async with sending.opened() as runtime:
         envelope = await directly(runtime, "send_media_attachment", {"media_id": "med_1"})
     assert envelope.error.code == NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "status", "code"),
+    [("publish_report", 200, None), ("send_media_attachment", 404, NOT_FOUND)],
+)
+async def test_n25_the_same_holds_for_external_apps(
+    sending: ProjectFolder, tool_id: str, status: int, code: str | None
+) -> None:
+    """Seed N25: "also governs typed direct-call invocations from external apps"."""
+    async with sending.opened() as runtime:
+        transport = httpx2.ASGITransport(app=create_application(runtime))
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            answer = await client.post(f"/api/direct-calls/{tool_id}", json={"input": {}})
+    assert answer.status_code == status
+    assert (answer.json().get("error") or {}).get("code") == code
 
 
 def test_n26_direct_call_opens_two_ways(found: Found) -> None:
