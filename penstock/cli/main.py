@@ -28,6 +28,9 @@ class Command:
 
 COMMANDS = (
     Command("init", "Make a new project that works.", lambda: late("penstock.cli.init:init")),
+    Command(
+        "new", "Begin a tool or a skill that works.", lambda: late("penstock.cli.new:COMMANDS")
+    ),
     Command("serve", "Serve the project over HTTP.", lambda: late("penstock.cli.serve:serve")),
     Command("chat", "Talk with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
     Command(

@@ -12,6 +12,7 @@ from penstock.manifest.skill import SkillManifest
 
 MOST_RESOURCES = 200
 _MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
+_FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
 _TYPES = mimetypes.MimeTypes()
 
 
@@ -65,4 +66,4 @@ def _files(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _is_resource(name: str) -> bool:
-    return not name.endswith((*_MANIFESTS, *SCRIPTS))
+    return name not in _FOR_EDITORS and not name.endswith((*_MANIFESTS, *SCRIPTS))

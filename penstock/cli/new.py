@@ -1,0 +1,154 @@
+"""Begins a tool or a skill: a manifest and a script that work, with types for editors."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.app.project import Project, load_project
+from penstock.app.typings import FILE, typing_files
+from penstock.builtins import SKILLS, TOOLS
+from penstock.cli.options import ProjectFolder
+from penstock.cli.output import note
+from penstock.cli.project import read_settings
+from penstock.core.errors import NameTaken
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digits, _ . and -.")]
+_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,57}")
+_TOOL = """\
+name: {tool}
+description: Greet somebody by name.
+input_schema:
+  type: object
+  properties:
+    name: {{type: string, description: Who is greeted.}}
+  required: [name]
+  additionalProperties: false
+output_schema:
+  type: object
+  properties:
+    greeting: {{type: string}}
+  required: [greeting]
+  additionalProperties: false
+effect: none
+direct_call: true
+execution:
+  type: script
+  script_file: {file}.mts
+"""
+_SKILL = """\
+skill_id: {skill}
+name: {title}
+description: Greets people.
+instruction: |
+  Greet people with {tool}, and with nothing else.
+tool_definitions:
+  - {inline}"""
+_SCRIPT = """\
+export async function run({{ name }}: FloIn<"{tool}">): Promise<FloOut<"{tool}">> {{
+  console.log("greeting", name);
+  return {{ greeting: `Hello, ${{name}}!` }};
+}}
+"""
+_TSCONFIG = """\
+{
+  "compilerOptions": {
+    "allowImportingTsExtensions": true,
+    "erasableSyntaxOnly": true,
+    "lib": ["esnext"],
+    "module": "preserve",
+    "noEmit": true,
+    "strict": true,
+    "target": "esnext",
+    "types": [],
+    "verbatimModuleSyntax": true
+  },
+  "include": ["**/*.mts", "**/*.ts"]
+}
+"""
+
+
+def new_tool(name: Name, *, project: ProjectFolder = None) -> None:
+    """Begin a tool in tools/: a manifest, a script, and types for editors. Nothing is lost."""
+    root, there = _read(name, project)
+    _check(name, _tools(there), "tool")
+    files = {
+        f"tools/{name}.tool.yaml": _TOOL.format(tool=name, file=name),
+        f"tools/{name}.mts": _SCRIPT.format(tool=name),
+    }
+    _write(root, "tools", files)
+    _say_next(name, f"penstock call {name} name=Ann")
+
+
+def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
+    """Begin a skill in a folder below skills/, with a tool of its own. Nothing is lost."""
+    root, there = _read(name, project)
+    tool, folder = f"{name}_greet", f"skills/{name}"
+    _check(name, {*SKILLS, *there.bundle.skills, *there.bundle.broken_skills}, "skill")
+    _check(tool, _tools(there), "tool")
+    inline = _TOOL.format(tool=tool, file=name).replace("\n", "\n    ").rstrip(" ")
+    title = name.replace("_", " ").replace("-", " ").capitalize()
+    manifest = _SKILL.format(skill=name, title=title, tool=tool, inline=inline)
+    files = {
+        f"{folder}/{name}.skill.yaml": manifest,
+        f"{folder}/{name}.mts": _SCRIPT.format(tool=tool),
+    }
+    _write(root, folder, files)
+    _say_next(tool, f'penstock chat --skill {name} "Greet Ann"')
+
+
+COMMANDS = {"tool": new_tool, "skill": new_skill}
+
+
+def _read(name: str, folder: Path | None) -> tuple[Path, Project]:
+    if not _ID.fullmatch(name) or name.startswith("mcp__"):
+        raise typer.BadParameter(
+            f'{name!r} is no id: use letters, digits, "_", "." and "-", begin with a letter or "_",'
+            " at most 58 characters"
+        )
+    settings = read_settings(folder)
+    return settings.root, load_project(settings)
+
+
+def _tools(project: Project) -> set[str]:
+    manifests = (each.tool_id for each in project.bundle.every_tool)
+    return {*(each.spec.tool_id for each in (*TOOLS, *project.tools)), *manifests}
+
+
+def _check(name: str, taken: set[str], noun: str) -> None:
+    if name in taken:
+        raise NameTaken(f"there is a {noun} {name!r} already: nothing was written")
+
+
+def _write(root: Path, folder: str, files: Mapping[str, str]) -> None:
+    """Write new files, and the types of the folder beside them."""
+    there = [name for name in files if (root / name).exists()]
+    if there:
+        said = f"{', '.join(there)} would be written over: nothing was written. Choose another name"
+        raise NameTaken(said)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+        print(f"  {name}")
+    config = f"{folder}/tsconfig.json"
+    if not (root / config).exists():
+        (root / config).write_text(_TSCONFIG, encoding="utf-8")
+        print(f"  {config}")
+    _write_types(root, folder)
+
+
+def _write_types(root: Path, folder: str) -> None:
+    for each in typing_files(load_project(read_settings(root))):
+        if each.path.parent == root / folder:
+            try:
+                each.write()
+            except NameTaken as error:
+                note(f"Warning: {error}")
+            else:
+                print(f"  {folder}/{FILE}")
+
+
+def _say_next(tool: str, also: str) -> None:
+    print(f'\nTry:\n  penstock run-tool {tool} --input \'{{"name": "Ann"}}\'\n  {also}')

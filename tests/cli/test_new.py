@@ -1,0 +1,65 @@
+"""`penstock new`, on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.app.type_check import check_types
+
+Run = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.slow("writes files, and starts what they say")
+
+
+@pytest.fixture(autouse=True)
+def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+
+
+@pytest.mark.parametrize(
+    ("noun", "folder", "tool"), [("tool", "tools", "wave"), ("skill", "skills/wave", "wave_greet")]
+)
+def test_what_is_begun_works_at_once(
+    run: Run, project: Path, noun: str, folder: str, tool: str
+) -> None:
+    code, out, told = run("new", noun, "wave")
+    assert (code, told) == (0, "")
+    written = [f"wave.{noun}.yaml", "wave.mts", "tsconfig.json", "flo.d.ts"]
+    assert out.startswith("".join(f"  {folder}/{name}\n" for name in written))
+    assert run("check", "--strict")[0] == 0
+    assert run("types", "--check")[0] == 0
+    code, out, told = run("run-tool", tool, "--input", '{"name": "Ann"}')
+    assert json.loads(out)["output"] == {"greeting": "Hello, Ann!"}
+    assert told == "info: greeting Ann\n"
+    assert check_types(load_project(load(project))) == []
+
+
+def test_nothing_is_written_over(run: Run, project: Path) -> None:
+    """Never overwrites."""
+    (project / "tools/wave.mts").write_text("mine")
+    code, _, told = run("new", "tool", "wave")
+    assert code == 1
+    assert "tools/wave.mts would be written over: nothing was written." in told
+    assert not (project / "tools/wave.tool.yaml").exists()
+    assert (project / "tools/wave.mts").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["hello", "read_dir"])
+def test_an_id_that_is_taken_is_refused(run: Run, name: str) -> None:
+    code, _, told = run("new", "tool", name)
+    assert (code, told) == (1, f"Error: there is a tool {name!r} already: nothing was written\n")
+
+
+@pytest.mark.parametrize("name", ["../up", "a b", "1st", "mcp__x", "x" * 59])
+def test_a_name_that_is_no_id_is_wrong_usage(run: Run, name: str) -> None:
+    assert run("new", "skill", name)[0] == 2
+
+
+def test_types_by_hand_are_left(run: Run, project: Path) -> None:
+    (project / "tools/flo.d.ts").write_text("declare const flo: any;\n")
+    code, _, told = run("new", "tool", "wave")
+    assert (code, "was not written by `penstock types`" in told) == (0, True)
+    assert (project / "tools/flo.d.ts").read_text() == "declare const flo: any;\n"
