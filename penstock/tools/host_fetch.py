@@ -1,11 +1,12 @@
 """`fetch`: requests to the hosts that a manifest and the project allow."""
 
+import asyncio
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from penstock.core.call import Call, CallPath, Effect
-from penstock.core.call_errors import CallError
+from penstock.core.call_errors import CallError, Interrupted
 from penstock.core.events import CallSettled
 from penstock.core.paths import FilePath
 from penstock.resources.egress import Asker, Egress, Request
@@ -18,6 +19,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.recording import Recording, refused
 
 FETCH = "fetch"
+CUT = "this request was cut in the middle: it may or may not have happened"
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 FAILED = 400
 """A status from here on is asked for again when the call is tried again."""
@@ -66,13 +68,20 @@ class FetchCalls:
             answer = await self._answer(wanted)
         except (CallError, TypeError) as error:
             return self._recording.refuse(path, FETCH, error)
+        except asyncio.CancelledError:
+            if effect is Effect.WRITE and not self._may_repeat:
+                self._recording.refuse(path, FETCH, Interrupted(CUT))
+            raise
         return self._recording.settle(path, FETCH, answer)
 
     async def _start(self, path: CallPath) -> None:
         """Note that something is about to be sent. Raises Interrupted after a crash in it."""
+        await self._invocation.ledger.start(Call(path, FETCH, {}), again=self._may_repeat)
+
+    @property
+    def _may_repeat(self) -> bool:
         spec = self._invocation.spec
-        again = spec.idempotent or spec.effect is not Effect.WRITE
-        await self._invocation.ledger.start(Call(path, FETCH, {}), again=again)
+        return spec.idempotent or spec.effect is not Effect.WRITE
 
     async def _answer(self, wanted: FetchArguments) -> dict[str, Any]:
         access = self._access

@@ -169,7 +169,7 @@ def _message(error: Any) -> str:
 
 
 def _policy(retry: Any) -> RetryPolicy:
-    given = mapping({"retry": retry or {}}, "retry")
+    given = mapping({"retry": {} if retry is None else retry}, "retry")
     chosen: dict[str, Any] = {
         name: number(given, name, *bounds) for name, bounds in RETRY.items() if name in given
     }

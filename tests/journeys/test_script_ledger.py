@@ -35,7 +35,7 @@ async def test_l4_the_same_call_wins_a_race_in_each_entry(project: ProjectFolder
         for _ in range(input["turns"]):
             await invocation.inside.world.clock.sleep(0)
         order.append(input["name"])
-        return input["name"]
+        return str(input["name"])
 
     script = f"""
         const call = (name: string, turns: number) =>
@@ -294,7 +294,7 @@ async def test_t11_a_change_is_made_once_whenever_the_process_dies(
 
 
 async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
-    """§12: "`timeout` is a durable timer … it is never an approval and never makes up a message"."""
+    """§12: "`timeout` is a durable timer"; it "never makes up a message"."""
     script = """
         export const run = async () => [
           await flo.task.waitForUserMessage({ user_message: "Month?", resume_payload: { n: 1 },

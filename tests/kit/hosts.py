@@ -33,7 +33,7 @@ class Asking:
     def __init__(self, bench: Workbench, tool: Act, bindings: Bindings) -> None:
         self.bench = bench
         self._tool = tool
-        self._bindings = bindings
+        self.bindings = bindings
         self.version = "1"
         self.begin()
 
@@ -42,7 +42,7 @@ class Asking:
         self.bench.enter()
         self.invocation = self.bench.invocation(self._tool)
         self.invocation.attempt = attempt
-        self.host = bridge_of(self.invocation, self._bindings, self.version)
+        self.host = bridge_of(self.invocation, self.bindings, self.version)
 
     async def ask(self, name: str, arguments: Any) -> Settled:
         """Return how a host call settles."""

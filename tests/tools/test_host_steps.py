@@ -1,0 +1,141 @@
+"""Steps, as the host keeps them."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from tests.kit.hosts import Asking, asking
+from tests.kit.tools import Act, echo
+
+START, SETTLE = "task.step.start", "task.step.settle"
+STEP = {"key": "k", "version": 1, "input": {"n": 1}}
+BAD: list[dict[str, Any]] = [
+    {"key": ""},
+    {"key": 1},
+    {"version": 0},
+    {"version": -1},
+    {"version": True},
+    {"version": ""},
+    {"version": None},
+    {"version": 1.5},
+    {"input_schema": {"type": "nothing"}},
+    {"input_schema": {"type": "string"}},
+    {"retry": []},
+    {"retry": {"max_attempts": 0}},
+    {"retry": {"max_attempts": 11}},
+    {"retry": {"max_attempts": "3"}},
+    {"retry": {"initial_backoff_ms": -1}},
+]
+TWICE = {"retry": {"max_attempts": 2, "initial_backoff_ms": 100}}
+BOOM = {"name": "Error", "message": "boom"}
+
+
+@pytest.mark.parametrize("wrong", BAD)
+async def test_a_step_of_no_form_is_a_mistake_and_leaves_none_open(wrong: dict[str, Any]) -> None:
+    host = await asking()
+    assert await host.refusal(START, STEP | wrong) == "TypeError"
+    assert (await host.value(START, **(STEP | {"key": "other"})))["status"] == "run"
+
+
+async def test_a_step_is_settled_once() -> None:
+    host = await asking()
+    begun = await host.value(START, **STEP)
+    assert (begun["status"], begun["attempt"]) == ("run", 1)
+    done = await host.value(SETTLE, **STEP, attempt=1, output=[1])
+    assert done == {"status": "settled", "output": [1]}
+    assert await host.value(START, **STEP) == done
+    host.begin()
+    again = await host.ask(START, STEP)
+    assert again.value == done
+    assert again.order is not None
+
+
+async def test_what_is_not_open_is_not_settled() -> None:
+    host = await asking()
+    assert await host.refusal(SETTLE, STEP | {"output": 1}) == "TypeError"
+    await host.value(START, **STEP)
+    assert await host.refusal(SETTLE, STEP | {"key": "other", "output": 1}) == "TypeError"
+
+
+@pytest.mark.parametrize(
+    "more", [{"input": 2}, {"retry": {"max_attempts": 2}}, {"output_schema": {}}]
+)
+async def test_a_name_means_one_thing(more: dict[str, Any]) -> None:
+    host = await asking()
+    await host.value(START, **STEP)
+    await host.value(SETTLE, **STEP, output=1)
+    settled = await host.ask(START, STEP | more)
+    assert settled.refusal
+    said = 'step "k" version 1 was used with other arguments'
+    assert settled.refusal.detail.message == said
+
+
+@pytest.mark.parametrize("other", [{"version": "1"}, {"version": 2}, {"key": "k@1"}])
+async def test_other_names_are_other_steps(other: dict[str, Any]) -> None:
+    host = await asking()
+    await host.value(START, **STEP)
+    await host.value(SETTLE, **STEP, output=1)
+    assert (await host.value(START, **(STEP | other)))["status"] == "run"
+
+
+async def failed_twice(host: Asking) -> None:
+    await host.value(START, **STEP, **TWICE)
+    retry = await host.value(SETTLE, **STEP, error=BOOM)
+    assert retry == {"status": "retry", "attempt": 2, "wait_ms": 100}
+    assert await host.value(SETTLE, **STEP, error=BOOM) == {"status": "failed", "problem": None}
+
+
+async def test_what_failed_for_good_fails_the_same_in_a_later_entry() -> None:
+    host = await asking()
+    await failed_twice(host)
+    host.begin()
+    found = await host.value(START, **STEP, **TWICE)
+    assert found == {"status": "failed", "problem": "boom"}
+
+
+async def test_what_failed_for_good_is_tried_again_in_a_further_attempt() -> None:
+    host = await asking()
+    await failed_twice(host)
+    host.begin(attempt=2)
+    assert (await host.value(START, **STEP, **TWICE))["attempt"] == 1
+
+
+async def test_a_bad_output_counts_as_a_failure() -> None:
+    host = await asking()
+    schema = {"output_schema": {"type": "string"}}
+    await host.value(START, **STEP, **schema)
+    found = await host.value(SETTLE, **STEP, output=1)
+    assert found["status"] == "failed"
+    assert "output of step" in found["problem"]
+
+
+async def test_one_step_at_a_time_in_the_whole_task() -> None:
+    host = await asking()
+    other = Asking(host.bench, Act("other"), host.bindings)
+    await host.value(START, **STEP)
+    assert await other.refusal(START, STEP | {"key": "b"}) == "TypeError"
+    host.host.close()
+    assert (await other.value(START, **(STEP | {"key": "b"})))["status"] == "run"
+
+
+async def test_in_a_further_attempt_of_a_step_writes_are_taken_over() -> None:
+    """L9, of `step` retries: "everything else runs again"."""
+    look, post = Act("look", echo), Act("post", echo, effect=Effect.WRITE)
+    host = await asking(look, post)
+    await host.value(START, **STEP, **TWICE)
+    for attempt in (1, 2):
+        for tool_id in ("look", "post"):
+            await host.value("callTool", tool_id=tool_id, input={})
+        if attempt == 1:
+            await host.value(SETTLE, **STEP, error=BOOM)
+    assert (len(look.runs), len(post.runs)) == (2, 1)
+
+
+async def test_secrets_do_not_stay_in_a_step() -> None:
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    await host.value(START, key="k", version=1, input="s3cr3t-value")
+    found = await host.value(SETTLE, key="k", version=1, output="s3cr3t-value")
+    assert found["output"] == "[secret:token]"
+    assert "s3cr3t-value" not in repr(await host.bench.events())
