@@ -17,8 +17,9 @@ from typer import Context
 
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
-from penstock.app.sections import ModelEntry, RuleEntry
+from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
 from penstock.app.settings import Settings
+from penstock.builtins import TOOLS
 from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors
@@ -158,8 +159,8 @@ def _settings(model: type[BaseModel], section: str) -> Rows:
         yield from _settings(ModelEntry, f"{section}NAME.")
 
 
-SECTIONS: Mapping[str, Any] = {"rules": RuleEntry}
-PREFIXES = {"rules": "rules[]"}
+SECTIONS: Mapping[str, Any] = {"rules": RuleEntry, "notifications": NotificationEntry}
+PREFIXES = {"rules": "rules[]", "notifications": "notifications.NAME"}
 
 
 def limits() -> str:
@@ -293,6 +294,25 @@ def _first(path: Path) -> str:
     return said.partition("\n")[0]
 
 
+# ---- built-in tools ------------------------------------------------------------------------------
+
+
+def built_in_tools() -> str:
+    """Return every built-in tool."""
+    return table(("tool", "input", "effect", "does"), _built_in_tools())
+
+
+def _built_in_tools() -> Rows:
+    for each in TOOLS:
+        spec = each.spec
+        needed = spec.input_schema.get("required", ())
+        fields = [
+            code(name if name in needed else f"{name}?") for name in spec.input_schema["properties"]
+        ]
+        effect = "inside" if spec.stays_inside else spec.effect.value
+        yield code(spec.tool_id), ", ".join(fields), effect, spec.description
+
+
 # ---- manifests -----------------------------------------------------------------------------------
 
 
@@ -347,6 +367,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "tree": tree,
     "tool-fields": tool_fields,
+    "built-in-tools": built_in_tools,
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,
     "prompt-fields": prompt_fields,

@@ -129,4 +129,5 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         preface=project.preface,
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,
+        channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from penstock.core.schema import Schema
+from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns
 from penstock.tools.rules import Action, Rule
 
@@ -174,3 +175,20 @@ class SandboxSection(BaseModel):
         if self.engine not in self.allow:
             raise ValueError(f"engine {self.engine!r} is not one of allow, {list(self.allow)}")
         return self
+
+
+class NotificationEntry(BaseModel):
+    """`[notifications.NAME]`: a channel that `send_notification` writes to."""
+
+    model_config = STRICT
+
+    kind: Literal["wecom", "webhook", "slack"]
+    """Whose language it speaks."""
+    webhook: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")
+    """The key of its address in the vault: `penstock vault set shared:notifications KEY`."""
+    default: bool = False
+    """For what names no channel; `send_notification` always names one."""
+
+    def channel(self, name: str) -> Channel:
+        """Return the channel of this name."""
+        return Channel(name=name, kind=ChannelKind(self.kind), vault_key=self.webhook)

@@ -23,6 +23,7 @@ from penstock.app.sections import (
     EgressSection,
     ModelEntry,
     ModelSection,
+    NotificationEntry,
     RateSection,
     RuleEntry,
     SandboxSection,
@@ -78,6 +79,8 @@ class Settings(BaseModel):
     """Which tools are loaded."""
     egress: EgressSection = EgressSection()
     """Which hosts may be reached."""
+    notifications: dict[str, NotificationEntry] = Field(default_factory=dict)
+    """Channels that notifications go to, by name."""
     sandbox: SandboxSection = SandboxSection()
     """Where scripts run."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
@@ -206,9 +209,15 @@ def _kinds(path: PathInSettings) -> tuple[Any, ...]:
     """Return the type of the setting at this path; all its types, if there may be several."""
     kinds: tuple[Any, ...] = (Settings,)
     for key in path:
-        kind = _inside(kinds).get(key) or (ModelEntry if ModelSection in kinds else None)
+        kind = _inside(kinds).get(key) or _entry(kinds)
         kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
     return kinds
+
+
+def _entry(kinds: tuple[Any, ...]) -> Any:
+    """Return the type of what stands under a name of one's own, such as `[models.NAME]`."""
+    entries = [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]
+    return ModelEntry if ModelSection in kinds else next(iter(entries), None)
 
 
 def _inside(kinds: tuple[Any, ...]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
 from penstock.models.model import Model
 from penstock.models.resolve import Models
+from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.resources.media import Media
@@ -134,6 +135,8 @@ class Inventory:
     """What stands first in every system prompt."""
     web_url: str = ""
     """Where its web page is."""
+    channels: tuple[Channel, ...] = ()
+    """Where notifications may go."""
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
 
@@ -194,6 +197,8 @@ def _resources(world: World, storage: Storage, inventory: Inventory) -> Resource
         media=storage.media,
         links=Links(storage.key, world.clock, world.limits.blob_url_seconds),
         egress=inventory.egress,
+        channels=inventory.channels,
+        web_url=inventory.web_url,
     )
 
 

@@ -9,6 +9,7 @@ from penstock.builtins import (
     download,
     files,
     media,
+    notify,
     skill_manifests,
     skills,
 )
@@ -26,6 +27,7 @@ TOOLS: tuple[Tool, ...] = (
     *excel.TOOLS,
     *download.TOOLS,
     *media.TOOLS,
+    *notify.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

@@ -58,7 +58,7 @@ class Hops:
                 raise
             host = _parsed(request.url).host
             raise UpstreamUnavailable(
-                f"{host} did not answer within {seconds:g} seconds"
+                f"{host} did not answer within {seconds:g} seconds", details={"sent": True}
             ) from error
 
     async def _follow(self, request: Request, asker: Asker) -> Answer:

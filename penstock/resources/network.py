@@ -152,4 +152,6 @@ def _failure(place: Place, error: Exception) -> UpstreamUnavailable | OutputTooL
     said = str(error) or type(error).__name__
     if "Receive buffer too long" in said:
         return OutputTooLarge(f"{place} sent more headers than are read")
-    return UpstreamUnavailable(f"{place} did not answer: {said}")
+    was_sent = not isinstance(error, ConnectError | ConnectTimeout)
+    details = {"sent": True} if was_sent else None
+    return UpstreamUnavailable(f"{place} did not answer: {said}", details=details)

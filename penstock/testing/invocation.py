@@ -28,7 +28,6 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.state import TaskState, fold
-from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
@@ -60,7 +59,7 @@ class Workbench:
         tools: Iterable[Tool],
         rules: Iterable[Rule],
         world: World,
-        egress: Egress | None = None,
+        reached: Mapping[str, Any],
     ) -> None:
         self.world = world
         self.log = MemoryLog(world.clock, world.limits)
@@ -70,9 +69,9 @@ class Workbench:
             blobs=self.blobs,
             files=MemoryFiles(self.log.changes, world.clock),
             state=MemoryState(self.log.changes, world.clock),
-            egress=egress,
             media=MemoryMedia(self.log.changes, world.clock),
             links=Links(_KEY, world.clock, world.limits.blob_url_seconds),
+            **reached,
         )
         self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)
         self.allowance = Allowance()
@@ -186,11 +185,14 @@ async def open_workbench(
     rules: Iterable[Rule] = (),
     clock: Clock | None = None,
     limits: Limits | None = None,
-    egress: Egress | None = None,
+    **reached: Any,
 ) -> Workbench:
-    """Return a workbench with these tools, and a task that has begun."""
+    """Return a workbench with these tools, and a task that has begun.
+
+    `reached` are further members of Resources, such as `egress` and `vault`.
+    """
     world = World(clock or FakeClock(), limits or Limits(), new_id)
-    bench = Workbench(tools, rules, world, egress)
+    bench = Workbench(tools, rules, world, reached)
     await bench.begin()
     return bench
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.resources.media import Media
@@ -27,6 +28,10 @@ class Resources:
     egress: Egress | None = None
     media: Media | None = None
     links: Links | None = None
+    channels: tuple[Channel, ...] = ()
+    """Where notifications may go."""
+    web_url: str = ""
+    """Where people find the server, for links that leave it."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""

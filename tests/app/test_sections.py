@@ -9,11 +9,13 @@ from pydantic import BaseModel, ValidationError
 from penstock.app.sections import (
     ModelEntry,
     ModelSection,
+    NotificationEntry,
     RateSection,
     RuleEntry,
     ServerSection,
     ToolSection,
 )
+from penstock.resources.channels import Channel, ChannelKind
 from penstock.tools.rules import Action, Rule
 
 SECTIONS = [ModelEntry, RuleEntry, ServerSection, RateSection, ToolSection]
@@ -102,3 +104,10 @@ def test_links_into_the_page_begin_with_where_people_find_the_server(
 def test_what_is_no_address_of_a_server_is_refused() -> None:
     with pytest.raises(ValidationError):
         ServerSection(public_url="penstock.example")
+
+
+def test_a_notification_becomes_a_channel() -> None:
+    channel = NotificationEntry(kind="slack", webhook="ops_hook").channel("ops")
+    assert channel == Channel(name="ops", kind=ChannelKind.SLACK, vault_key="ops_hook")
+    with pytest.raises(ValidationError):
+        NotificationEntry(kind="slack", webhook="https://hooks.test/the-address-itself")

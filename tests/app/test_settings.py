@@ -135,6 +135,10 @@ WRONG = [
         "3: models.a.api_key is not a setting. Did you mean 'api_key_env'?",
     ),
     (
+        "[notifications.ops]\nkind = 'slack'\nwebhook = 'hook'\nwebhok = 'x'",
+        "4: notifications.ops.webhok is not a setting. Did you mean 'webhook'?",
+    ),
+    (
         "[[rules]]\ntool = 'a'\naction = 'ask'\n[[rules]]\ntool = 'b'\naction = 'maybe'",
         "6: rules.1.action must be 'allow', 'ask' or 'deny', found 'maybe'.",
     ),

@@ -1,0 +1,137 @@
+"""Channels that notifications go to, and what each kind of them is sent."""
+
+import base64
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import md5
+from typing import Any, assert_never
+
+from penstock.core.clock import Moment, to_iso
+from penstock.core.scope import Scope, ScopeKind
+
+SECRETS = Scope(ScopeKind.SHARED, "notifications")
+"""Where in the vault the addresses of channels are."""
+
+
+class ChannelKind(StrEnum):
+    """Whose language a channel speaks. The values are those of the settings."""
+
+    WECOM = "wecom"
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One channel of the project."""
+
+    name: str
+    kind: ChannelKind
+    vault_key: str
+    """The key, in the vault, of its address: who knows that may write to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A text, or one in markdown."""
+
+    text: str
+    markdown: str | None = None
+    """`markdown` or `markdown_v2`; None for plain text."""
+    mentioned: tuple[str, ...] = ()
+    mentioned_phones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """An image or a file."""
+
+    name: str
+    media_type: str
+    is_image: bool
+    link: str
+    content: bytes = b""
+    """Of an image, for channels that take no links."""
+    upload_id: str = ""
+    """Of a file, on the other side, for channels that take no links."""
+
+
+Message = Words | Enclosure
+
+_BOLD = re.compile(r"\*\*(.+?)\*\*|__(.+?)__")
+_LINK = re.compile(r"\[([^\]\n]*)\]\((https?:[^)\s]*)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_ITEM = re.compile(r"^(\s*)[-*+] ", re.MULTILINE)
+
+
+def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
+    """Return what is sent to a channel, as JSON."""
+    match channel.kind:
+        case ChannelKind.WECOM:
+            return _for_wecom(message)
+        case ChannelKind.SLACK:
+            return {"text": _for_slack(message)}
+        case ChannelKind.WEBHOOK:
+            return {"channel": channel.name, **_plain(message), "sentAt": to_iso(at)}
+        case _:
+            assert_never(channel.kind)
+
+
+def most_bytes(channel: Channel, message: Words) -> int | None:
+    """Return how long a text may be; None if nobody says."""
+    match channel.kind:
+        case ChannelKind.WECOM:
+            return 2048 if message.markdown is None else 4096
+        case ChannelKind.SLACK:
+            return 40_000
+        case ChannelKind.WEBHOOK:
+            return None
+        case _:
+            assert_never(channel.kind)
+
+
+def _for_wecom(message: Message) -> dict[str, Any]:
+    match message:
+        case Words(markdown=kind) if kind is not None:
+            return {"msgtype": kind, kind: {"content": message.text}}
+        case Words():
+            text: dict[str, Any] = {"content": message.text}
+            if message.mentioned:
+                text["mentioned_list"] = list(message.mentioned)
+            if message.mentioned_phones:
+                text["mentioned_mobile_list"] = list(message.mentioned_phones)
+            return {"msgtype": "text", "text": text}
+        case Enclosure(is_image=True):
+            digest = md5(message.content, usedforsecurity=False).hexdigest()
+            encoded = base64.b64encode(message.content).decode()
+            return {"msgtype": "image", "image": {"base64": encoded, "md5": digest}}
+        case Enclosure(upload_id=upload_id):
+            return {"msgtype": "file", "file": {"media_id": upload_id}}
+        case _:
+            assert_never(message)
+
+
+def _for_slack(message: Message) -> str:
+    if isinstance(message, Enclosure):
+        return f"<{message.link}|{_escaped(message.name)}>"
+    text = _escaped(message.text)
+    if message.markdown is not None:
+        text = _ITEM.sub(r"\1• ", _HEADING.sub(r"*\1*", text))
+        text = _LINK.sub(r"<\2|\1>", _BOLD.sub(lambda found: f"*{found[1] or found[2]}*", text))
+    names = [*message.mentioned, *message.mentioned_phones]
+    return " ".join([text, *(f"@{_escaped(each)}" for each in names)])
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    if isinstance(message, Enclosure):
+        media = {"url": message.link, "mimeType": message.media_type, "name": message.name}
+        return {"kind": "image" if message.is_image else "file", "media": media}
+    if message.markdown is not None:
+        return {"kind": message.markdown, "markdown": message.text}
+    mentions = [*message.mentioned, *message.mentioned_phones]
+    return {"kind": "text", "text": message.text, "mentions": mentions}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
