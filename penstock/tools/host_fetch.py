@@ -50,7 +50,7 @@ class FetchCalls:
             return self._unrecorded(wanted)
         effect = Effect.READ if wanted.method in READS else Effect.WRITE
         path = self._recording.place(FETCH, _shape(arguments), effect, _went_well)
-        found = self._recording.find(path)
+        found = self._recording.find(path, has_bytes=True)
         if found is not None:
             return found
         return self._recording.live(path, self._recorded(path, wanted, effect))

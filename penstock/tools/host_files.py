@@ -29,7 +29,8 @@ class FileCalls:
         except ValueError as error:
             raise TypeError(str(error)) from None
         path = self._recording.place(READ, uri, Effect.READ)
-        return self._recording.find(path) or self._recording.live(path, self._read(path, file))
+        found = self._recording.find(path, has_bytes=True)
+        return found or self._recording.live(path, self._read(path, file))
 
     async def _read(self, path: CallPath, file: FilePath) -> Settled:
         most = self._invocation.inside.world.limits.read_bytes

@@ -126,14 +126,14 @@ class Recording:
         self.step.inside.append(before)
         return before
 
-    def find(self, path: CallPath) -> Settled | None:
+    def find(self, path: CallPath, *, has_bytes: bool = False) -> Settled | None:
         """Return what is recorded of a host call, with its place among the others."""
         envelope = self.outcome(path)
         if envelope is None:
             return None
         if envelope.error is not None:
             return self.recorded(path, refusal=refusal_of(envelope.error))
-        return self.recorded(path, _opened(envelope.output))
+        return self.recorded(path, _opened(envelope.output) if has_bytes else envelope.output)
 
     def outcome(self, path: CallPath) -> Envelope | None:
         """Return the recorded envelope of a call, if it has one."""

@@ -40,7 +40,8 @@ class Moment:
 class Nursery:
     """The process that servers are forked from."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
         self._process = subprocess.Popen(
             [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -56,6 +57,7 @@ class Nursery:
             "kind": moment.kind if moment else "",
             "number": moment.number if moment else 0,
             "signal": by.value,
+            "settings": self._settings,
         }
         assert self._process.stdin
         assert self._process.stdout
@@ -137,6 +139,7 @@ class Server:
 class Talk:
     """What one client saw of one conversation."""
 
+    content: str = "Go."
     frames: list[Frame] = field(default_factory=list)
     conversation: str = ""
     answered: set[str] = field(default_factory=set)
@@ -165,7 +168,7 @@ class Talk:
     def _read(self, server: Server) -> None:
         agent = "/agents/assistant/chat"
         if not self.conversation:
-            body = {"content": "Go.", "stream": True}
+            body = {"content": self.content, "stream": True}
             headers = {"Idempotency-Key": "the only one"}
             opened = server.client.stream("POST", agent, json=body, headers=headers)
         else:

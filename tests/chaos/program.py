@@ -1,6 +1,7 @@
 """Servers that die at a chosen moment: forked from one process that has everything loaded.
 
-Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal"}`,
+Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal",
+"settings"}`,
 and answers with its process id. The server sends itself the signal at the moment, which is the n-th
 `commit` of this process (on disk, nobody told yet), its n-th `effect` (done, nothing noted yet), or
 the n-th `ask` of its model.
@@ -33,6 +34,8 @@ from penstock.server.application import create_application
 from penstock.tools.context import ToolContext
 from penstock.tools.function import tool
 
+ERRAND = "Run the errand."
+"""Said to the model, it asks for the one tool that calls a script."""
 EFFECTS, MOMENTS = "effects", "moments"
 LIMITS = {
     "lease_seconds": 0.6,
@@ -110,7 +113,7 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         moment.effect("plain")
         return "done"
 
-    @tool(requires_approval=True)
+    @tool(requires_approval=True, direct_call=True)
     async def guarded() -> str:
         """Do something that a person must allow."""
         moment.effect("guarded")
@@ -123,12 +126,20 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         moment.effect("asking")
         return f"painted {colour}"
 
-    return inner, outer, plain, guarded, asking
+    @tool(effect="none")
+    async def errand(ctx: ToolContext) -> Any:
+        """Call a script that does several things at once."""
+        return (await ctx.call("order", {})).output
+
+    return inner, outer, plain, guarded, asking, errand
 
 
 def script(request: ModelRequest) -> ScriptedReply:
     """Ask for two calls at once, then for an approval and a question, then answer."""
     last = max(i for i, each in enumerate(request.messages) if isinstance(each, UserMessage))
+    if request.messages[last] == UserMessage(ERRAND):
+        is_done = last < len(request.messages) - 1
+        return say("All ", "is ", "done.") if is_done else call("errand")
     done = [each for each in request.messages[last:] if isinstance(each, AssistantMessage)]
     match len(done):
         case 0:
@@ -146,7 +157,7 @@ def serve(spec: dict[str, Any]) -> None:
 
     @asynccontextmanager
     async def runtime() -> AsyncIterator[Runtime]:
-        settings = load(directory, limits=LIMITS)
+        settings = load(directory, limits=LIMITS, **spec["settings"])
         model = ScriptedModel(moment.script)
         added = Additions(tools=tools(moment), agents=(Agent(model=model),))
         async with open_project(settings, load_project(settings), added) as opened:

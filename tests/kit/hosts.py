@@ -32,7 +32,7 @@ class Asking:
 
     def __init__(self, bench: Workbench, tool: Act, bindings: Bindings) -> None:
         self.bench = bench
-        self._tool = tool
+        self.tool = tool
         self.bindings = bindings
         self.version = "1"
         self.begin()
@@ -40,7 +40,7 @@ class Asking:
     def begin(self, attempt: int = 1) -> None:
         """Enter the script, for the first time or again."""
         self.bench.enter()
-        self.invocation = self.bench.invocation(self._tool)
+        self.invocation = self.bench.invocation(self.tool)
         self.invocation.attempt = attempt
         self.host = bridge_of(self.invocation, self.bindings, self.version)
 
