@@ -16,9 +16,9 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
 
-run: .venv/base blobs  ## Start the server on 127.0.0.1 with the project of examples/ and the offline model (PORT=8000).
+run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the offline model; files that change are taken (PORT=8000).
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
-	@$(BIN)/penstock serve examples --port $(PORT)
+	@$(BIN)/penstock serve examples --port $(PORT) --watch
 
 test: .venv/dev blobs  ## Run every test: the suite, then conformance and chaos (ARGS= goes to pytest).
 	@echo "Running the suite"

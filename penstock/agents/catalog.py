@@ -27,8 +27,13 @@ class Catalog:
         package: Iterable[Agent] = (),
         builtin: Iterable[Agent] = BUILTIN,
     ) -> None:
-        tiers = (tuple(builtin), tuple(package), tuple(local))
-        self._agents = {agent.name: agent for tier in tiers for agent in tier}
+        self._below = (*builtin, *package)
+        self._added: dict[str, Agent] = {}
+        self.renew(local)
+
+    def renew(self, local: Iterable[Agent]) -> None:
+        """Put others in the place of the project's own; what was added stays."""
+        self._agents = {agent.name: agent for agent in (*self._below, *local)} | self._added
 
     def __iter__(self) -> Iterator[Agent]:
         """Yield the agents by name."""
@@ -47,5 +52,5 @@ class Catalog:
 
     def add(self, agent: Agent) -> Agent:
         """Take an agent in, in place of one of its name; return it."""
-        self._agents[agent.name] = agent
+        self._agents[agent.name] = self._added[agent.name] = agent
         return agent

@@ -87,17 +87,20 @@ def check_root(folder: Path) -> Path:
     raise ConfigError(f"The project's folder {str(folder)!r} {wanted}: name a folder.")
 
 
-def load_project(settings: Settings, added: Iterable[Tool] = ()) -> Project:
+def load_project(
+    settings: Settings, added: Iterable[Tool] = (), sandbox: ProjectSandbox | None = None
+) -> Project:
     """Read everything that authors wrote in the project's folder; its Python tools are imported.
 
-    `added` are the tools that a program brings along: manifests may name them.
+    `added` are the tools that a program brings along: manifests may name them. Its scripts run in
+    the sandbox of an earlier edition, if that is given.
     """
     root = settings.root
     agents = load_agents(root)
     reserved = {tool.spec.tool_id for tool in TOOLS}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
     bundle = load_bundle(root, _neighbours(loaded, (*TOOLS, *added), settings))
-    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox)
+    sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
     scripts: list[Tool] = []
     if bundle.tools or bundle.broken_tools:
         bundle, scripts = _scripts(bundle, settings, sandbox)

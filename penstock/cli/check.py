@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.app.edition import SECONDS, look
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
 from penstock.cli.options import ProjectFolder
@@ -17,10 +18,6 @@ from penstock.cli.render import clean
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.late import late
-from penstock.manifest.discover import walk
-
-SECONDS = 0.5
-"""Between two looks at the files."""
 
 Folder = Annotated[
     Path | None,
@@ -116,10 +113,10 @@ def annotation(found: Diagnostic) -> str:
 
 def changes(root: Path, pause: Callable[[], object]) -> Iterator[None]:
     """Yield whenever files of a project were changed, added or taken away, until Ctrl-C."""
-    before = _state(root)
+    before = look(root)
     while True:
         pause()
-        now = _state(root)
+        now = look(root)
         if now != before:
             before = now
             yield
@@ -138,17 +135,6 @@ def _further(*, types: bool) -> tuple[Look, ...]:
 
 def _look(folder: Path | None, further: Sequence[Look]) -> ProjectCheck:
     return check_project(read_settings(folder), *further)
-
-
-def _state(root: Path) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for name in walk(root):
-        try:
-            seen = (root / name).stat()
-        except OSError:
-            continue
-        found[name] = (seen.st_mtime_ns, seen.st_size)
-    return found
 
 
 def _escaped(text: str, more: str = "") -> str:

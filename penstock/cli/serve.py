@@ -4,17 +4,20 @@ import asyncio
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import uvicorn
 
+from penstock.app.edition import Shelf
 from penstock.app.opening import open_project
 from penstock.app.runtime import Runtime
 from penstock.cli.options import ProjectFolder
+from penstock.cli.output import note
 from penstock.cli.project import ReadProject, find
+from penstock.cli.render import clean
 from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind
@@ -26,11 +29,19 @@ Host = Annotated[str | None, typer.Option("--host", help="The address; else that
 Port = Annotated[
     int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")
 ]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Take changed tools, skills and agents while serving.")
+]
 _BACKLOG = 2048
 
 
 def serve(
-    folder: Folder = None, *, host: Host = None, port: Port = None, project: ProjectFolder = None
+    folder: Folder = None,
+    *,
+    host: Host = None,
+    port: Port = None,
+    watch: Watch = False,
+    project: ProjectFolder = None,
 ) -> None:
     """Serve the project over HTTP, until Ctrl-C."""
     given = {"host": host, "port": port}
@@ -38,7 +49,7 @@ def serve(
     found = find(folder or project, server=server)
     factory = uvicorn.Config("", loop="auto").get_loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_serve(found))
+        runner.run(_serve(found, is_watched=watch))
 
 
 class Server(uvicorn.Server):
@@ -70,9 +81,10 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def _serve(found: ReadProject) -> None:
+async def _serve(found: ReadProject, *, is_watched: bool) -> None:
     settings = found.settings
-    async with open_project(settings, found.project) as runtime:
+    async with AsyncExitStack() as closing:
+        runtime = await closing.enter_async_context(open_project(settings, found.project))
         archive = runtime.parts.archive
         await check_bind(settings.server.host, None if archive is None else archive.keys)
         listening = _bind(settings.server.host, settings.server.port)
@@ -86,6 +98,9 @@ async def _serve(found: ReadProject) -> None:
             timeout_graceful_shutdown=int(runtime.parts.limits.shutdown_seconds) or 1,
         )
         needs_key = archive is not None and await archive.keys.exist()
+        if is_watched:
+            shelf = Shelf(runtime=runtime, settings=settings, first=found.project)
+            await closing.enter_async_context(shelf.watched(lambda said: note(clean(said))))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
         await Server(config, app.state.doorstep.drain, ready).serve([listening])
     print("Stopped. What was at work goes on at the next start.")

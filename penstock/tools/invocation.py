@@ -24,7 +24,7 @@ from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
-Door = Callable[[Call, Caller, Ledger, "Nest"], Awaitable[Envelope]]
+Door = Callable[[Call, Caller, Ledger, "Nest | None"], Awaitable[Envelope]]
 
 
 WentWell = Callable[[CallSettled], bool]

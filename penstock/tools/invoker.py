@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from copy import copy
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
@@ -53,7 +54,6 @@ class Invoker:
         world: World,
         threads: Threads | None = None,
     ) -> None:
-        self.registry = registry
         self.rules = rules
         self.threads = threads or Threads(world.limits.tool_threads)
         """Where synchronous tools run; close it with the runtime."""
@@ -61,16 +61,33 @@ class Invoker:
         self._clock = world.clock
         self._limits = world.limits
         self._approvals = Approvals(rules, world)
+        self._resources = resources
+        self._world = world
+        self.renew(registry)
+
+    def renew(self, registry: Registry) -> None:
+        """Take the tools of another registry from the next call on.
+
+        A call that runs goes on with those it began with, and so does what it calls.
+        """
+        self.registry = registry
         self._inside = Inside(
-            door=self.call,
-            effect_of=self.registry.effect_of,
-            resources=resources,
+            door=lambda *given: Invoker._call(as_now, *given),
+            effect_of=registry.effect_of,
+            resources=self._resources,
             threads=self.threads,
-            world=world,
+            world=self._world,
         )
+        as_now = copy(self)
 
     async def call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
+    ) -> Envelope:
+        """Make a call, with the tools that there are now, and return its outcome."""
+        return await self._inside.door(call, caller, ledger, nest)
+
+    async def _call(
+        self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None
     ) -> Envelope:
         """Replay, resolve, permit, validate, ask, reserve, run and check, settle."""
         if settled := ledger.find(call.path):

@@ -48,8 +48,12 @@ class Skills:
         skills: Mapping[str, SkillManifest] = MappingProxyType({}),
         root: Path | None = None,
     ) -> None:
-        self._skills = skills
         self._root = root
+        self.renew(skills)
+
+    def renew(self, skills: Mapping[str, SkillManifest]) -> None:
+        """Put others in the place of all skills."""
+        self._skills = skills
         self._kept: dict[tuple[tuple[str, ...], frozenset[str]], Selection] = {}
         self._resources: dict[str, tuple[Resource, ...]] = {}
         self._guarded = [

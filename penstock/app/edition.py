@@ -1,0 +1,89 @@
+"""What a project's files say at one time; a newer edition takes the place of an older one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.app.project import Project, load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import Settings
+from penstock.builtins import SKILLS, TOOLS
+from penstock.core.errors import PenstockError
+from penstock.manifest.discover import walk
+from penstock.tools.registry import Registry
+from penstock.tools.tool import Tool
+
+SECONDS = 0.5
+"""Between two looks at the files."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Where the newest edition stands: a runtime, and what it was opened with."""
+
+    runtime: Runtime
+    settings: Settings
+    first: Project
+    added: tuple[Tool, ...] = ()
+    """What a program brought along; it stays."""
+
+    def read(self) -> Project:
+        """Read the files again; nothing is taken from them yet."""
+        return load_project(self.settings, self.added, self.first.sandbox)
+
+    def take(self, project: Project) -> None:
+        """Let the next entry find what was read: tools, skills, agents.
+
+        What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
+        """
+        registry = Registry([*TOOLS, *project.tools, *self.added])
+        parts = self.runtime.parts
+        parts.invoker.renew(registry)
+        parts.skills.renew({**SKILLS, **project.bundle.skills})
+        parts.agents.renew(project.agents)
+
+    @asynccontextmanager
+    async def watched(self, tell: Tell) -> AsyncIterator[None]:
+        """Take a new edition whenever a file was changed, until the block ends."""
+        before = await asyncio.to_thread(look, self.settings.root)
+        watching = asyncio.create_task(self._watch(before, tell))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
+        while True:
+            await self.runtime.parts.clock.sleep(SECONDS)
+            now = await asyncio.to_thread(look, self.settings.root)
+            if now != before:
+                before = now
+                await self._renew(tell)
+
+    async def _renew(self, tell: Tell) -> None:
+        """Take a new edition, and tell what is wrong with it; the good ones go on."""
+        try:
+            project = await asyncio.to_thread(self.read)
+            self.take(project)
+        except PenstockError as error:
+            tell(f"Error: {error}. What was there goes on.")
+            return
+        for each in project.diagnostics:
+            tell(str(each))
+        tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
+
+
+def look(root: Path) -> Mapping[str, tuple[int, int]]:
+    """Return when each file of a project was changed, and its size."""
+    found: dict[str, tuple[int, int]] = {}
+    for name in walk(root):
+        try:
+            seen = (root / name).stat()
+        except OSError:
+            continue
+        found[name] = (seen.st_mtime_ns, seen.st_size)
+    return found
