@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
@@ -59,6 +60,8 @@ class Question:
     form: Json | None = None
     """`type`, `multiSelect`, `allowCustom`, `defaultValue` of a question that has a type."""
     expires_at: Moment | None = None
+    resume_payload: Any = None
+    """What comes back with the answer, unless the answer replaces it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ class Person:
             call_id=self._invocation.root_call_id,
             tool_id=self._invocation.spec.tool_id,
             schema=secrets.json(schema),
+            resume_payload=secrets.json(arguments.get("resume_payload")),
             expires_at=None if seconds is None else Moment(now + round(1000 * seconds)),
         )
 

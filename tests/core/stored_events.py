@@ -65,6 +65,7 @@ ASKED = Question(
     options=(Option(label="Yes", value="yes", aliases=("y", "ok")), Option(label="No", value="no")),
     schema={"type": "string"},
     expires_at=Moment(5),
+    resume_payload={"n": 1},
 )
 PLAIN = Question(
     question_id=QUESTION, kind=QuestionKind.FORK, text="?", path=CallPath("task_1/choose/1")
@@ -262,7 +263,7 @@ STORED: list[tuple[Event, str, str]] = [
             '"path":"task_1/1/send#ab","call_id":"tc_1","tool_id":"send","input":{"to":"bob"},'
             '"input_schema":{"type":"object"},"context":"because",'
             '"options":[{"label":"Yes","value":"yes","aliases":["y","ok"]},'
-            '{"label":"No","value":"no"}],"schema":{"type":"string"},"expires_at":5}}'
+            '{"label":"No","value":"no"}],"schema":{"type":"string"},"expires_at":5,"resume_payload":{"n":1}}}'
         ),
     ),
     (

@@ -62,7 +62,7 @@ async def test_the_payload_comes_back_as_it_was_given_or_as_it_was_replaced(
     assert context["resume_payload"] == {
         "kind": "user_message",
         "user_message": "May",
-        **answer.get("resume_payload", {}),
+        **payload,
     }
     host.begin()
     assert await host.value(WAIT, **asked) == said
