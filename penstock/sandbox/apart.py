@@ -18,6 +18,8 @@ _MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
 """What engines say on stderr when they end because they have no memory."""
 _KILLED = -9
 _MOST_FRAME = 64 * MIB
+_MOST_CHANCE = 65_536
+"""Bytes at once: what crypto.getRandomValues gives."""
 
 
 class Apart:
@@ -137,11 +139,11 @@ class Apart:
             case "answer", [asked]:
                 name, _, arguments = asked.decode("utf-8", "replace").partition("\n")
                 answer = self._around.answer(name, json.loads(arguments))
-                process.write("reply", answer.encode("utf-8", "surrogatepass"))
+                await self._reply(process, answer.encode("utf-8", "surrogatepass"))
             case "chance", [count]:
-                process.write("reply", self._around.chance(min(int(count), _MOST_FRAME)))
+                await self._reply(process, self._around.chance(min(int(count), _MOST_CHANCE)))
             case "digest", [name, content]:
-                process.write("reply", _digest(name.decode("ascii", "replace"), content))
+                await self._reply(process, _digest(name.decode("ascii", "replace"), content))
             case "ready", []:
                 pass
             case "broken", [how, said]:
@@ -149,6 +151,12 @@ class Apart:
             case _:
                 raise ValueError(f"{kind!r} is no frame of an engine")
         return None
+
+    async def _reply(self, process: Process, answer: bytes) -> None:
+        if process.unsent > _MOST_FRAME:
+            raise ValueError("it does not read the answers that it asks for")
+        process.write("reply", answer)
+        await process.flush()
 
     async def _broken(self, process: Process) -> Exception:
         """Return why a process has ended that should not have."""

@@ -69,7 +69,10 @@ class Process:
         self._frames = Frames(_BUFFER)
         self._arrived: deque[tuple[str, list[bytes]]] = deque()
         self._unsent = bytearray()
+        self._is_flushing = False
         self._reaped: Future[int] | None = None
+        self.is_ready = False
+        """It has said that it can begin."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
@@ -98,20 +101,31 @@ class Process:
     def write(self, kind: str, *parts: bytes) -> None:
         """Send a frame, or keep what does not fit the socket's buffer until `flush`."""
         self._unsent += frame_of(kind, parts)
-        self._send_some()
+        if not self._is_flushing:
+            self._send_some()
 
     async def flush(self) -> None:
-        """Send what was kept."""
+        """Send what was kept, unless that is being done: then it is sent there, in its order."""
+        if self._is_flushing:
+            return
         loop = asyncio.get_running_loop()
-        while self._unsent:
-            content = bytes(self._unsent)
-            self._unsent.clear()
-            await loop.sock_sendall(self._socket, content)
+        self._is_flushing = True
+        try:
+            while self._unsent:
+                content = bytes(self._unsent)
+                self._unsent.clear()
+                await loop.sock_sendall(self._socket, content)
+        finally:
+            self._is_flushing = False
 
     async def read(self) -> tuple[str, list[bytes]]:
         """Return the next frame. Raises EOFError when there will be none."""
         loop = asyncio.get_running_loop()
         while not self._arrived:
+            # What has arrived is returned at once: one that never falls silent would hold up all.
+            passed = loop.create_future()
+            loop.call_soon(_settle, passed)
+            await passed
             try:
                 content = await loop.sock_recv(self._socket, _CHUNK)
             except OSError as error:
@@ -131,6 +145,11 @@ class Process:
             with suppress(OSError):
                 said = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
         return f"{code}\n{said[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that it has not taken yet."""
+        return len(self._unsent)
 
     def kill(self) -> None:
         """End it and all it began, at once; what is left of it is reaped behind."""
@@ -155,3 +174,8 @@ class Process:
         if self._reaped is None:
             self._reaped = self._reaper.submit(self._child.wait)
         return self._reaped
+
+
+def _settle(passed: asyncio.Future[None]) -> None:
+    if not passed.done():
+        passed.set_result(None)

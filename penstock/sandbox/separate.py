@@ -27,9 +27,9 @@ class Separate:
         self._left = asyncio.Event()
         self._is_closed = False
 
-    def prepare(self, memory_mb: int) -> None:
-        """Begin a process now that the first script would wait for."""
-        self._spares.prepare(memory_mb)
+    async def warm(self, memory_mb: int, count: int = 1) -> None:
+        """Have processes ready that scripts would wait for: so many, now and after each script."""
+        await self._spares.warm(memory_mb, count)
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""

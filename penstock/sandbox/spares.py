@@ -20,16 +20,16 @@ class Spares:
         self._command = command
         self._begin = begin
         self._spare: dict[int, deque[Process]] = {}
+        self._counts: dict[int, int] = {}
         self._is_closed = False
         self._reaper = ThreadPoolExecutor(_REAPERS, thread_name_prefix="reaper")
 
-    def prepare(self, memory_mb: int) -> None:
-        """Begin a process, unless one is ready."""
-        if self._is_closed:
-            return
-        spare = self._spare.setdefault(memory_mb, deque())
-        if not spare:
-            spare.append(self._begun(memory_mb))
+    async def warm(self, memory_mb: int, count: int = 1) -> None:
+        """Begin as many processes as it takes to have so many, now and later, and wait for them."""
+        self._counts[memory_mb] = count
+        self._refill(memory_mb)
+        for process in list(self._spare[memory_mb]):
+            await self._await_ready(process)
 
     async def take(self, memory_mb: int) -> Process:
         """Return a process that is ready, and begin the next."""
@@ -39,11 +39,11 @@ class Spares:
             if not process.is_alive:
                 process.close()
                 process = self._begun(memory_mb)
-            await self._ready(process)
+            await self._await_ready(process)
         except BaseException:
             process.close()
             raise
-        asyncio.get_running_loop().call_soon(self.prepare, memory_mb)
+        asyncio.get_running_loop().call_soon(self._refill, memory_mb)
         return process
 
     def close(self) -> None:
@@ -55,13 +55,20 @@ class Spares:
             spare.clear()
         self._reaper.shutdown()
 
+    def _refill(self, memory_mb: int) -> None:
+        spare = self._spare.setdefault(memory_mb, deque())
+        while not self._is_closed and len(spare) < self._counts.get(memory_mb, 1):
+            spare.append(self._begun(memory_mb))
+
     def _begun(self, memory_mb: int) -> Process:
         process = Process(self._command(memory_mb), self._reaper)
         self._begin(process)
         return process
 
-    async def _ready(self, process: Process) -> None:
+    async def _await_ready(self, process: Process) -> None:
         """Wait until it has taken what it was sent."""
+        if process.is_ready:
+            return
         try:
             await process.flush()
             kind, _ = await process.read()
@@ -70,5 +77,8 @@ class Spares:
             raise ConfigError(
                 f"a process for scripts did not start; it ended with {code}: {said.strip()[-500:]}"
             ) from None
+        except ValueError as error:
+            raise ConfigError(f"a process for scripts is no engine: {error}") from None
         if kind != "ready":
             raise ConfigError(f"a process for scripts began with {kind!r}: reinstall penstock")
+        process.is_ready = True

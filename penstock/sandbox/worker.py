@@ -54,8 +54,11 @@ class Pipe:
     def ask(self, kind: str, *parts: bytes) -> bytes:
         """Send a frame, and return the answer to it."""
         self.write(kind, *parts)
-        _, [answer] = self.read()
-        return answer
+        passed: list[tuple[str, list[bytes]]] = []
+        while (found := self.read())[0] != "reply":
+            passed.append(found)
+        self._arrived[:0] = passed
+        return found[1][0]
 
 
 @dataclass(slots=True, kw_only=True)

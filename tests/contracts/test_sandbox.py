@@ -13,7 +13,7 @@ import pytest
 from penstock.core.call_errors import CallError
 from penstock.core.clock import SystemClock
 from penstock.sandbox.quickjs import QuickJs
-from penstock.sandbox.script import Bounds
+from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
@@ -62,7 +62,7 @@ def bridge() -> FakeBridge:
     return FakeBridge({"callTool": look, "time.formatUnixTimestamp": lambda _: "1970"})
 
 
-async def attack(sandbox: QuickJs, source: str, seconds: float, host: FakeBridge) -> Ending:
+async def attack(sandbox: Sandbox, source: str, seconds: float, host: FakeBridge) -> Ending:
     clock = SystemClock()
     begun = clock.monotonic()
     code, said, output = "success", "", None
@@ -73,7 +73,7 @@ async def attack(sandbox: QuickJs, source: str, seconds: float, host: FakeBridge
     return Ending(code=code, said=said, output=output, took=clock.monotonic() - begun)
 
 
-async def canary(sandbox: QuickJs) -> int:
+async def canary(sandbox: Sandbox) -> int:
     found: int = await sandbox.run(CANARY, {}, bridge(), Bounds(seconds=20))
     return found
 
@@ -88,7 +88,7 @@ def wish(source: str, name: str, otherwise: str) -> str:
     "source", [pytest.param(path.read_text(), id=path.stem) for path in ATTACKS]
 )
 async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
-    sandbox: QuickJs, source: str
+    sandbox: Sandbox, source: str
 ) -> None:
     """A sandbox that breaks any limit takes nothing else with it: other calls go on."""
     host = bridge()
@@ -108,7 +108,7 @@ async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
 
 
 @pytest.mark.slow("many scripts that never end share two cores with one that does")
-async def test_scripts_that_loop_hold_nobody_up(sandbox: QuickJs) -> None:
+async def test_scripts_that_loop_hold_nobody_up(sandbox: Sandbox) -> None:
     looping = [
         asyncio.create_task(attack(sandbox, "for (;;); export const run = 1;", 1.5, bridge()))
         for _ in range(40)

@@ -14,6 +14,7 @@ const main = (vm, setImmediate) => {
   // ---- frames: how many parts, how long each, the parts; the first says what it is
 
   let unread = new Uint8Array(0);
+  const waiting = [];
   const chunk = new Uint8Array(65536);
 
   function write(parts) {
@@ -56,7 +57,7 @@ const main = (vm, setImmediate) => {
 
   function readNow() {
     for (;;) {
-      const frame = takeFrame();
+      const frame = waiting.shift() ?? takeFrame();
       if (frame !== undefined) return frame;
       keep(stdin.readSync(chunk));
     }
@@ -64,7 +65,7 @@ const main = (vm, setImmediate) => {
 
   async function readLater() {
     for (;;) {
-      const frame = takeFrame();
+      const frame = waiting.shift() ?? takeFrame();
       if (frame !== undefined) return frame;
       keep(await stdin.read(chunk));
     }
@@ -100,7 +101,16 @@ const main = (vm, setImmediate) => {
     },
     ask: (name, text, attachments) => {
       send(name, encoder.encode(text), ...Array.from(attachments, (each) => new Uint8Array(each)));
-      return lengthOf(readNow().parts[0]);
+      // What was on its way already waits its turn.
+      const passed = [];
+      for (;;) {
+        const frame = readNow();
+        if (frame.kind === "reply") {
+          waiting.unshift(...passed);
+          return lengthOf(frame.parts[0]);
+        }
+        passed.push(frame);
+      }
     },
     unwanted: (names) => (isDebugged ? names.split(",").filter((name) => !LANGUAGE.has(name)) : UNWANTED),
   };
