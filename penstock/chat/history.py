@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, call_part, result_part
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
@@ -67,6 +68,7 @@ class Chapter:
     is_command: bool = False
     replies: list[ReplyReceived] = field(default_factory=list)
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
+    attachments: Attachments = field(default_factory=Attachments)
     end: TaskEnded | None = None
     asked_at: Moment | None = None
     ended_at: Moment | None = None
@@ -80,8 +82,10 @@ class Chapter:
                     self.brief, self.asked_at = brief, record.at
             case ReplyReceived() as reply:
                 self.replies.append(reply)
-            case CallSettled(call_id=call_id) as settled if call_id is not None:
-                self.settled[call_id] = settled
+            case CallSettled(call_id=call_id) as settled:
+                self.attachments.add(settled)
+                if call_id is not None:
+                    self.settled[call_id] = settled
             case TaskEnded() as end:
                 self.end, self.ended_at = end, record.at
             case TaskStarted(model=model, command=command):
@@ -153,6 +157,7 @@ class History:
         if end is None or end.message_id is None:
             return None
         calls = [call for reply in chapter.replies for call in reply.calls]
+        attached = chapter.attachments.parts(self._link_to)
         settled = [
             chapter.settled[each.call_id] for each in calls if each.call_id in chapter.settled
         ]
@@ -170,6 +175,7 @@ class History:
                 "finishReason": end.finish_reason,
                 "iterations": end.iterations,
                 "usage": end.usage.to_wire(),
+                **({"attachments": attached} if attached else {}),
             },
         }
 

@@ -180,6 +180,7 @@ class Activations:
             raise
         except Exception:
             log.exception("task %s failed", task.task_id)
+            await held.in_order()
             self._body.end(held, task, failed(task, wrong("something went wrong here")))
         finally:
             held.when_cancelled(_nothing)
@@ -187,6 +188,7 @@ class Activations:
         if stop.was_used:
             await stop.absorb(self._clock)
         if task.cancel_requested and not task.is_ended:
+            await held.in_order()
             self._body.end(held, task, cancelled(task))
         await held.commit()
 

@@ -86,7 +86,7 @@ class HeldLog:
         """Return when no call is open that stands in the log before what was added so far.
 
         Whoever hands outcomes to code that is entered again waits for it: the order of the log is
-        the order that the next entry sees.
+        the order that the next entry sees. So does whoever settles what has no outcome.
         """
         if self._open:
             await self.commit()

@@ -73,6 +73,7 @@ _RESULT = {
     "images": listed(record(_IMAGE, "width", "height")),
     "files": listed(record(_FILE)),
 }
+_ATTACHMENT = {**_FILE, "mediaId": STRING, "name": STRING}
 _FAILURE = {
     "toolCallId": STRING,
     "name": STRING,
@@ -187,7 +188,9 @@ FRAMES: dict[str, Schema] = {
             "finishReason": {"anyOf": [_FINISH, {"type": "null"}]},
             "iterations": NUMBER,
             "usage": ref("Usage"),
+            "attachments": listed(record(_ATTACHMENT)),
         },
+        "attachments",
     ),
     "TaskError": frame(
         "error", {"message": STRING, "code": STRING, "retryable": TRUTH, "taskId": STRING}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, question_part, result_part
 from penstock.core.events import (
     CallRequested,
@@ -75,6 +76,7 @@ class ChatFrames:
     """
 
     __slots__ = (
+        "_attachments",
         "_calls",
         "_is_command",
         "_is_over",
@@ -101,6 +103,7 @@ class ChatFrames:
         self._task: TaskId | None = None
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
+        self._attachments = Attachments()
         self._said = False
         self._is_over = False
         self._is_command = False
@@ -152,9 +155,11 @@ class ChatFrames:
                 self._start(record.seq, task_id, event)
             case ReplyReceived():
                 self._reply(record.seq, event)
-            case CallSettled(call_id=call_id) if call_id is not None:
-                self._results[call_id] = event
-                self._unseen.add(Position(record.seq), result_part(event, self._view.link_to))
+            case CallSettled(call_id=call_id):
+                self._attachments.add(event)
+                if call_id is not None:
+                    self._results[call_id] = event
+                    self._unseen.add(Position(record.seq), result_part(event, self._view.link_to))
             case _:
                 self._rare(record.seq, task_id, event)
 
@@ -180,7 +185,7 @@ class ChatFrames:
 
     def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
         self._task = task_id
-        self._calls, self._results = [], {}
+        self._calls, self._results, self._attachments = [], {}, Attachments()
         self._said = self._is_over = False
         self._is_command = bool(event.command)
         frame = {
@@ -230,6 +235,7 @@ class ChatFrames:
     def _complete(self, task_id: TaskId, event: TaskEnded) -> dict[str, Any]:
         link_to, results = self._view.link_to, self._results
         settled = [results[call["id"]] for call in self._calls if call["id"] in results]
+        attached = self._attachments.parts(link_to)
         return {
             "type": "message_complete",
             "assistantMessageId": event.message_id,
@@ -241,6 +247,7 @@ class ChatFrames:
             "finishReason": event.finish_reason,
             "iterations": event.iterations,
             "usage": event.usage.to_wire(),
+            **({"attachments": attached} if attached else {}),
         }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.changes import FileChanges
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreFull
 from penstock.core.events import (
@@ -33,7 +34,7 @@ from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish
-from tests.kit.events import LOG, ONE, TWO, ended, message, question
+from tests.kit.events import LOG, ONE, TWO, ended, message, outcome, path_of, question
 
 
 async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
@@ -336,3 +337,26 @@ class BlankedLog(MemoryLog):
         if not self.is_blank:
             return records
         return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
+
+
+@pytest.mark.parametrize("error", [ValueError("?"), Cancel()])
+async def test_a_write_on_its_way_is_settled_before_its_task_is_closed(
+    error: BaseException,
+) -> None:
+    path = path_of("write")
+    known: list[bool] = []
+
+    async def write(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        held.add_change(outcome("write"), FileChanges(files=()), task.task_id, path)
+        held.add(CancelRequested(by=None), task.task_id)
+        raise error
+
+    def close(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
+        known.append(path in task.settled)
+        held.add(event, task.task_id)
+
+    active = ActiveLog(write, end=close)
+    await active.say()
+    await active.run()
+    assert known == [True]

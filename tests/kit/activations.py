@@ -23,6 +23,9 @@ from tests.kit.events import ANN, LOG, ONE, ended, message
 Work = Callable[[HeldLog, TaskState], Awaitable[None]]
 
 
+End = Callable[[HeldLog, TaskState, TaskEnded], None]
+
+
 async def finish(held: HeldLog, task: TaskState) -> None:
     if task.started is None:
         held.add(TaskStarted(), task.task_id)
@@ -36,7 +39,9 @@ def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
 class ActiveLog:
     """A log with one message in it, and activations whose body the test gives."""
 
-    def __init__(self, work: Work, *, log: MemoryLog | None = None, **limits: Any) -> None:
+    def __init__(
+        self, work: Work, *, log: MemoryLog | None = None, end: End = end, **limits: Any
+    ) -> None:
         self.clock = FakeClock()
         self.log = log or MemoryLog(self.clock)
         self.worked: list[TaskId] = []

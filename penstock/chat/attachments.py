@@ -1,0 +1,39 @@
+"""What is attached to an answer: small media that its tools sent along."""
+
+from typing import Any
+
+from penstock.chat.parts import LinkTo
+from penstock.core.events import CallSettled, StoredFile
+
+TOOL = "send_media_attachment"
+"""Its calls attach something, at any depth."""
+
+
+class Attachments:
+    """The attachments of one answer, in the order of the calls; each media id once."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self) -> None:
+        self._files: dict[str, StoredFile] = {}
+
+    def add(self, settled: CallSettled) -> None:
+        """Take in the outcome of a call, whatever it was."""
+        output = settled.envelope.output
+        if settled.tool_id != TOOL or not settled.files or not isinstance(output, dict):
+            return
+        if output.get("send_as_attachment") is True:
+            self._files.setdefault(output["media_id"], settled.files[0])
+
+    def parts(self, link_to: LinkTo) -> list[dict[str, Any]]:
+        """Return them as people get them; the links are signed now."""
+        return [
+            {
+                "mediaId": media_id,
+                "name": each.name or media_id,
+                "url": link_to(each.blob_id),
+                "mimeType": each.mime_type,
+                "bytes": each.size,
+            }
+            for media_id, each in self._files.items()
+        ]
