@@ -17,6 +17,8 @@ from penstock.tools.tool import Tool
 
 SECONDS = 0.5
 """Between two looks at the files."""
+READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
+"""What files that are watched end in: those of authors, and not what a run writes beside them."""
 Tell = Callable[[str], None]
 
 
@@ -48,7 +50,7 @@ class Shelf:
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:
         """Take a new edition whenever a file was changed, until the block ends."""
-        before = await asyncio.to_thread(look, self.settings.root)
+        before = await asyncio.to_thread(look, self.settings.root, READ)
         watching = asyncio.create_task(self._watch(before, tell))
         try:
             yield
@@ -59,7 +61,7 @@ class Shelf:
     async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
         while True:
             await self.runtime.parts.clock.sleep(SECONDS)
-            now = await asyncio.to_thread(look, self.settings.root)
+            now = await asyncio.to_thread(look, self.settings.root, READ)
             if now != before:
                 before = now
                 await self._renew(tell)
@@ -77,10 +79,10 @@ class Shelf:
         tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
 
 
-def look(root: Path) -> Mapping[str, tuple[int, int]]:
+def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int, int]]:
     """Return when each file of a project was changed, and its size."""
     found: dict[str, tuple[int, int]] = {}
-    for name in walk(root):
+    for name in filter(lambda each: each.endswith(endings), walk(root)):
         try:
             seen = (root / name).stat()
         except OSError:
