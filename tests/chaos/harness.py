@@ -243,3 +243,16 @@ def wait_until(holds: Any, what: str) -> None:
     ends = CLOCK.monotonic() + PATIENCE
     while not holds():
         assert CLOCK.monotonic() < ends, f"waited {PATIENCE} s for {what}"
+
+
+def events(talk: Talk, server: Server) -> list[dict[str, Any]]:
+    """Return every event of the task."""
+    task_id = talk.frames[0][1]["taskId"]
+    answer = server.client.get(f"/tasks/{task_id}/events", params={"limit": 200})
+    listed: list[dict[str, Any]] = answer.json()["events"]
+    return listed
+
+
+def effects(directory: Path) -> list[str]:
+    """Return what the tools did, in order."""
+    return (directory / "effects").read_text().splitlines()

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.harness import Moment, Nursery, Server, Talk, place, settled
+from tests.chaos.harness import (
+    Moment,
+    Nursery,
+    Server,
+    Talk,
+    effects,
+    events,
+    place,
+    settled,
+)
 
 WRITES = {"inner 1", "inner 2", "inner 3", "outer", "plain", "guarded", "asking"}
 PAGE = Path(__file__).parents[2] / "docs" / "durability.md"
@@ -113,19 +122,6 @@ def excused(told: list[dict[str, Any]]) -> set[str]:
     """Return the tools that the model was told of as cut, and what they call."""
     cut = {each["body"]["tool_id"] for each in told if _is_interrupted(each)}
     return {*cut, "inner"} if "outer" in cut else cut
-
-
-def events(talk: Talk, server: Server) -> list[dict[str, Any]]:
-    """Return every event of the task."""
-    task_id = talk.frames[0][1]["taskId"]
-    answer = server.client.get(f"/tasks/{task_id}/events", params={"limit": 200})
-    listed: list[dict[str, Any]] = answer.json()["events"]
-    return listed
-
-
-def effects(directory: Path) -> list[str]:
-    """Return what the tools did, in order."""
-    return (directory / "effects").read_text().splitlines()
 
 
 @pytest.mark.slow("some sixty conversations, each over a crash of a real process")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.harness import Moment, Nursery, Server, Talk
-from tests.chaos.test_durability import effects, events
+from tests.chaos.harness import Moment, Nursery, Server, Talk, effects, events
 from tests.kit.project import ProjectFolder
 
 ERRAND = "Run the errand."
