@@ -37,6 +37,7 @@ ALL: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow("a workbook is opened and saved four times")
 async def test_many_changes_are_one() -> None:
     desk = await furnished()
     made = await desk.made("excel_apply_changes", path=PATH, **ALL)
