@@ -218,6 +218,7 @@ class Recording:
         self._write(self._begin(number + 1), CLOCK, version, self.begins_ms)
 
     def _write(self, path: CallPath, name: str, envelope: Envelope, clock_ms: int) -> None:
+        self.came_past(path)
         done = CallSettled(tool_id=name, envelope=envelope, ran=False, clock_ms=clock_ms)
         self._invocation.ledger.settle(path, done)
 

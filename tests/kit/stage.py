@@ -12,6 +12,7 @@ from penstock.chat.message import Reply
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
+from penstock.core.question import QuestionKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.dying_log import DyingLog, live
@@ -73,7 +74,10 @@ class Stage:
         return reply
 
     async def survive(self, tool_id: str, input: Mapping[str, Any]) -> Envelope:
-        """Call a tool once, in as many processes as it takes; the log may take them with it."""
+        """Call a tool once, in as many processes as it takes; the log may take them with it.
+
+        Every question is answered with yes.
+        """
         log, clock = self.place.log, self.place.clock
         assert isinstance(log, DyingLog)
         assert isinstance(clock, FakeClock)
@@ -107,6 +111,12 @@ class Stage:
     async def _told(self, runtime: Runtime, tool_id: str, input: Mapping[str, Any]) -> Reply:
         if not await self.place.log.read(LogId(self.task_id)):
             await runtime.call(tool_id, dict(input), task_id=self.task_id)
-        reply = await runtime.wait(self.task_id)
-        assert reply
-        return reply
+        while True:
+            reply = await runtime.wait(self.task_id)
+            assert reply
+            if not reply.questions:
+                return reply
+            question = reply.questions[0].question
+            is_approval = question.kind is QuestionKind.APPROVAL
+            body = {"decision": "approve"} if is_approval else {"text": "yes"}
+            await runtime.answer(question.question_id, body)

@@ -51,6 +51,17 @@ async def test_a_step_is_settled_once() -> None:
     assert again.order is not None
 
 
+async def test_a_step_that_is_done_in_a_later_entry_is_no_divergence() -> None:
+    host = await asking()
+    await host.value("sleep", ms=0)
+    host.begin()
+    await host.value("sleep", ms=0)
+    await host.value(START, **STEP)
+    await host.value(SETTLE, **STEP, output=1)
+    host.host.end(returned=True)
+    assert await host.notes("script.diverged") == []
+
+
 async def test_what_is_not_open_is_not_settled() -> None:
     host = await asking()
     assert await host.refusal(SETTLE, STEP | {"output": 1}) == "TypeError"
