@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.kit.databases", "tests.kit.compiled"]
+pytest_plugins = ["tests.kit.databases", "tests.kit.compiled", "tests.kit.engines"]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 
@@ -22,6 +22,7 @@ def anyio_backend() -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let CI be stricter about skips and milder about time."""
     parser.addoption("--no-skips", action="store_true", help="fail the run if a test is skipped")
+    parser.addoption("--engine", default="wasm", help="where scripts run: tests/kit/engines.py")
     parser.addoption("--test-seconds", type=float, default=1.0, help="what a test may take")
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -19,7 +20,7 @@ RUNNER = SDK / "runner.mjs"
 WANTED = "2.9."
 """What its version begins with: its `vm` and its flags are tried anew with each."""
 FLAGS = (
-    *("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock"),
+    *("--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock"),
     "--cached-only",
 )
 _CODE_MB = 560
@@ -32,14 +33,13 @@ def open_deno(clock: Clock, cache: Path, layers: Sequence[str] = ()) -> Separate
     """Return the Sandbox. Raises ToolNotConfigured where Deno is not installed."""
     if missing := missing_deno():
         raise ToolNotConfigured(missing)
-    folder = _folder(cache)
-    world = (SDK / "world_deno.js").read_text("utf-8").encode()
-    guest = guest_source().encode()
+    folder = folder_of(cache)
+    return Separate(clock, lambda memory_mb: command(folder, memory_mb, layers), send_world)
 
-    def begin(process: Process) -> None:
-        process.write("world", world, guest)
 
-    return Separate(clock, lambda memory_mb: command(folder, memory_mb, layers), begin)
+def send_world(process: Process) -> None:
+    """Send what every script needs around it."""
+    process.write("world", *_world())
 
 
 def missing_deno() -> str:
@@ -72,8 +72,9 @@ def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: s
         "--disallow-code-generation-from-strings",
         "--enable-experimental-regexp-engine-on-excessive-backtracks",
     )
-    debugging = (f"--inspect-brk={inspect}",) if inspect else ()
-    flags = (*FLAGS, f"--v8-flags={','.join(v8)}", *debugging)
+    # Quiet, it would not say where the inspector listens.
+    manner = f"--inspect-wait={inspect}" if inspect else "--quiet"
+    flags = (*FLAGS, manner, f"--v8-flags={','.join(v8)}")
     program = binary()
     return Command(
         argv=[program, "run", *flags, str(RUNNER), *(("debug",) if inspect else ())],
@@ -86,10 +87,15 @@ def command(folder: Path, memory_mb: int, layers: Sequence[str] = (), inspect: s
     )
 
 
-def _folder(cache: Path) -> Path:
+def folder_of(cache: Path) -> Path:
     """Return the folder of the engine, with what Deno would make in it on its first start."""
     folder = cache / f"deno-{version('deno')}"
     open_cache(folder)
     for name in ("empty", "dir"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+@lru_cache(maxsize=1)
+def _world() -> tuple[bytes, bytes]:
+    return (SDK / "world_deno.js").read_bytes(), guest_source().encode()

@@ -146,6 +146,10 @@ class Process:
                 said = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
         return f"{code}\n{said[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
 
+    def line(self) -> bytes:
+        """Wait for a line of its stderr; nothing when there will be none. A call of a thread."""
+        return self._child.stderr.readline() if self._child.stderr is not None else b""
+
     @property
     def unsent(self) -> int:
         """Bytes that it has not taken yet."""

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from penstock.core.call_errors import CallError
 from penstock.core.clock import SystemClock
-from penstock.sandbox.quickjs import QuickJs
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
@@ -44,15 +42,6 @@ class Ending:
     said: str
     output: Any
     took: float
-
-
-@pytest.fixture(scope="module")
-def sandbox(request: pytest.FixtureRequest) -> Iterator[QuickJs]:
-    assert request.config.cache is not None
-    found = QuickJs(SystemClock(), request.config.cache.mkdir("machine-code"))
-    found.warm()
-    yield found
-    asyncio.run(found.close())
 
 
 def bridge() -> FakeBridge:

@@ -9,8 +9,8 @@ from penstock.core.clock import SystemClock
 from penstock.sandbox.script import Bounds
 from penstock.sandbox.separate import Separate
 from penstock.testing.bridge import FakeBridge
+from tests.kit.engines import engine
 from tests.kit.scripts import script_of
-from tests.sandbox.engines import engine
 
 SCRIPT = script_of("export const run = () => 1;")
 IDLE = "say(b'idle', b'1 0');"

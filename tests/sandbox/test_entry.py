@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +11,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.sandbox.bridge import Settled
 from penstock.sandbox.entry import NOTHING_SETTLES
-from penstock.sandbox.quickjs import QuickJs
-from penstock.sandbox.script import Bounds
+from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import BEGINS_MS, FakeBridge, never
 from tests.kit.scripts import script_of
 
@@ -25,24 +22,8 @@ BUSY = 0.4
 """What a machine may take away from a test that shares it."""
 
 
-@pytest.fixture(scope="module")
-def sandbox(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
-
-
-@pytest.fixture(scope="module")
-def threaded(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code, inline_seconds=0)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
-
-
 async def run(
-    sandbox: QuickJs,
+    sandbox: Sandbox,
     source: str,
     bridge: FakeBridge | None = None,
     *,
@@ -63,13 +44,13 @@ CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) =>
 # ---- modules and output
 
 
-async def test_the_entrypoint_gets_the_input_and_gives_the_output(sandbox: QuickJs) -> None:
+async def test_the_entrypoint_gets_the_input_and_gives_the_output(sandbox: Sandbox) -> None:
     """M9: the entrypoint is called with one argument, the input. It may be sync or async."""
     assert await run(sandbox, "export const run = (...given) => given;") == [{"n": 1}]
     assert await run(sandbox, "export async function run() {}") is None
 
 
-async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: QuickJs) -> None:
+async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: Sandbox) -> None:
     """M7: cyclic imports and top-level `await` work."""
     source = """
         import { two } from "./two.mjs";
@@ -86,20 +67,20 @@ async def test_modules_may_be_cyclic_wait_and_hold_json(sandbox: QuickJs) -> Non
     assert found == [2, {"a": [1], "__proto__": 2}, True, True]
 
 
-async def test_modules_are_evaluated_afresh(sandbox: QuickJs) -> None:
+async def test_modules_are_evaluated_afresh(sandbox: Sandbox) -> None:
     """M7: nothing survives from one invocation to the next."""
     source = "globalThis.n = (globalThis.n ?? 0) + 1; export const run = () => globalThis.n;"
     assert [await run(sandbox, source) for _ in range(3)] == [1, 1, 1]
 
 
-async def test_a_module_that_throws_and_an_entrypoint_that_is_none(sandbox: QuickJs) -> None:
+async def test_a_module_that_throws_and_an_entrypoint_that_is_none(sandbox: Sandbox) -> None:
     with pytest.raises(ScriptError, match="at the top"):
         await run(sandbox, 'throw new Error("at the top");')
     with pytest.raises(ScriptLoadError, match="must export a function 'run', found 5"):
         await run(sandbox, "export const run = 5;")
 
 
-async def test_an_error_tells_its_name_and_place(sandbox: QuickJs) -> None:
+async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
     """M10: a throw → `SCRIPT_ERROR`, `message` = the error's message, `details.name`, `.stack`."""
     with pytest.raises(ScriptError, match="no") as raised:
         await run(sandbox, "export function run() {\n  throw new RangeError('no');\n}")
@@ -108,7 +89,7 @@ async def test_an_error_tells_its_name_and_place(sandbox: QuickJs) -> None:
     assert re.fullmatch(r"    at run \(tool:///main\.mjs:2:\d+\)", raised.value.details["stack"])
 
 
-async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: QuickJs) -> None:
+async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: Sandbox) -> None:
     source = """export async function run() {
         try { await flo.vault.get({ scope: "profile", key: "k" }); } catch (e) { return e.stack; }
     }"""
@@ -118,7 +99,7 @@ async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: QuickJ
 # ---- order, clock, chance
 
 
-async def test_recorded_answers_win_races_as_they_did(sandbox: QuickJs) -> None:
+async def test_recorded_answers_win_races_as_they_did(sandbox: Sandbox) -> None:
     """L4: … so `Promise.race` has the same winner in each entry."""
     source = f"{CALL} export const run = () => Promise.race([call(3), call(1), call(2)]);"
 
@@ -129,7 +110,7 @@ async def test_recorded_answers_win_races_as_they_did(sandbox: QuickJs) -> None:
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == 1
 
 
-async def test_all_jobs_are_done_before_the_next_answer(sandbox: QuickJs) -> None:
+async def test_all_jobs_are_done_before_the_next_answer(sandbox: Sandbox) -> None:
     source = f"""{CALL}
         const seen = [];
         const note = async (n) => {{
@@ -146,7 +127,7 @@ async def test_all_jobs_are_done_before_the_next_answer(sandbox: QuickJs) -> Non
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == [1, -1, 2, -2]
 
 
-async def test_the_clock_stands_still_between_answers(sandbox: QuickJs) -> None:
+async def test_the_clock_stands_still_between_answers(sandbox: Sandbox) -> None:
     """L5: `Date.now()`, `new Date()`, `performance.now()` stand still between host calls."""
     source = f"""{CALL}
         export async function run() {{
@@ -160,7 +141,7 @@ async def test_the_clock_stands_still_between_answers(sandbox: QuickJs) -> None:
     assert found == [BEGINS_MS, BEGINS_MS, 0, BEGINS_MS + 1, 1]
 
 
-async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: QuickJs) -> None:
+async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Sandbox) -> None:
     """L5: `Math.random()` and `crypto` randomness come from a generator …, and repeat."""
     source = "export const run = () => [Math.random(), Math.random(), crypto.randomUUID()];"
     seeds = [bytes(32), bytes(32), bytes(31) + b"\1"]
@@ -174,7 +155,7 @@ async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Quic
 
 
 @pytest.mark.parametrize("loop", ["while (true);", r"/^(a+)+\1c$/.test('a'.repeat(40) + 'b');"])
-async def test_the_cpu_budget_counts_computing_alone(sandbox: QuickJs, loop: str) -> None:
+async def test_the_cpu_budget_counts_computing_alone(sandbox: Sandbox, loop: str) -> None:
     """Killed, `TIMEOUT`, `details.reason: "cpu"`; native loops and regular expressions too."""
     bounds = Bounds(seconds=5, cpu_ms=100)
     with pytest.raises(ToolTimeout) as raised:
@@ -182,7 +163,7 @@ async def test_the_cpu_budget_counts_computing_alone(sandbox: QuickJs, loop: str
     assert raised.value.details == {"reason": "cpu"}
 
 
-async def test_lines_printed_before_a_timeout_are_not_lost(sandbox: QuickJs) -> None:
+async def test_lines_printed_before_a_timeout_are_not_lost(sandbox: Sandbox) -> None:
     bridge = FakeBridge()
     source = "export function run() { console.log('last words'); while (true); }"
     with pytest.raises(ToolTimeout, match=r"longer than 0\.1 s"):
@@ -190,7 +171,7 @@ async def test_lines_printed_before_a_timeout_are_not_lost(sandbox: QuickJs) -> 
     assert bridge.printed == [("info", "last words")]
 
 
-async def test_a_host_that_does_not_answer_runs_into_the_timeout(sandbox: QuickJs) -> None:
+async def test_a_host_that_does_not_answer_runs_into_the_timeout(sandbox: Sandbox) -> None:
     source = f"{CALL} export const run = () => call(1);"
     with pytest.raises(ToolTimeout):
         await run(sandbox, source, FakeBridge({"callTool": never}), bounds=Bounds(seconds=0.05))
@@ -205,7 +186,7 @@ async def test_a_host_that_does_not_answer_runs_into_the_timeout(sandbox: QuickJ
     ],
     ids=["native loop", "loop", "waiting"],
 )
-async def test_cancelling_ends_a_script_at_once(threaded: QuickJs, source: str) -> None:
+async def test_cancelling_ends_a_script_at_once(threaded: Sandbox, source: str) -> None:
     """Cancelling `run` ends it within 50 ms."""
     clock = SystemClock()
     task = asyncio.create_task(run(threaded, source, FakeBridge({"callTool": never})))
@@ -217,7 +198,7 @@ async def test_cancelling_ends_a_script_at_once(threaded: QuickJs, source: str) 
     assert clock.monotonic() - begun < PROMPT + BUSY
 
 
-async def test_memory_can_be_bounded_lower(sandbox: QuickJs) -> None:
+async def test_memory_can_be_bounded_lower(sandbox: Sandbox) -> None:
     source = "export const run = () => [...Array(40)].map(() => new Uint8Array(1 << 20)).length;"
     assert await run(sandbox, source) == 40
     with pytest.raises(OutOfMemory):
@@ -227,7 +208,7 @@ async def test_memory_can_be_bounded_lower(sandbox: QuickJs) -> None:
 # ---- how it ends
 
 
-async def test_a_promise_that_nothing_settles_fails_at_once(sandbox: QuickJs) -> None:
+async def test_a_promise_that_nothing_settles_fails_at_once(sandbox: Sandbox) -> None:
     """M13: … fails at once with `SCRIPT_ERROR`."""
     with pytest.raises(ScriptError, match=NOTHING_SETTLES):
         await run(sandbox, "export const run = () => new Promise(() => {});")
@@ -237,7 +218,7 @@ async def suspend(asked: Any) -> Any:
     raise Suspend(asked["input"])
 
 
-async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: QuickJs) -> None:
+async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: Sandbox) -> None:
     """L6: … it is driven on while a host call is in flight, a timer is set …."""
     source = """
         export const run = () => Promise.all([
@@ -253,7 +234,7 @@ async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: QuickJs) -> N
     assert bridge.warned == []
 
 
-async def test_a_lost_lease_ends_the_entry_although_others_are_open(sandbox: QuickJs) -> None:
+async def test_a_lost_lease_ends_the_entry_although_others_are_open(sandbox: Sandbox) -> None:
     async def lose(_asked: Any) -> Any:
         raise LeaseLost
 
@@ -262,7 +243,7 @@ async def test_a_lost_lease_ends_the_entry_although_others_are_open(sandbox: Qui
         await run(sandbox, source, FakeBridge({"callTool": lose}))
 
 
-async def test_open_host_calls_are_awaited_after_the_script_returned(sandbox: QuickJs) -> None:
+async def test_open_host_calls_are_awaited_after_the_script_returned(sandbox: Sandbox) -> None:
     """M14: … are awaited and recorded before the call settles (`script.unawaited_calls`)."""
     done = []
 
@@ -282,7 +263,7 @@ async def test_open_host_calls_are_awaited_after_the_script_returned(sandbox: Qu
     ]
 
 
-async def test_a_question_that_nobody_awaits_does_not_park(sandbox: QuickJs) -> None:
+async def test_a_question_that_nobody_awaits_does_not_park(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"callTool": suspend})
     assert (
         await run(sandbox, f"{CALL} export const run = () => {{ call(1); return 2; }};", bridge)
@@ -291,7 +272,7 @@ async def test_a_question_that_nobody_awaits_does_not_park(sandbox: QuickJs) -> 
     assert [kind for kind, _ in bridge.warned] == ["script.unawaited_calls"]
 
 
-async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: QuickJs) -> None:
+async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: Sandbox) -> None:
     """An unhandled rejection is a warning event `script.unhandled_rejection`."""
     source = """
         export async function run() {
@@ -307,7 +288,7 @@ async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: QuickJs) -> N
     assert bridge.warned == [("script.unhandled_rejection", "lost")]
 
 
-async def test_what_a_timer_throws_is_told(sandbox: QuickJs) -> None:
+async def test_what_a_timer_throws_is_told(sandbox: Sandbox) -> None:
     bridge = FakeBridge()
     source = """
         export const run = () => new Promise((resolve) => {

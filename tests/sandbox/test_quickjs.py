@@ -1,7 +1,6 @@
 """What a script may ask of its host with flo and fetch, and what it is told when it errs."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +9,19 @@ import pytest
 from penstock.core.call_errors import Cancelled
 from penstock.core.clock import SystemClock
 from penstock.sandbox.quickjs import QuickJs
-from penstock.sandbox.script import Bounds
+from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge, never
 from tests.kit.scripts import script_of
 
 BOUNDS = Bounds(seconds=5)
 
 
-@pytest.fixture(scope="module")
-def sandbox(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
-
-
-async def value_of(sandbox: QuickJs, expression: str, bridge: FakeBridge | None = None) -> Any:
+async def value_of(sandbox: Sandbox, expression: str, bridge: FakeBridge | None = None) -> Any:
     source = f"export const run = async () => ({expression});"
     return await sandbox.run(script_of(source), {}, bridge or FakeBridge(), BOUNDS)
 
 
-async def asked_by(sandbox: QuickJs, expression: str, answer: Any = None) -> tuple[str, Any]:
+async def asked_by(sandbox: Sandbox, expression: str, answer: Any = None) -> tuple[str, Any]:
     """Return the one host call that an expression makes."""
     seen: list[tuple[str, Any]] = []
 
@@ -134,7 +125,7 @@ async def asked_by(sandbox: QuickJs, expression: str, answer: Any = None) -> tup
     ],
 )
 async def test_flo_asks_the_host(
-    sandbox: QuickJs, expression: str, name: str, arguments: Any
+    sandbox: Sandbox, expression: str, name: str, arguments: Any
 ) -> None:
     """Each row is one of the table of docs/scripts/bridge.md."""
     assert await asked_by(sandbox, f"(await {expression}) && 1") == (name, arguments)
@@ -205,7 +196,7 @@ async def test_flo_asks_the_host(
     ],
 )
 async def test_a_mistake_is_a_type_error_in_words(
-    sandbox: QuickJs, expression: str, said: str
+    sandbox: Sandbox, expression: str, said: str
 ) -> None:
     """Every host function that fails rejects with FloError or, for wrong arguments, TypeError."""
     bridge = FakeBridge()
@@ -218,7 +209,7 @@ async def test_a_mistake_is_a_type_error_in_words(
 @pytest.mark.parametrize(
     "name", ["task.spawn", "task.runSubagent", "dispatcher.syncSubjects", "browser.run"]
 )
-async def test_later_functions_say_so(sandbox: QuickJs, name: str) -> None:
+async def test_later_functions_say_so(sandbox: Sandbox, name: str) -> None:
     caught = f"await flo.{name}({{}}).catch((e) => [e.code, e.message, e instanceof flo.FloError])"
     assert await value_of(sandbox, caught) == [
         "NOT_AVAILABLE",
@@ -227,7 +218,7 @@ async def test_later_functions_say_so(sandbox: QuickJs, name: str) -> None:
     ]
 
 
-async def test_fetch_sends_a_shape_and_shows_an_answer(sandbox: QuickJs) -> None:
+async def test_fetch_sends_a_shape_and_shows_an_answer(sandbox: Sandbox) -> None:
     seen: list[Any] = []
 
     def answer(asked: Any) -> Any:
@@ -275,7 +266,7 @@ async def test_fetch_sends_a_shape_and_shows_an_answer(sandbox: QuickJs) -> None
     ]
 
 
-async def test_an_aborted_fetch_rejects_and_is_cancelled(sandbox: QuickJs) -> None:
+async def test_an_aborted_fetch_rejects_and_is_cancelled(sandbox: Sandbox) -> None:
     """An abort rejects with an `Error` named `AbortError`."""
     found = await value_of(
         sandbox,
@@ -286,7 +277,7 @@ async def test_an_aborted_fetch_rejects_and_is_cancelled(sandbox: QuickJs) -> No
     assert found == ["TimeoutError", True]
 
 
-async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: QuickJs) -> None:
+async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"fs.readBytes": lambda _: b"\0\xff"})
     found = await value_of(
         sandbox,
@@ -296,7 +287,7 @@ async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: QuickJs) -> None:
     assert found == [True, 0, 255]
 
 
-async def test_a_handle_shows_its_placeholder_alone(sandbox: QuickJs) -> None:
+async def test_a_handle_shows_its_placeholder_alone(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"vault.handle": lambda _: {"placeholder": "{{k}}"}})
     handle = "await flo.vault.handle({ scope: 'profile', key: 'k' })"
     assert await value_of(sandbox, f"(h => [h, `a ${{h}}`])({handle})", bridge) == [
@@ -305,7 +296,7 @@ async def test_a_handle_shows_its_placeholder_alone(sandbox: QuickJs) -> None:
     ]
 
 
-async def test_the_time_is_formatted_by_the_host_at_once(sandbox: QuickJs) -> None:
+async def test_the_time_is_formatted_by_the_host_at_once(sandbox: Sandbox) -> None:
     bridge = FakeBridge(
         {"time.formatUnixTimestamp": lambda asked: f"{asked['seconds']} {asked['timezone']}"}
     )
@@ -339,7 +330,7 @@ STEP = """await flo.task.step({ key: "invoice", version: 1, input: { n: 2 } },
   })"""
 
 
-async def test_a_step_is_tried_again_with_the_same_key(sandbox: QuickJs) -> None:
+async def test_a_step_is_tried_again_with_the_same_key(sandbox: Sandbox) -> None:
     """E4: callback throws twice, then returns: attempts 1, 2, 3, one key."""
     steps = Steps(3)
     bridge = FakeBridge({"task.step.start": steps.start, "task.step.settle": steps.settle})
@@ -352,20 +343,20 @@ async def test_a_step_is_tried_again_with_the_same_key(sandbox: QuickJs) -> None
     assert steps.settled[0]["error"] == {"name": "RangeError", "message": "no 1"}
 
 
-async def test_after_the_last_attempt_the_last_error_is_thrown(sandbox: QuickJs) -> None:
+async def test_after_the_last_attempt_the_last_error_is_thrown(sandbox: Sandbox) -> None:
     steps = Steps(2)
     bridge = FakeBridge({"task.step.start": steps.start, "task.step.settle": steps.settle})
     caught = f"await (async () => {STEP})().catch((e) => [e.name, e.message])"
     assert await value_of(sandbox, caught, bridge) == ["RangeError", "no 2"]
 
 
-async def test_a_settled_step_gives_its_output_without_the_work(sandbox: QuickJs) -> None:
+async def test_a_settled_step_gives_its_output_without_the_work(sandbox: Sandbox) -> None:
     settled = {"status": "settled", "output": "kept"}
     bridge = FakeBridge({"task.step.start": lambda _: settled})
     assert await value_of(sandbox, STEP, bridge) == "kept"
 
 
-async def test_a_step_inside_a_step_is_refused(sandbox: QuickJs) -> None:
+async def test_a_step_inside_a_step_is_refused(sandbox: Sandbox) -> None:
     """A step inside a step, or two at once in one task: `TypeError`."""
     steps = Steps(1)
     bridge = FakeBridge({"task.step.start": steps.start, "task.step.settle": steps.settle})

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.errors import ConfigError
 from penstock.sandbox.process import Process
 from penstock.sandbox.spares import Spares
-from tests.sandbox.engines import engine
+from tests.kit.engines import engine
 
 LIVES = "os.read(0, 1)"
 

@@ -1,38 +1,15 @@
 """Steps on the loop and in threads: where they are computed makes no difference."""
 
-import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from penstock.core.clock import SystemClock
-from penstock.sandbox.quickjs import QuickJs
-from penstock.sandbox.script import Bounds
+from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
 CALL = 'const call = (n) => flo.callTool({ tool_id: "t", input: n }).then((e) => e.output);'
 
 
-@pytest.fixture(scope="module")
-def sandbox(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
-
-
-@pytest.fixture(scope="module")
-def threaded(machine_code: Path) -> Iterator[QuickJs]:
-    found = QuickJs(SystemClock(), machine_code, inline_seconds=0)
-    found.warm()
-    yield found
-    asyncio.run(found.close())
-
-
-async def run(sandbox: QuickJs, source: str, bridge: FakeBridge) -> Any:
+async def run(sandbox: Sandbox, source: str, bridge: FakeBridge) -> Any:
     return await sandbox.run(script_of(source), {"n": 1}, bridge, Bounds(seconds=5))
 
 
@@ -41,7 +18,7 @@ def echo(asked: Any) -> Any:
 
 
 async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
-    sandbox: QuickJs,
+    sandbox: Sandbox,
 ) -> None:
     source = f"""{CALL}
         export async function run() {{
@@ -60,7 +37,7 @@ async def test_a_long_step_goes_on_in_a_thread_as_if_it_had_begun_there(
     assert bridges[0].printed == [("info", "begun"), ("info", "computed")]
 
 
-async def test_a_script_may_run_in_threads_alone(threaded: QuickJs) -> None:
+async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
     source = f"""{CALL}
         export async function run() {{
           const all = await Promise.all([1, 2, 3].map(call));

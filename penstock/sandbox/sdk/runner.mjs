@@ -165,6 +165,10 @@ const main = (vm, setImmediate) => {
         return moduleOf(wanted);
       });
     }
+    if (isDebugged && name === entry) {
+      // All files of the script are under "tool:///" now: set breakpoints, then go on.
+      debugger;
+    }
     await module.evaluate();
     return module;
   }

@@ -1,0 +1,74 @@
+"""Scripts under a debugger: each waits in a process of Deno until DevTools have attached."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from penstock.core.clock import Clock
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+from penstock.sandbox.apart import Apart
+from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.deno import command, folder_of, send_world
+from penstock.sandbox.entry import Entry
+from penstock.sandbox.guest import Entering
+from penstock.sandbox.process import Process
+from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.watch import Watch
+
+PATIENCE = 3600.0
+"""Seconds that a person may look at a script; none of its own limits of time hold."""
+_LISTENING = re.compile(rb"ws://(\S+)")
+_THREADS = 4
+
+
+class Debugged:
+    """Runs scripts in the main realm of a process, where DevTools see them; still without a
+    permission, but not confined, and not walled off from Deno's own world: for one's own scripts.
+    """
+
+    def __init__(self, clock: Clock, cache: Path, told: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._folder = folder_of(cache)
+        self._told = told
+        """Takes the address at which a debugger may attach, `HOST:PORT/ID`."""
+        self._threads = ThreadPoolExecutor(_THREADS)
+        self._running: set[Process] = set()
+
+    async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
+        """Enter the script as soon as somebody has attached; returns its output."""
+        patient = replace(bounds, seconds=PATIENCE, cpu_ms=int(PATIENCE * 1000))
+        watch = Watch(self._clock, PATIENCE, patient.cpu_ms)
+        entering = Entering(script=script, bridge=bridge, bounds=patient, watch=watch)
+        return await Entry(entering, Apart(entering, self._attached)).run(input)
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        for process in self._running:
+            process.kill()
+        self._threads.shutdown()
+
+    async def _attached(self) -> Process:
+        """Return a process that somebody looks at."""
+        process = Process(command(self._folder, 512, inspect="127.0.0.1:0"), self._threads)
+        self._running.add(process)
+        try:
+            self._told(await self._address(process))
+            send_world(process)
+            await process.flush()
+            await process.read()
+        except BaseException:
+            process.close()
+            raise
+        return process
+
+    async def _address(self, process: Process) -> str:
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(self._threads, process.line):
+            if found := _LISTENING.search(line):
+                return found[1].decode()
+        raise ConfigError(f"deno did not start its inspector: {await process.last_words()}")

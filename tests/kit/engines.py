@@ -1,0 +1,79 @@
+"""Engines of scripts: that of the run (`--engine`), and programs of a few lines that are none."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.deno import open_deno
+from penstock.sandbox.hardening import found_layers, had
+from penstock.sandbox.process import Command
+from penstock.sandbox.quickjs import QuickJs
+from penstock.sandbox.script import Sandbox
+from penstock.sandbox.separate import Separate
+from penstock.sandbox.wasm_apart import open_wasm_apart
+
+ENGINES = ("wasm", "deno", "hardened wasm", "hardened deno")
+BEGIN = """
+import os, struct
+def say(*parts):
+    head = struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts))
+    os.write(1, head + b"".join(parts))
+say(b"ready")
+os.read(0, 1)
+"""
+SPARES = 3
+
+
+def engine(program: str, folder: Path, begin: str = BEGIN) -> Command:
+    """Return how an engine is started that says it is ready, and does as it is told."""
+    argv = [sys.executable, "-I", "-S", "-c", begin + program]
+    return Command(argv=argv, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterator[Sandbox]:
+    """The engine that this run is about."""
+    clock, name = SystemClock(), request.config.getoption("--engine")
+    found: QuickJs | Separate
+    match name:
+        case "wasm":
+            found = QuickJs(clock, machine_code)
+            found.warm()
+        case "deno":
+            found = open_deno(clock, machine_code)
+        case "hardened deno":
+            found = open_deno(clock, machine_code, had(found_layers()))
+        case _:
+            found = open_wasm_apart(clock, machine_code, had(found_layers()))
+    yield found
+    asyncio.run(found.close())
+
+
+@pytest.fixture
+async def sandbox(opened_engine: Sandbox) -> Sandbox:
+    """The engine, with its processes begun if it has some: what is timed is the script."""
+    if isinstance(opened_engine, Separate):
+        await opened_engine.warm(64, SPARES)
+    return opened_engine
+
+
+@pytest.fixture(scope="module")
+def threaded_engine(opened_engine: Sandbox, machine_code: Path) -> Iterator[Sandbox]:
+    """An engine that computes in threads alone; what is computed in a process needs none."""
+    if not isinstance(opened_engine, QuickJs):
+        yield opened_engine
+        return
+    found = QuickJs(SystemClock(), machine_code, inline_seconds=0)
+    found.warm()
+    yield found
+    asyncio.run(found.close())
+
+
+@pytest.fixture
+def threaded(threaded_engine: Sandbox, sandbox: Sandbox) -> Sandbox:
+    """The same, ready."""
+    return threaded_engine
