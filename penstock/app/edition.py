@@ -37,7 +37,7 @@ class Shelf:
         return load_project(self.settings, self.added, self.first.sandbox)
 
     def take(self, project: Project) -> None:
-        """Let the next entry find what was read: tools, skills, agents.
+        """Let the next entry find what was read: tools, skills, agents, prompts.
 
         What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
         """
@@ -46,6 +46,7 @@ class Shelf:
         parts.invoker.renew(registry)
         parts.skills.renew({**SKILLS, **project.bundle.skills})
         parts.agents.renew(project.agents)
+        parts.cast.preface = project.preface
 
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:

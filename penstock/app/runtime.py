@@ -10,6 +10,7 @@ from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewCall, NewMessage, Reply, Sent
+from penstock.chat.session import Cast
 from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
@@ -53,6 +54,8 @@ class Parts:
     """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
+    cast: Cast
+    """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""
     web_links: WebLinks

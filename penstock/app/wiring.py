@@ -180,6 +180,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         invoker_of=invokers.of,
         forget=activations.forget,
         key=storage.key,
+        cast=cast,
         skills=inventory.skills,
         web_links=links,
         archive=storage.archive,

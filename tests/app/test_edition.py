@@ -48,9 +48,12 @@ async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -
         project.tool("say", "export const run = () => 'new';")
         project.tool("more", "export const run = () => 'more';")
         project.write("s.skill.yaml", skill())
+        project.write("a.prompts.yaml", "execution: {preamble: Be brief.}\n")
         project.write("agents/clerk.md", "---\nname: clerk\ndescription: C.\n---\n\nBe one.\n")
-        one.take(one.read())
+        read = one.read()
+        one.take(read)
         assert (await one.runtime.call("say", {})).output == "new"
+        assert one.runtime.parts.cast.preface is read.preface is not None
         assert (await one.runtime.call("more", {})).output == "more"
         assert one.runtime.parts.skills.find("s")
         assert one.runtime.parts.agents.get("clerk").description == "C."
