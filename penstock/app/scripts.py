@@ -1,7 +1,7 @@
 """Where the scripts of a project run; an engine is loaded when the first of them wants it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class ProjectSandbox:
         self._chosen = chosen
         self._engines: dict[str, Sandbox] = {}
         self._layers: Mapping[str, str] | None = None
+        self._told: Callable[[str], None] | None = None
 
     def check(self) -> None:
         """Find out how scripts will be confined, and say so.
@@ -52,6 +53,10 @@ class ProjectSandbox:
         else:
             log.info("scripts are confined by %s", names)
 
+    def debug(self, told: Callable[[str], None]) -> None:
+        """Run every script under a debugger, and tell the address at which it may attach."""
+        self._told = told
+
     @property
     def layers(self) -> Mapping[str, str]:
         """Return every layer of confinement, with why this machine lacks it, or nothing."""
@@ -61,7 +66,8 @@ class ProjectSandbox:
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
-        engine = self._engine(script.engine or self._chosen.engine)
+        wanted = DENO if self._told else script.engine or self._chosen.engine
+        engine = self._engine(wanted)
         return await engine.run(script, input, bridge, bounds)
 
     async def close(self) -> None:
@@ -78,6 +84,11 @@ class ProjectSandbox:
 
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
+        if self._told:
+            debugged: Sandbox = late("penstock.sandbox.debugging:Debugged")(
+                clock, cache, self._told
+            )
+            return debugged
         if self._chosen.hardened:
             self.check()
         layers = had(self.layers) if self._chosen.hardened else []

@@ -49,6 +49,7 @@ COMMANDS = (
         lambda: late("penstock.cli.run_tool:run_tool"),
     ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
+    Command("debug", "Call one tool under a debugger.", lambda: late("penstock.cli.debug:debug")),
     Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
     Command(
         "tasks",

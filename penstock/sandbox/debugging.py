@@ -27,8 +27,9 @@ _THREADS = 4
 
 
 class Debugged:
-    """Runs scripts in the main realm of a process, where DevTools see them; still without a
-    permission, but not confined, and not walled off from Deno's own world: for one's own scripts.
+    """Runs scripts in the main realm of a process, where DevTools see them.
+
+    There is still no permission, but no confinement and no realm apart: for scripts of one's own.
     """
 
     def __init__(self, clock: Clock, cache: Path, told: Callable[[str], None]) -> None:

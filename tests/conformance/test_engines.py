@@ -32,5 +32,5 @@ def test_deno_does_what_the_list_says() -> None:
 @pytest.mark.parametrize("engine", ["hardened deno", "hardened wasm"])
 def test_confined_engines_do_too(engine: str) -> None:
     """One conformance list, run on both, hardened and not."""
-    done = run_of(engine, *ENTRIES, ATTACKS, "-k", f"not attack or {SOME}")
+    done = run_of(engine, *ENTRIES, ATTACKS, "-k", f"(not attack and not hold_nobody) or {SOME}")
     assert done.returncode == 0, done.stdout[-4000:]
