@@ -41,4 +41,6 @@ interface FloBuiltInOutputs {
   excel_copy_column: FloCopied & { source_column: FloJsonValue };
   excel_edit_structure: FloSheet & { applied_count: number; applied_operations: FloJsonValue[]; stale_formulas?: string[] };
   excel_auto_fit_row: FloSheet & { row: number };
+  excel_apply_changes: FloSheet & { applied_count: number; applied_operations: FloJsonValue[]; cell_assignment_count: number; applied_row_copy_count: number; applied_row_copies: FloJsonValue[]; applied_column_copy_count: number; applied_column_copies: FloJsonValue[]; applied_style_copy_count: number; applied_style_copies: FloJsonValue[]; applied_auto_fit_count: number; applied_auto_fit_rows: { row: number; sheet: string }[]; sheets_touched: string[] };
+  send_notification: { channel_id: string; channel_name: string; delivered: boolean; kind: string };
 }
