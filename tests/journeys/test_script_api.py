@@ -52,7 +52,7 @@ MISTAKES = {
     "people": [
         "flo.task.waitForUserMessage({ user_message: ' ' })",
         "any(flo).task.waitForUserMessage({ user_message: '?', timeout: { seconds: 0 } })",
-        "flo.task.waitForUserMessage({ user_message: '?', resume_payload: 1, resume_schema: false })",
+        "flo.task.waitForUserMessage({ user_message: '?', resume_payload: 1, resume_schema: 1 })",
         "flo.task.emitEvent({ event_type: 'a b' })",
         "any(flo).task.emitEvent({ event_type: 'a', level: 'loud' })",
         "flo.task.emitEvent({ event_type: 'a', message: 'x'.repeat(4001) })",
