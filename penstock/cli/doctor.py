@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from penstock.app.scripts import missing_engine
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
 from penstock.cli.project import ReadProject, find
@@ -36,6 +37,7 @@ from penstock.store.sql_projections import SqlProjections
 
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make every list anew from the logs.")]
 EXTRAS = {
+    "deno": ("deno",),
     "speed": ("uvloop", "httptools"),
     "postgres": ("psycopg",),
     "providers": ("pydantic_ai_slim",),
@@ -76,7 +78,7 @@ def doctor(
     except ConfigError as error:
         findings.append(Finding(Mark.WRONG, "project", str(error)))
     else:
-        findings += [*_project(found), *_models(found), *_disk(found)]
+        findings += [*_project(found), *_models(found), *_scripts(found), *_disk(found)]
         findings += asyncio.run(_database(found, rebuilt=rebuilt))
     _print(findings, as_json=as_json)
     raise typer.Exit(int(any(each.mark is Mark.WRONG for each in findings)))
@@ -152,6 +154,25 @@ def _unreachable(base_url: str) -> str:
     except OSError as error:
         return f"; nobody answers at {base_url}: {error.strerror or error}"
     return ""
+
+
+def _scripts(found: ReadProject) -> Iterator[Finding]:
+    """Say in which engine scripts run, and what confines them."""
+    chosen, sandbox = found.settings.sandbox, found.project.sandbox
+    for engine in chosen.allow:
+        missing = missing_engine(engine)
+        is_default = engine == chosen.engine
+        mark = Mark.WRONG if is_default else Mark.NOTE
+        said = missing or ("ready (the default)" if is_default else "ready")
+        yield Finding(mark if missing else Mark.FINE, f"engine {engine}", said)
+    if not chosen.hardened or sandbox is None:
+        said = "scripts are not confined by the operating system: [sandbox] hardened is false"
+        yield Finding(Mark.NOTE, "hardened", said)
+        return
+    for layer, why in sandbox.layers.items():
+        lacks = Mark.NOTE if chosen.hardened == "auto" else Mark.WRONG
+        said = f"this machine lacks it: {why}" if why else "confines scripts"
+        yield Finding(lacks if why else Mark.FINE, f"hardened {layer}", said)
 
 
 def _disk(found: ReadProject) -> Iterator[Finding]:

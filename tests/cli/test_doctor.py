@@ -27,7 +27,23 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert "✓ events: " in out
     assert "✓ tasks: " in out
     assert "✓ ready: database, migrations, disk, blobs: all work" in out
+    assert "✓ engine wasm: ready (the default)" in out
+    assert "· hardened: scripts are not confined by the operating system" in out
     assert run_json("doctor")["ok"] is True
+
+
+def test_every_layer_that_confines_scripts_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`penstock doctor` and `/api/ready` say what is missing."""
+    layers = {"landlock": "", "seccomp": "its numbers are not known for pdp11"}
+    monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: layers)
+    monkeypatch.setenv("PENSTOCK_SANDBOX__HARDENED", '"auto"')
+    code, out, _ = run("doctor")
+    assert "✓ hardened landlock: confines scripts" in out
+    assert "· hardened seccomp: this machine lacks it: its numbers are not known for pdp11" in out
+    monkeypatch.setenv("PENSTOCK_SANDBOX__HARDENED", "true")
+    assert (code, run("doctor")[0]) == (0, 1)
 
 
 def test_lists_are_made_anew_from_the_logs(run: Run, run_json: Callable[..., Any]) -> None:
