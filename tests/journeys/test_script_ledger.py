@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.events import QuestionAnswered
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryPlace
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
@@ -309,9 +309,9 @@ async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
     assert isinstance(clock, FakeClock)
     async with stage.opened() as runtime:
         waiting = asyncio.ensure_future(runtime.wait(stage.task_id))
-        clock.advance(61)
+        await clock.elapse(65)
         while not (reply := await runtime.wait(stage.task_id, seconds=0)) or not reply.envelope:
-            await clock.elapse(1)
+            await settle()
         waiting.cancel()
     assert reply.envelope.output == [
         {
