@@ -2,6 +2,8 @@
 
 import os
 import select
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,19 @@ while not child: pass
 said = str(child).encode()
 os.write(1, struct.pack("<3I", 2, 3, len(said)) + b"pid" + said)
 while True: pass
+"""
+
+STARTER = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from penstock.sandbox.process import Command, Process
+argv = [sys.executable, "-I", "-S", "-c", "import os, signal; os.write(1, b'x'); signal.pause()"]
+process = Process(Command(argv=argv, folder=Path("/")), ThreadPoolExecutor(1))
+process._socket.settimeout(None)
+process._socket.recv(1)
+print(process._child.pid, flush=True)
+os.kill(os.getpid(), 9)
 """
 
 
@@ -80,3 +95,11 @@ def is_gone(pid: int) -> bool:
         return True
     with os.fdopen(watched) as ended:
         return bool(select.select([ended], [], [], 1)[0])
+
+
+def test_it_does_not_outlive_who_began_it() -> None:
+    """Ended by the system when the process that began it is killed."""
+    starter = [sys.executable, "-c", STARTER]
+    done = subprocess.run(starter, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert is_gone(int(done.stdout))
