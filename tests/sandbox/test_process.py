@@ -94,7 +94,7 @@ def is_gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     with os.fdopen(watched) as ended:
-        return bool(select.select([ended], [], [], 1)[0])
+        return bool(select.select([ended], [], [], 10)[0])
 
 
 def test_it_does_not_outlive_who_began_it() -> None:

@@ -43,7 +43,7 @@ const main = (vm, setImmediate) => {
     let at = 4 + 4 * count;
     if (unread.length < sizes.reduce((sum, size) => sum + size, at)) return undefined;
     const parts = sizes.map((size) => unread.slice(at, (at += size)));
-    unread = unread.slice(at);
+    unread = unread.subarray(at);
     return { kind: toText(parts[0]), parts: parts.slice(1) };
   }
 
