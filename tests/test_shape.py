@@ -275,6 +275,7 @@ def test_every_test_has_its_file() -> None:
     assert missing == [], "\n".join(missing)
 
 
+@pytest.mark.slow("it parses every file of the project")
 def test_every_file_that_does_something_has_its_test() -> None:
     """A file of declarations alone needs none; a fake is tested beside the real thing."""
     missing = [file.path for file in files(SOURCE) if wants_a_test(file) and not is_tested(file)]

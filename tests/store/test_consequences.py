@@ -54,7 +54,7 @@ def test_the_events_of_every_call_touch_no_projection(event: Event) -> None:
 def test_every_kind_of_event_was_thought_of() -> None:
     known = {*HAVE_CONSEQUENCES, *map(type, WITHOUT)}
     unknown = {each.__name__ for each in get_args(Event) if each not in known}
-    assert unknown == {"ReplyRestarted", "CallRetried"}
+    assert unknown == {"ReplyRestarted", "CallRetried", "SkillsSelected", "PromptResolved"}
 
 
 STRANGE = {"a\x00b": "ab", "\ud800x": "\ufffdx", "é 😀": "é 😀"}
