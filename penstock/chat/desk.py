@@ -180,7 +180,7 @@ class Desk:
         self._launcher.wake(asked.log_id)
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> Sent:
-        at_once = self._beginnings.may(message, profile)
+        at_once = message.supersedes is None and self._beginnings.may(message, profile)
         if not at_once and (taken := await self._stand_in_line(message, profile)):
             return taken
         log_id = LogId(message.session_id or self._new_id("conv"))
@@ -190,7 +190,8 @@ class Desk:
                 return _sent(log_id, begun, has_begun=True)
             if taken := await self._stand_in_line(message, profile):
                 return taken
-        records = await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        wake = self._launcher.wake
+        records = await self._log.send(log_id, entries, head=message.head, on_way=wake)
         return _sent(log_id, records, has_begun=False)
 
     def _check(self, message: NewMessage) -> None:
@@ -223,7 +224,7 @@ class Desk:
 
     async def _as_answer(self, message: NewMessage, profile: Profile) -> Sent | None:
         """Take the message as the answer to what is open, if something is."""
-        if message.session_id is None:
+        if message.session_id is None or message.supersedes is not None:
             return None
         log_id = LogId(message.session_id)
         asked = await self._projections.open_questions(log_id)

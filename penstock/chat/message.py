@@ -27,6 +27,8 @@ class NewMessage:
     cancel_open: bool = False
     """End the task that waits for an answer, instead of refusing the message."""
     supersedes: TaskId | None = None
+    head: int | None = None
+    """Where the conversation ended when it was looked at; it is refused if more came since."""
     message_id: MessageId | None = None
     """Of the message that is answered anew; None is a new message."""
     idempotency: tuple[str, str] | None = None

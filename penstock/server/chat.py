@@ -10,16 +10,19 @@ from penstock.chat.history import Chapter
 from penstock.chat.message import NewMessage, Reply, Sent
 from penstock.chat.parts import question_record
 from penstock.chat.selecting import unknown_skills
+from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
-from penstock.core.ids import MessageId, SessionId
+from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT, Profile
-from penstock.core.task import TaskStatus
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 from penstock.server.chapters import spoken
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem
 from penstock.server.site import Site, allowed, site_of
 from penstock.server.stream import stream_of_sent
+from penstock.store.log_units import MOVED_ON
+from penstock.store.projections import Page
 
 router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
@@ -41,6 +44,7 @@ MESSAGE = Form(
     aliases={"message": "content", "conversation_id": "conversationId"},
 )
 AGAIN = Form({"stream": _CHOICE, "model": _NAME, "enableTools": _CHOICE})
+_NEWEST = Page(limit=1)
 _PATIENCE_SECONDS = 1.0
 _DONE = streams(answers("Exchange", s202="Waiting"))
 
@@ -85,16 +89,19 @@ SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=F
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
     """Answer a message anew; the old answer, and all that came later, leave the history."""
     site, profile = site_of(request), allowed(request, CHAT)
-    site.runtime.parts.agents.get(agent_id)
+    parts = site.runtime.parts
+    parts.agents.get(agent_id)
+    asked_at = parts.clock.now()
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     asked = AGAIN.read(body)
     chapter = await spoken(site, profile, agent_id, MessageId(message_id))
     if chapter.brief is None:
         raise NotFound(f"what {message_id!r} answers was erased")
     session_id = SessionId(chapter.task.log_id)
-    session = await site.runtime.parts.projections.find_session(session_id)
-    if session is not None and session.status is not None and not session.status.is_final:
-        raise SessionBusy("a message is being answered; cancel its task, or wait for its end")
+    head = await parts.log.head(LogId(session_id))
+    newest, _ = await parts.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
+    if newest and newest[0].task_id != chapter.task.task_id and _went_on(newest[0], asked_at):
+        raise SessionBusy(MOVED_ON)
     message = NewMessage(
         content=chapter.brief.content,
         agent=agent_id,
@@ -102,9 +109,15 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=chapter.task.task_id,
+        head=head,
         message_id=chapter.brief.message_id,
     )
     return await _send(site, profile, message, stream=asked.get("stream", False))
+
+
+def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
+    """Whether a task was open then: who asked has not seen its answer."""
+    return task.ended_at is None or task.ended_at >= asked_at
 
 
 async def _send(site: Site, profile: Profile, message: NewMessage, *, stream: bool) -> Response:

@@ -16,10 +16,14 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import Record
+from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.store.statements import Statements
+
+AT_WORK = "a message is being answered; cancel its task, or wait for its end"
+SUPERSEDED = "this message was answered anew meanwhile, or is gone; read the conversation again"
 
 
 class Consequences:
@@ -74,11 +78,23 @@ class Consequences:
             raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")
         if event.idempotency_key is not None:
             self._claim(cursor, record, event)
+        if isinstance(event, events.MessageReceived) and event.supersedes is not None:
+            self._admit_again(cursor, record, event.supersedes)
         if queued >= self._limits.queued_tasks:
             raise SessionBusy(
                 f"{queued} tasks wait in {record.log_id!r}, more may not; "
                 "try again when one is done"
             )
+
+    def _admit_again(self, cursor: DBAPICursor, record: Record, superseded: TaskId) -> None:
+        """Refuse to answer anew while something goes on, or what has left the history."""
+        log_id = record.log_id
+        cursor.execute(self._sql.superseding, (superseded, log_id, log_id))
+        messages, still_open = cursor.fetchone() or (None, 0)
+        if still_open:
+            raise SessionBusy(AT_WORK)
+        if not messages:
+            raise SessionBusy(SUPERSEDED)
 
     def _claim(
         self,

@@ -60,14 +60,22 @@ class Log(Protocol):
         ...
 
     async def send(
-        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run; a new `log_id` makes a new log.
 
         Raises what the entries run into, with nothing written: SessionBusy (too many tasks queued),
         AlreadyAnswered, QuestionClosed, TaskEnded, NotFound (an unknown log, task or question),
-        NameTaken (the log or the task is there already). `on_way` is told the log's name when the
-        entries are on their way: what it asks of the log comes after them.
+        NameTaken (the log or the task is there already). With a `head`, a log that ends elsewhere
+        is refused as SessionBusy: what came meanwhile was not thought of. So is a message that is
+        to be answered anew, while a task of the log goes on or once it has left the history.
+        `on_way` is told the log's name when the entries are on their way: what it asks of the log
+        comes after them.
         """
         ...
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
-from penstock.core.errors import NameTaken, NotFound
+from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events import (
     CallRequested,
     Entry,
@@ -26,6 +26,7 @@ from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
 from penstock.store.rows import Draft, Row, draft_of
 from penstock.store.statements import Statements, cursor_of, insert_all
 
+MOVED_ON = "something came into this conversation meanwhile; read it again"
 _NOBODY = ""
 
 
@@ -135,6 +136,8 @@ class Send:
     log_id: LogId
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
+    head: int | None = None
+    """Where the log has to end, if that matters."""
 
     def __call__(self, connection: Connection) -> list[Record]:
         """Leave the events in the log, made if there was none, and marked as needing a run."""
@@ -162,7 +165,10 @@ class Send:
         if advanced is not None:
             if type(event) is SessionOpened:
                 raise NameTaken(f"there is a log {self.log_id!r} already; take a new id")
-            return int(advanced[0]) - count + 1
+            before = int(advanced[0]) - count
+            if self.head is not None and self.head != before:
+                raise SessionBusy(MOVED_ON)
+            return before + 1
         profile_id, agent = owner_of(self.log_id, event)
         cursor.execute(self.sql.open_log, (self.log_id, profile_id, agent, count, count))
         return 1

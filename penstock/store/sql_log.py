@@ -61,13 +61,18 @@ class SqlLog:
         self._listeners.append(listener)
 
     async def send(
-        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
         drafts = self._rows.drafts(entries, self._clock.now())
         if not self._rows.are_small(drafts):
             drafts = await self._rows.put_away(drafts)
-        unit = Send(self._sql, self._consequences, log_id, entries, drafts)
+        unit = Send(self._sql, self._consequences, log_id, entries, drafts, head)
         sent = Appended(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._sent, sent), order=log_id)

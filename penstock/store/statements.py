@@ -137,6 +137,11 @@ class Statements:
         "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND status = 'queued'"
     )
     """task_id, log_id -> the task if it is there already, how many tasks wait."""
+    superseding = (
+        "SELECT (SELECT messages FROM tasks WHERE task_id = ? AND log_id = ?), count(*) FROM tasks "
+        "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL"
+    )
+    """task_id, log_id, log_id -> messages of the task, how many tasks have not ended."""
     task_end = "SELECT ended_seq FROM tasks WHERE task_id = ? AND log_id = ?"
     """task_id, log_id -> ended_seq."""
     claim = (

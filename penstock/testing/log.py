@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import NameTaken, NotFound
+from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events import (
     CallRequested,
     Entry,
@@ -18,6 +18,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
 from penstock.store.log import Lease, Listener, OnWay, Pending
+from penstock.store.log_units import MOVED_ON
 from penstock.store.owner import is_dead
 from penstock.testing.changes import MemoryChanges
 from penstock.testing.live_text import MemoryLiveText
@@ -48,12 +49,19 @@ class MemoryLog(MemoryProjections):
         self._listeners.append(listener)
 
     async def send(
-        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
         log = self._logs.get(log_id)
         if log is not None and type(entries[0].event) is SessionOpened:
             raise NameTaken(f"there is a log {log_id!r} already; take a new id")
+        if log is not None and head not in {None, len(log.records)}:
+            raise SessionBusy(MOVED_ON)
         log = log or _Kept(_owned(log_id, entries))
         self.admit(log.owned, entries, self._clock.now())
         self._logs[log_id] = self._in_need[log_id] = log

@@ -20,6 +20,7 @@ from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.store.consequences import AT_WORK, SUPERSEDED
 from penstock.store.projections import Page, SessionSort
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 
@@ -148,6 +149,7 @@ class MemoryProjections:
             match entry.event:
                 case events.MessageReceived() | events.CallRequested() as asked:
                     self._admit_key(log, asked, at)
+                    self._admit_again(log, asked, coming)
                     self._admit_task(log, entry, coming)
                 case events.CancelRequested() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
@@ -182,6 +184,20 @@ class MemoryProjections:
             )
         coming.queued += 1
         coming.tasks.add(entry.task_id)
+
+    def _admit_again(
+        self,
+        log: Owned,
+        event: events.MessageReceived | events.CallRequested,
+        coming: "_Coming",
+    ) -> None:
+        if not isinstance(event, events.MessageReceived) or event.supersedes is None:
+            return
+        if coming.tasks or any(task.ended is None for task in log.tasks):
+            raise SessionBusy(AT_WORK)
+        superseded = self._tasks.get(event.supersedes)
+        if superseded is None or superseded.log is not log or not superseded.messages:
+            raise SessionBusy(SUPERSEDED)
 
     def _admit_key(self, log: Owned, event: _Keyed, at: Moment) -> None:
         first = self._keys.get((log.profile_id, event.idempotency_key))

@@ -31,10 +31,15 @@ class CountedLog(MemoryLog):
         return begun
 
     async def send(
-        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         self.sent += 1
-        return await super().send(log_id, entries, on_way=on_way)
+        return await super().send(log_id, entries, head=head, on_way=on_way)
 
 
 async def test_each_message_of_a_quiet_conversation_is_one_write() -> None:

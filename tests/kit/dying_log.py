@@ -34,11 +34,16 @@ class DyingLog(MemoryLog):
         self.died.clear()
 
     async def send(
-        self, log_id: LogId, entries: Sequence[Entry], *, on_way: OnWay | None = None
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         if self._dies(before=True):
             await _never()
-        records = await super().send(log_id, entries, on_way=on_way)
+        records = await super().send(log_id, entries, head=head, on_way=on_way)
         if self._dies(before=False):
             await _never()
         return records

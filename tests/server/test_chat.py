@@ -271,6 +271,36 @@ async def test_no_answer_is_given_anew_while_a_message_is_answered() -> None:
         assert (await second).status_code == 200
 
 
+async def test_of_many_wishes_for_a_new_answer_one_is_met() -> None:
+    """The chat's 409 is `CONVERSATION_BUSY`: a message is being answered."""
+    hold = Hold()
+    model = ScriptedModel([say("One."), wait(hold) + say("Two."), say("Never.")])
+    async with served(model=model) as server:
+        first = (await server.say("Hi")).json()["userMessage"]
+        url = f"{CHAT}/messages/{first['id']}/regenerate"
+        wishes = [asyncio.create_task(server.client.post(url)) for _ in range(6)]
+        await hold.reached()
+        answers = asyncio.as_completed(wishes)
+        refused = [await next(answers) for _ in range(5)]
+        hold.release()
+        assert (await next(answers)).json()["assistantMessage"]["content"] == "Two."
+    assert {each.json()["error"]["code"] for each in refused} == {"CONVERSATION_BUSY"}
+    assert len(model.requests) == 2
+
+
+async def test_a_new_answer_takes_no_message_that_came_at_the_same_time() -> None:
+    for _ in range(5):
+        async with served() as server:
+            first = (await server.say("Hi")).json()["userMessage"]
+            name = first["conversationId"]
+            again = server.client.post(f"{CHAT}/messages/{first['id']}/regenerate")
+            new, anew = await asyncio.gather(server.say("Ho", conversationId=name), again)
+            messages = (await server.client.get(CHAT)).json()["messages"]
+            assert new.status_code == 200
+            assert anew.status_code in {200, 409}
+            assert [each["content"] for each in messages].count("Ho") == 1
+
+
 async def test_a_message_that_is_not_there_has_no_new_answer() -> None:
     async with served() as server:
         response = await server.client.post(f"{CHAT}/messages/msg_none/regenerate", json={})
