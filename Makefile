@@ -6,7 +6,8 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
-APART := tests/chaos tests/conformance
+APART := tests/chaos tests/conformance tests/contracts/test_sandbox.py \
+         $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py)
 UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
@@ -20,10 +21,10 @@ run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the o
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
 	@$(BIN)/penstock serve examples --port $(PORT) --watch
 
-test: .venv/dev blobs  ## Run every test: the suite, then conformance and chaos (ARGS= goes to pytest).
+test: .venv/dev blobs  ## Run every test: the suite, then what starts programs (ARGS= goes to pytest).
 	@echo "Running the suite"
 	@$(BIN)/python -m pytest -q -n auto $(APART:%=--ignore=%) $(ARGS)
-	@echo "Running conformance and chaos: the served document, the benches, processes that are killed"
+	@echo "Running what starts programs: conformance, chaos, hostile scripts, terminals"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests that start no process and no server.
