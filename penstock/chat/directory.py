@@ -11,6 +11,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.task import SessionRecord
 from penstock.core.text import cut, one_line
+from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.store.erasure import Erasure
 from penstock.store.log import Log
@@ -24,10 +25,11 @@ _MANY = Page(limit=200)
 class Directory:
     """Lists conversations, begins them, and makes them as if they had never been."""
 
-    def __init__(self, log: Log, projections: Projections, launcher: Launcher) -> None:
+    def __init__(self, log: Log, projections: Projections, launcher: Launcher, *, bus: Bus) -> None:
         self._log = log
         self._projections = projections
         self._launcher = launcher
+        self._bus = bus
 
     async def get(self, session_id: SessionId, agent: str, profile: Profile) -> SessionRecord:
         """Return a conversation of this profile with this agent, or raise NotFound."""
@@ -68,13 +70,14 @@ class Directory:
         return await self.get(session_id, agent, profile)
 
     async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
-        """End what runs in a conversation, and erase it."""
+        """End what runs in a conversation, erase it, and end the streams of it."""
         log_id = LogId(session.session_id)
         tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
         for task in tasks:
             if not task.status.is_final:
                 await self._cancel(log_id, task.task_id)
         await erasure.erase_log(log_id)
+        self._bus.part_with(log_id)
 
     async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
         """Delete every conversation of this profile with the agent."""

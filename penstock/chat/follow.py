@@ -56,7 +56,10 @@ class Tail:
         """Set by who knows that no task is at work: then the log is looked at less often."""
 
     async def take(self) -> Sequence[Live] | None:
-        """Wait for more; nothing means a long silence, None that the stream is over or was cut."""
+        """Wait for more; nothing means a long silence, None that the stream is over or was cut.
+
+        It is over when the log was erased, too.
+        """
         if self._reader.is_cut:
             return None
         while True:
@@ -107,8 +110,14 @@ class Tail:
             return found
         if self._silence >= limits.ping_seconds:
             self._silence = 0.0
-            return ()
+            if not await self._is_erased():
+                return ()
+            self.stop()
         return None
+
+    async def _is_erased(self) -> bool:
+        """Whether the log is there no more; another process may have erased it."""
+        return await self._source.log.head(self._log_id) < self._seq
 
     async def _elsewhere(self) -> Sequence[Live]:
         """Return what another process wrote, and after that what its model is saying."""
@@ -169,7 +178,7 @@ async def follow(
 ) -> AsyncGenerator[Live, None]:
     """Yield what stands in a log after an event, then what happens, of one task or of all.
 
-    Ends when the process stops, or when the reader was too slow.
+    Ends when the process stops, when the reader was too slow, or when the log was erased.
     """
     tail = Tail(source, log_id, after=after)
     try:

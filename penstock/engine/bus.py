@@ -216,6 +216,12 @@ class Bus:
         """Whether anybody in this process reads the log live."""
         return log_id in self._readers
 
+    def part_with(self, log_id: LogId) -> None:
+        """End the subscriptions of a log that was erased, after what is already in them."""
+        self._replies.pop(log_id, None)
+        for reader in self._readers.get(log_id, ()):
+            reader.close()
+
     def close(self) -> None:
         """End every subscription, also those that are still to come."""
         self._closed = True

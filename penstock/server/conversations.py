@@ -168,7 +168,7 @@ def directory_of(site: Site, agent_id: str) -> Directory:
     """Return the conversations of an agent that exists. Raises NotFound."""
     parts = site.runtime.parts
     parts.agents.get(agent_id)
-    return Directory(parts.log, parts.projections, parts.launcher)
+    return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
 
 
 def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001

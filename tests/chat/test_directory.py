@@ -23,7 +23,7 @@ AGENT = "assistant"
 def directory_of(server: InMemoryServer) -> Directory:
     """Return the directory of a server."""
     parts = server.runtime.parts
-    return Directory(parts.log, parts.projections, parts.launcher)
+    return Directory(parts.log, parts.projections, parts.launcher, bus=parts.bus)
 
 
 async def begin(directory: Directory, title: str | None) -> SessionId:

@@ -248,3 +248,27 @@ async def test_who_knows_that_nothing_is_at_work_asks_for_no_live_text() -> None
     tail.is_quiet = True
     assert await tail.take() == ()
     assert not scene.log.live_text.is_followed(LOG, lease.epoch)
+
+
+class ErasableLog(MemoryLog):
+    """A log that can be erased, as another process does it."""
+
+    def erase(self, log_id: LogId) -> None:
+        self._logs.pop(log_id)
+
+
+@pytest.mark.parametrize("replying", [False, True])
+async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool) -> None:
+    scene = Scene()
+    scene.log = log = ErasableLog(SystemClock(), FAST)
+    scene.source = Source(log=log, bus=scene.bus, limits=FAST)
+    await scene.open()
+    tail = Tail(scene.source, LOG, after=0)
+    assert seqs(await tail.take()) == [1, 2]
+    if replying:
+        scene.begin(2)
+        assert await tail.take()
+    assert await tail.take() == (), "a silence, while the log is there"
+    log.erase(LOG)
+    assert await tail.take() is None
+    tail.close()

@@ -118,6 +118,17 @@ def test_a_closed_bus_gives_streams_that_are_over() -> None:
     assert bus.subscribe(LOG, 10).is_closed
 
 
+def test_what_was_erased_is_followed_no_more() -> None:
+    bus = Bus()
+    reader, other = bus.subscribe(LOG, 10), bus.subscribe(OTHER, 10)
+    reply = LiveReply(LOG, TASK, 1, 1)
+    bus.begin(reply)
+    bus.part_with(LOG)
+    assert (reader.is_closed, other.is_closed, bus.reply(LOG)) == (True, False, None)
+    bus.say(reply, DeltaKind.TEXT, "late")
+    bus.end(reply)
+
+
 def test_nobody_is_kept_who_has_left() -> None:
     bus = Bus()
     readers = [bus.subscribe(LOG, 10) for _ in range(2)]

@@ -186,6 +186,19 @@ async def test_a_message_that_answers_a_question_goes_on_with_its_task() -> None
         assert types(rest.text)[-1] == "message_complete"
 
 
+async def test_a_stream_ends_with_its_conversation() -> None:
+    """It is followed for as long as it is there, and no ping is sent of what is not."""
+    async with served() as server:
+        name, seen = await conversation(server)
+        again = asyncio.create_task(server.follow(name, follow="true", lastEventId=seen[-1][0]))
+        await settle(server)
+        assert not again.done()
+        await server.client.delete(f"{CHAT}/conversations/{name}")
+        shown = await asyncio.wait_for(again, 5)
+        assert (shown.status_code, frames(shown.text)) == (200, [])
+        assert (await server.follow(name)).status_code == 404
+
+
 async def test_a_conversation_of_another_agent_is_not_there() -> None:
     async with served() as server:
         name, _ = await conversation(server)
