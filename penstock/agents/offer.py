@@ -142,5 +142,8 @@ def definition(tool: Tool) -> ToolDefinition:
     """Return what a model is told about a tool."""
     spec = tool.spec
     return ToolDefinition(
-        name=spec.tool_id, description=spec.description, parameters=spec.input_schema
+        name=spec.tool_id,
+        description=spec.description,
+        parameters=spec.input_schema,
+        is_builtin=spec.kind == "builtin",
     )

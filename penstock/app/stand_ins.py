@@ -44,12 +44,11 @@ class StandIn:
         error = envelope.error
         failure = ToolFailed(
             error.message,
-            error.code,
             retryable=error.retryable,
             continuable=error.continuable,
             details=error.details,
         )
-        failure.status = envelope.status
+        failure.code, failure.status = error.code, envelope.status
         raise failure
 
     def _next(self) -> Any:

@@ -124,12 +124,12 @@ class History:
         )
 
     async def chapter(self, task: TaskRecord) -> Chapter:
-        """Return a task as far as it has come."""
-        limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
-        chapter = Chapter(task)
-        for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
-            if record.task_id == task.task_id:
-                chapter.add(record)
+        """Return a task as far as it has come; a message that is answered anew keeps its time."""
+        chapter = await self._read(task)
+        gone = chapter.supersedes
+        while gone is not None and (before := await self._projections.find_task(gone)) is not None:
+            (began,) = await self._log.read(before.log_id, after=before.first_seq - 1, limit=1)
+            chapter.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
         return chapter
 
     def user(self, chapter: Chapter) -> Message | None:
@@ -192,10 +192,18 @@ class History:
                     gone = chapter.supersedes
                     yield chapter
                 elif task.task_id == gone:
-                    gone = (await self.chapter(task)).supersedes
+                    gone = (await self._read(task)).supersedes
             if len(tasks) < _AT_ONCE:
                 return
             offset += _AT_ONCE
+
+    async def _read(self, task: TaskRecord) -> Chapter:
+        limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
+        chapter = Chapter(task)
+        for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
+            if record.task_id == task.task_id:
+                chapter.add(record)
+        return chapter
 
     async def _count(self, session_id: SessionId, wanted: Wanted) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -35,14 +35,19 @@ def read_input(schema: Json, text: str) -> Read:
     text = text.strip()
     if text.startswith("{"):
         return _whole(schema, text)
+    found, problems = read_pairs(schema, _pairs(text))
+    return found, problems + _missing(schema, found, problems)
+
+
+def read_pairs(schema: Json, pairs: Iterable[tuple[str, str]]) -> Read:
+    """Return what these pairs say, and what is wrong with them; members may be missing."""
     reading = _Reading(schema)
     try:
-        for key, value in _pairs(text):
+        for key, value in pairs:
             reading.take(key, value)
     except ValueError as error:
         reading.problems.append(Problem("", str(error)))
-    problems = reading.problems
-    return reading.found, problems + _missing(schema, reading.found, problems)
+    return reading.found, reading.problems
 
 
 def usage(tool_id: str, schema: Json) -> str:

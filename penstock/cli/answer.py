@@ -10,6 +10,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import EDIT, NO, YES, ask, text_answer
+from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -20,7 +21,10 @@ from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.store.projections import Page
 
-Which = Annotated[str | None, typer.Argument(metavar="QUESTION", help="Its id; none lists all.")]
+Which = Annotated[
+    str | None,
+    typer.Argument(metavar="QUESTION", help="Its id; none lists all.", autocompletion=questions),
+]
 What = Annotated[
     str | None,
     typer.Argument(metavar="ANSWER", help="approve, reject, an option, or a text; none asks you."),

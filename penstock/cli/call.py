@@ -1,6 +1,5 @@
 """Calls one tool, as a program would; `--trace` prints the hops."""
 
-import json
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any, cast
@@ -10,10 +9,12 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
+from penstock.chat.pairs import Read, read_pairs
 from penstock.chat.parts import question_record
 from penstock.chat.selecting import unknown_skills
 from penstock.cli.asking import ask
 from penstock.cli.background import Background, on_interrupt
+from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
@@ -22,14 +23,20 @@ from penstock.cli.project import opened
 from penstock.cli.render import Screen, clean, envelope_text
 from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
-from penstock.core.envelope import Envelope, Json, Status
+from penstock.core.call_errors import ToolNotFound
+from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.tools.faults import invalid
 from penstock.tools.tool import Tool
 
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="TOOL [KEY=VALUE]", help="Which tool, and its input, a member each."),
+    typer.Argument(
+        metavar="TOOL [KEY=VALUE]",
+        help="Which tool, and its input, a member each.",
+        autocompletion=direct_tools,
+    ),
 ]
 Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
@@ -60,13 +67,18 @@ def call(
         runtime = background.enter(context)
         try:
             known = runtime.parts.invoker.registry.find(tool)
+            members, problems = _members(known, pairs)
             asked = NewCall(
                 tool_id=tool,
-                input=read_object(given, "--input") | _members(known, pairs),
+                input=read_object(given, "--input") | members,
                 selected_skills=_selected(runtime, skills or []),
             )
             one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
-            envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
+            refusal = not_direct(known) or (invalid(tool, problems) if problems else None)
+            if refusal is None:
+                envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
+            else:
+                envelope = refusal.envelope()
         finally:
             background.leave(context)
     if with_trace:
@@ -78,25 +90,30 @@ def call(
     raise typer.Exit(one.code(envelope))
 
 
-def _members(tool: Tool | None, pairs: list[str]) -> dict[str, Any]:
-    """Read `key=value`s: a value is JSON, unless the tool wants a text there."""
-    properties = (tool.spec.input_schema if tool else {}).get("properties", {})
-    members: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
+def not_direct(tool: Tool | None) -> ToolNotFound | None:
+    """Return why a tool that is there may not be called by hand: who runs this may know."""
+    if tool is None or tool.spec.direct_call or tool.spec.is_broken:
+        return None
+    said = f"the tool {tool.spec.tool_id!r} is there, but"
+    trial = "`penstock run-tool` tries it out"
+    match tool.spec.kind:
+        case "builtin":
+            return ToolNotFound(f"{said} it is built in, for models and scripts alone; {trial}")
+        case "script":
+            fix = "add `direct_call: true` to its manifest"
+        case _:
+            fix = "write @tool(…, direct_call=True) above it"
+    return ToolNotFound(f"{said} does not allow direct calls: {fix}; {trial}")
+
+
+def _members(tool: Tool | None, pairs: list[str]) -> Read:
+    """Read `key=value`s by the schema of the tool; a list may be several of them."""
+    split = [pair.partition("=") for pair in pairs]
+    for (key, equals, _), pair in zip(split, pairs, strict=True):
         if not equals or not key:
             raise typer.BadParameter(f"an input is key=value, found {pair!r}")
-        members[key] = _value(properties.get(key, {}), text)
-    return members
-
-
-def _value(schema: Json, text: str) -> Any:
-    if schema.get("type") == "string":
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    schema = tool.spec.input_schema if tool else {}
+    return read_pairs(schema, [(key, text) for key, _, text in split])
 
 
 def _selected(runtime: Runtime, names: list[str]) -> tuple[str, ...]:

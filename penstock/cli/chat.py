@@ -9,6 +9,7 @@ from rich.console import Console
 from penstock.app.runtime import Runtime
 from penstock.cli.asking import ask
 from penstock.cli.background import Background
+from penstock.cli.completion import agents
 from penstock.cli.conversation import Conversation, Frame
 from penstock.cli.exit_codes import FINE, INTERRUPTED
 from penstock.cli.options import AsJson, ProjectFolder
@@ -23,7 +24,9 @@ from penstock.store.projections import Page
 Message = Annotated[
     str | None, typer.Argument(help="What to say; nothing opens a conversation, - reads stdin.")
 ]
-AgentName = Annotated[str, typer.Option("--agent", "-a", help="Whom to talk with.")]
+AgentName = Annotated[
+    str, typer.Option("--agent", "-a", help="Whom to talk with.", autocompletion=agents)
+]
 Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")]
 GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
 

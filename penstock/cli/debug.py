@@ -8,6 +8,8 @@ import typer
 
 from penstock.app.opening import open_project
 from penstock.app.project import Project
+from penstock.cli.call import not_direct
+from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, OF_CALLS
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
@@ -20,7 +22,9 @@ from penstock.sandbox.deno import missing_deno
 from penstock.tools.policy import SCRIPT
 from penstock.tools.script import ScriptTool
 
-Name = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
+Name = Annotated[
+    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=direct_tools)
+]
 Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
@@ -59,7 +63,8 @@ async def _called(found: ReadProject, tool: str, given: Json) -> Envelope:
         found.project.sandbox.debug(tell)
     _lift_timeouts(found.project)
     async with open_project(found.settings, found.project) as runtime:
-        return await runtime.call(tool, dict(given))
+        refusal = not_direct(runtime.parts.invoker.registry.find(tool))
+        return refusal.envelope() if refusal else await runtime.call(tool, dict(given))
 
 
 def _lift_timeouts(project: Project) -> None:

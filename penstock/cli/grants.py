@@ -8,6 +8,7 @@ import typer
 
 from penstock.app.project import Project
 from penstock.builtins import SKILLS, TOOLS
+from penstock.cli.completion import every_tool
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
@@ -19,7 +20,9 @@ from penstock.tools.registry import Registry
 from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
 
-ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
+ToolName = Annotated[
+    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=every_tool)
+]
 Selected = Annotated[
     list[str] | None, typer.Option("--skill", help="A skill that is selected; may be repeated.")
 ]

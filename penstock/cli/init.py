@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.core.errors import NameTaken
+from penstock.core.errors import ConfigError, NameTaken
 
 Folder = Annotated[Path, typer.Argument(help="Where to make it.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
@@ -57,18 +57,31 @@ NEXT = """\
 
 def init(folder: Folder = Path(), *, force: Force = False) -> None:
     """Make a new project that works: an agent, a tool, settings."""
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file: name a folder, such as `penstock init demo`.")
     there = [name for name in FILES if (folder / name).exists()]
     if there and not force:
         raise NameTaken(
             f"{', '.join(there)} would be written over: nothing was written. "
             "Choose another folder, or add --force."
         )
+    try:
+        _write(folder)
+    except OSError as error:
+        at = error.filename or folder
+        raise ConfigError(
+            f"A project cannot be made in {folder}: {at}: {error.strerror or error}. "
+            "Choose a folder that can be made and written: penstock init FOLDER"
+        ) from None
+    print("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
+    if folder != Path():
+        print(f"  cd {folder}")
+    print(NEXT)
+
+
+def _write(folder: Path) -> None:
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"  {path}")
-    print("\nIts tools/*.py run in penstock's own process, with all its rights.\n\nTry:")
-    if folder != Path():
-        print(f"  cd {folder}")
-    print(NEXT)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -95,7 +95,7 @@ def root() -> TyperGroup:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(_nothing)
+    app.callback()(_root)
     group: Any = get_command(app)
     for row in COMMANDS:
         group.add_command(TyperCommand(row.name, help=row.sentence))
@@ -125,6 +125,22 @@ def _loaded(row: Command) -> Any:
     for name, function in (part if isinstance(part, Mapping) else {row.name: part}).items():
         app.command(name)(function)
     return get_command(app)
+
+
+def _say_version(is_asked: bool) -> None:  # noqa: FBT001  as typer calls it
+    if is_asked:
+        late("penstock.cli.version:version")()
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version."),
+]
+
+
+def _root(*, version: Version = False) -> None:
+    """Agents whose every call is durable."""
 
 
 def _nothing() -> None:

@@ -4,10 +4,13 @@ import json
 import sys
 from typing import Any
 
+from penstock.core.canonical import without_surrogates
+
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on one line of stdout, at once."""
-    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+    """Print one JSON value on one line of stdout, at once; lone surrogates become U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    print(without_surrogates(text), flush=True)
 
 
 def note(text: str) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core.call import tools_on
+from penstock.core.canonical import without_surrogates
 from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
@@ -38,18 +39,18 @@ Frame = Mapping[str, Any]
 
 
 def clean(text: str) -> str:
-    """Return the text without what could steer a terminal."""
-    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
+    """Return the text without what could steer a terminal, or has no bytes."""
+    return _CONTROL.sub("\ufffd", without_surrogates(text).replace("\r\n", "\n"))
 
 
 def compact(value: Any) -> str:
     """Return a value as short JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return without_surrogates(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def pretty(value: Any) -> str:
     """Return a value as JSON of several lines."""
-    return json.dumps(value, ensure_ascii=False, default=str, indent=2)
+    return without_surrogates(json.dumps(value, ensure_ascii=False, default=str, indent=2))
 
 
 class Screen:

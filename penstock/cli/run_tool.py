@@ -20,6 +20,7 @@ from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import NO, YES, ask, text_answer
 from penstock.cli.background import Background
+from penstock.cli.completion import every_tool
 from penstock.cli.excerpt import excerpt, place_of
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
@@ -44,7 +45,9 @@ BINDINGS_NOTE = 'The mocks have "state_bindings": they are passed over, the mani
 class Options:
     """What the command takes."""
 
-    tool: Annotated[str, typer.Argument(metavar="ID", help="Which tool.")]
+    tool: Annotated[
+        str, typer.Argument(metavar="ID", help="Which tool.", autocompletion=every_tool)
+    ]
     given: Annotated[
         str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
     ] = None

@@ -13,7 +13,7 @@ import uvicorn
 
 from penstock.app.edition import Shelf
 from penstock.app.opening import open_project
-from penstock.app.runtime import Runtime
+from penstock.cli.banner import banner
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.project import ReadProject, find
@@ -117,26 +117,3 @@ def _bind(host: str, port: int) -> socket.socket:
     # what is accepted inherits it; without it every answer waits 40 ms for an acknowledgement
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
-
-
-def banner(
-    found: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
-) -> str:
-    """Return what to open, and a line that works when it is pasted."""
-    host, port = address
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    parts = runtime.parts
-    agents = ", ".join(agent.name for agent in parts.agents)
-    tools = len(list(parts.invoker.registry))
-    key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
-    warning = (
-        "\nIts tools/*.py run in this process, with all its rights." if found.project.tools else ""
-    )
-    return (
-        f"penstock serves {found.project.root} on {url}\n"
-        f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"
-        f"  Open {url}/ in a browser, or paste\n\n"
-        f"  curl -N {url}/api/agents/assistant/chat{key} -H 'content-type: application/json' "
-        '-d \'{"content":"Hello","stream":true}\'\n\n'
-        "Ctrl-C stops it."
-    )

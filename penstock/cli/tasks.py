@@ -8,6 +8,7 @@ import typer
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
 from penstock.chat.parts import event_part, question_record, task_part
+from penstock.cli.completion import tasks
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
@@ -18,7 +19,9 @@ from penstock.core.ids import TaskId
 from penstock.core.task import TaskRecord
 from penstock.store.projections import Page
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task's id, such as task_….")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="The task's id, such as task_….", autocompletion=tasks)
+]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends.")]
 

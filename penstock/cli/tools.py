@@ -9,6 +9,7 @@ import typer
 
 from penstock.app.project import Project
 from penstock.builtins import SKILLS, TOOLS
+from penstock.cli.completion import every_tool
 from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -25,7 +26,9 @@ from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-ToolName = Annotated[str, typer.Argument(metavar="TOOL", help="Which tool.")]
+ToolName = Annotated[
+    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=every_tool)
+]
 State = Annotated[
     bool | None,
     typer.Option(

@@ -26,8 +26,13 @@ CallError                 code = the class name in capitals
 └── Cancelled             failed
 """
 
+import re
+
+from penstock.core.canonical import without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import PenstockError
+
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class CallError(PenstockError):
@@ -52,7 +57,7 @@ class CallError(PenstockError):
         """Return what the caller of the tool sees."""
         detail = ErrorDetail(
             code=self.code,
-            message=str(self),
+            message=without_surrogates(str(self)),
             retryable=self.retryable,
             continuable=self.continuable,
             suggestion=self.suggestion,
@@ -92,6 +97,8 @@ class ToolFailed(CallError):
         suggestion: str | None = None,
         details: Json | None = None,
     ) -> None:
+        if not is_free(code):
+            raise ValueError(_not_free(code, message))
         super().__init__(message, suggestion=suggestion, details=details)
         self.code = code
         self.retryable = retryable
@@ -182,3 +189,20 @@ class Cancelled(CallError):
     """The task was cancelled."""
 
     continuable = False
+
+
+_FREE = frozenset((ToolFailed.code, UpstreamUnavailable.code))
+_OF_RUNTIME = {kind.code for kind in CallError.__subclasses__()} | {"SUSPENDED", "INTERNAL_ERROR"}
+
+
+def is_free(code: object) -> bool:
+    """Whether a tool may fail with this code: it is well formed, and means nothing else."""
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        return False
+    return code in _FREE or code not in _OF_RUNTIME
+
+
+def _not_free(code: object, message: str | None) -> str:
+    is_taken = isinstance(code, str) and code in _OF_RUNTIME
+    wrong = "belongs to the runtime" if is_taken else f"must match ^{_CODE.pattern}$"
+    return f"the code {code!r} of ToolFailed({message!r}) {wrong}; choose one such as OUT_OF_PAPER"

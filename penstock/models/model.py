@@ -16,6 +16,8 @@ class ToolDefinition:
     description: str
     parameters: Json
     """A JSON Schema of type object."""
+    is_builtin: bool = False
+    """It comes with the runtime; no provider is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from penstock.models.offline_choice import (
     best_match,
     harmless_without_input,
     mentioned,
+    own_first,
 )
 from penstock.models.offline_report import report
 from penstock.models.usage import estimate
@@ -207,9 +208,12 @@ def _finish(finish: ToolDefinition, answer: RuleReply) -> RuleReply:
 def _listed(tools: Sequence[ToolDefinition]) -> str:
     if not tools:
         return "No tools are offered here."
-    lines = [f"- `{tool.name}`: {_sentence(tool.description)}" for tool in tools[:MOST_TOOLS]]
-    if len(tools) > MOST_TOOLS:
-        lines.append(f"- … and {len(tools) - MOST_TOOLS} more")
+    shown = [tool for tool in tools if not tool.is_builtin] or tools
+    lines = [f"- `{tool.name}`: {_sentence(tool.description)}" for tool in shown[:MOST_TOOLS]]
+    if len(shown) > MOST_TOOLS:
+        lines.append(f"- … and {len(shown) - MOST_TOOLS} more")
+    if len(shown) < len(tools):
+        lines.append(f"- … and {len(tools) - len(shown)} that are built in")
     return "I can call these tools when you name them:\n\n" + "\n".join(lines)
 
 
@@ -220,5 +224,6 @@ def _sentence(description: str) -> str:
 def _example(tools: Sequence[ToolDefinition]) -> str:
     if not tools:
         return ""
-    names = " ".join(f"{name}=…" for name in tools[0].parameters.get("required") or ())
-    return f"\n\nWrite, for example: {tools[0].name} {names}".rstrip()
+    tool = own_first(tools)[0]
+    names = " ".join(f"{name}=…" for name in tool.parameters.get("required") or ())
+    return f"\n\nWrite, for example: {tool.name} {names}".rstrip()

@@ -110,7 +110,8 @@ def asks_for_any(text: str) -> bool:
 def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
     """Return a tool that can be tried just so: the one that needs the fewest words to describe.
 
-    It needs no input, and nothing is sent or deleted by it.
+    It needs no input, and nothing is sent or deleted by it. A built-in one only where the project
+    has none.
     """
     easy = [
         tool
@@ -118,7 +119,14 @@ def harmless_without_input(tools: Iterable[ToolDefinition]) -> ToolDefinition | 
         if not tool.parameters.get("required") and not _SIDE_EFFECTS.match(tool.name.lower())
     ]
     quick = [tool for tool in easy if not _TAKES_TIME.search(f"{tool.name} {tool.description}")]
-    return min(quick or easy, key=lambda tool: len(tool.description), default=None)
+    return min(
+        quick or easy, key=lambda tool: (tool.is_builtin, len(tool.description)), default=None
+    )
+
+
+def own_first(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+    """Return the tools of the project, then the built-in ones."""
+    return sorted(tools, key=lambda tool: tool.is_builtin)
 
 
 def stem(word: str) -> str:

@@ -21,13 +21,13 @@ from penstock.core.call_errors import (
     UpstreamUnavailable,
     VaultDenied,
     VaultNotFound,
+    is_free,
 )
 from penstock.sandbox.messages import Message
 from penstock.sandbox.script import Bounds, Script
 
 _LONGEST_MESSAGE = 2000
 _LONGEST_STACK = 8192
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
 _FRAME = re.compile(r"\s+at ")
 _NO_MEMORY = {
@@ -52,9 +52,6 @@ _THROWN: dict[str, type[CallError]] = {
     )
 }
 """Codes of the runtime that a script can meet as an error; uncaught, they are its own."""
-_RESERVED = {kind.code for kind in CallError.__subclasses__()} | {"SUSPENDED", "INTERNAL_ERROR"}
-_FREE = {ToolFailed.code, UpstreamUnavailable.code}
-"""Codes of the runtime that a script may choose."""
 
 
 def conclude(ending: Message, script: Script, bounds: Bounds) -> Any:
@@ -100,7 +97,7 @@ def _too_large(bounds: Bounds) -> OutputTooLarge:
 def _thrown(said: Mapping[str, Any]) -> CallError:
     message = str(said.get("message", ""))[:_LONGEST_MESSAGE]
     kind, code = said.get("kind"), str(said.get("code", ""))
-    if kind == "tool" and _CODE.fullmatch(code) and (code not in _RESERVED or code in _FREE):
+    if kind == "tool" and is_free(code):
         return _failed(said, message, code)
     if kind == "flo" and code == ToolFailed.code:
         return _failed(said, message, code)

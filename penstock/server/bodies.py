@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from penstock.core.canonical import compact
+from penstock.core.canonical import canonical, compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.core.schema import MOST_PROBLEMS, Schema
@@ -130,14 +130,18 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
 def key_of(request: Request, raw: bytes) -> tuple[str, str] | None:
     """Return the request's Idempotency-Key, if it has one, and a hash of the whole request.
 
-    Raises BadRequest.
+    The body was read as JSON before; equal JSON is the same request. Raises BadRequest.
     """
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
     if not 0 < len(key) <= KEY_CHARACTERS:
         raise BadRequest(f"an Idempotency-Key has 1 to {KEY_CHARACTERS} characters")
-    return key, sha256(request.url.path.encode() + b"\n" + raw).hexdigest()
+    try:
+        body = canonical(json.loads(raw.decode() or "{}"))
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+    return key, sha256(f"{request.url.path}\n{body}".encode()).hexdigest()
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from dis import opmap
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -16,6 +17,7 @@ from penstock.tools.function import FunctionTool
 
 FOLDER = "tools"
 MESSAGE_CHARACTERS = 500
+_RAISE = opmap["RAISE_VARARGS"]
 
 PythonTool = FunctionTool[Any, Any]
 
@@ -107,10 +109,18 @@ def _import(file: Path, name: str, root: Path) -> ModuleType:
     """Return the module. Raises DeclarationError with what the file ran into."""
     try:
         return load_file(file, name)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and not _is_raised(error):
+            raise
         raise DeclarationError([_broken(error, file, root)]) from error
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Whether code says `raise` where it comes from; Ctrl-C comes anywhere."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_code[frame.tb_lasti] == _RAISE
 
 
 def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:

@@ -10,7 +10,7 @@ from penstock.agents.loop import Ending, loop
 from penstock.agents.offer import Offers, caller_for
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import Turns, Voice
-from penstock.core.call_errors import BudgetExceeded, Interrupted, ToolFailed
+from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import CancelRequested, Event, TaskStarted
 from penstock.core.ids import new_id
@@ -83,7 +83,7 @@ async def test_it_goes_on_from_wherever_the_task_is(
 
 LOST = Interrupted().envelope()
 SPENT = BudgetExceeded().envelope()
-BROKEN = ToolFailed("no", "SCRIPT_LOAD_ERROR", continuable=False).envelope()
+BROKEN = ScriptLoadError("no").envelope()
 
 
 def settled_as(*envelopes: Any) -> list[Event]:

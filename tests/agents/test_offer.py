@@ -77,7 +77,7 @@ def test_a_model_is_a_caller_that_reads_clipped_results() -> None:
 def test_a_model_is_told_the_schema_word_for_word() -> None:
     schema = {"type": "object", "properties": {"q": {"type": "string", "format": "email"}}}
     assert definition(Act("look", input_schema=schema)) == ToolDefinition(
-        name="look", description="Does look.", parameters=schema
+        name="look", description="Does look.", parameters=schema, is_builtin=True
     )
     assert definition(Act("look")).parameters == ANY_INPUT
 

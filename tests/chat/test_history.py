@@ -9,6 +9,7 @@ from penstock.chat.message import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
+from penstock.testing.clock import FakeClock
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act
 
@@ -71,6 +72,23 @@ async def test_what_was_superseded_leaves_the_history() -> None:
         assert said(found) == ["a", "Hello.", "b", "Hello."]
         assert found.total == 4
         assert said(await page(server, session_id, view=View.FULL)) == said(found)
+
+
+async def test_a_message_that_is_answered_anew_keeps_its_time() -> None:
+    """Spec: regenerate answers "as POST chat, same `userMessage`"."""
+    clock = FakeClock()
+    async with served(clock=clock) as server:
+        session_id = await talk(server, "a")
+        (first, answer) = (await page(server, session_id)).messages
+        task_id = first["metadata"]["taskId"]
+        for _ in range(2):
+            clock.advance(60)
+            again = NewMessage(content="a", session_id=session_id, supersedes=task_id)
+            task_id = (await server.runtime.send(again)).task_id
+            await server.runtime.wait(task_id)
+        (user, anew) = (await page(server, session_id)).messages
+        assert user["createdAt"] == first["createdAt"]
+        assert anew["createdAt"] > answer["createdAt"]
 
 
 async def test_a_task_that_failed_shows_why_on_its_message() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.pairs import needs, read_input, usage
+from penstock.chat.pairs import needs, read_input, read_pairs, usage
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -89,6 +89,13 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, problems: list[st
     _, found = read_input(SCHEMA, text)
     assert found
     assert problems is None or [str(each) for each in found] == problems
+
+
+def test_pairs_may_come_one_by_one_and_lack_members() -> None:
+    found, problems = read_pairs(SCHEMA, [("customer", "Ann"), ("customer", "Bob")])
+    assert found == {"customer": "Ann"}
+    assert [str(each) for each in problems] == ["/customer: is given twice"]
+    assert read_pairs(SCHEMA, []) == ({}, [])
 
 
 def test_how_a_call_is_written() -> None:

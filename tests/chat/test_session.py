@@ -8,7 +8,7 @@ from penstock.agents.agent import Agent
 from penstock.chat.message import NewMessage
 from penstock.chat.session import detail, profile_of
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ScriptLoadError
 from penstock.core.errors import ContextTooLarge, ModelUnavailable
 from penstock.core.events import TaskStarted
 from penstock.core.ids import ProfileId
@@ -105,7 +105,7 @@ async def test_a_task_that_failed_leaves_a_history_that_can_be_gone_on_with(
 ) -> None:
     """Every call has exactly one tool message, whatever happened."""
     model = ScriptedModel([*broken, say("Better now.")])
-    fatal = Act("fatal", raising(ToolFailed("no", "SCRIPT_LOAD_ERROR", continuable=False)))
+    fatal = Act("fatal", raising(ScriptLoadError("no")))
     async with memory_runtime(model=model, tools=[fatal, Act("look")]) as runtime:
         first = await runtime.chat("Break")
         reply = await runtime.chat("Again?", session_id=first.session_id)

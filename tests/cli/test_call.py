@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,3 +71,72 @@ def test_skills_may_be_selected_for_the_call(run: Run) -> None:
     assert (code, "no skill 'no_such_skill'" in told) == (2, True)
     known = next(iter(SKILLS))
     assert run("call", "hello", "name=Ann", "--skill", known, "--skill", known)[0] == 0
+
+
+MORE = """
+from penstock import tool
+
+@tool(effect="none")
+def closed() -> str:
+    '''Say no.'''
+    return "no"
+
+@tool(effect="none", direct_call=True)
+def tagged(tags: list[str], size: int = 1) -> str:
+    '''Join them.'''
+    return "+".join(tags)
+
+@tool(effect="none", direct_call=True)
+def bad() -> str:
+    '''Fail.'''
+    raise ValueError("bad\\ud800 thing")
+"""
+
+
+@pytest.fixture
+def more(project: Path) -> None:
+    """Give the project tools that are called in other ways."""
+    (project / "tools" / "more.py").write_text(MORE)
+
+
+CLOSED = {"closed": "write @tool(…, direct_call=True) above it", "read_text_file": "it is built in"}
+
+
+@pytest.mark.usefixtures("more")
+@pytest.mark.parametrize(("tool", "said"), CLOSED.items())
+def test_a_tool_that_may_not_be_called_by_hand_is_there_all_the_same(
+    run: Run, tool: str, said: str
+) -> None:
+    code, out, _ = run("call", tool, "x=1")
+    assert code == 1
+    assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} is there, but")
+    assert said in out
+    assert out.count("\n") == 1
+
+
+@pytest.mark.usefixtures("more")
+def test_half_a_character_in_an_error_is_printed_as_a_sign(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spec: "lone surrogates become U+FFFD"."""
+    caplog.set_level(logging.CRITICAL, logger="penstock")
+    assert run("call", "bad")[:2] == (1, "failed: TOOL_FAILED: ValueError: bad\ufffd thing\n")
+    assert json.loads(run("call", "bad", "--json")[1])["error"]["message"].endswith("\ufffd thing")
+
+
+PAIRS = [
+    (("tagged", "tags=a", "tags=b"), 0, "a+b"),
+    (("tagged", "tags=a"), 0, "a"),
+    (("tagged", 'tags=["a","b"]'), 0, "a+b"),
+    (("hello", "name=1", "name=2"), 3, "/name: is given twice"),
+    (("tagged", "tags=a", "size=big"), 3, '/size: "big" is not an integer'),
+]
+
+
+@pytest.mark.usefixtures("more")
+@pytest.mark.parametrize(("arguments", "code", "said"), PAIRS)
+def test_a_member_comes_once_and_an_item_of_a_list_as_often_as_it_likes(
+    run: Run, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ended, out, _ = run("call", *arguments)
+    assert (ended, said in out) == (code, True)

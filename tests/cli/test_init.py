@@ -7,7 +7,7 @@ import pytest
 from penstock.app.project import find_root, load_project
 from penstock.app.settings import load
 from penstock.cli.init import FILES, init
-from penstock.core.errors import NameTaken
+from penstock.core.errors import ConfigError, NameTaken
 
 
 def test_a_new_project_has_no_findings(tmp_path: Path) -> None:
@@ -34,3 +34,20 @@ def test_force_writes_over(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text("broken")
     init(tmp_path, force=True)
     assert {name: (tmp_path / name).read_text() for name in FILES} == FILES
+
+
+def test_a_file_is_no_folder_for_a_project(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text("mine")
+    with pytest.raises(
+        ConfigError, match=r"is a file: name a folder, such as `penstock init demo`"
+    ):
+        init(file)
+    with pytest.raises(ConfigError, match=r"Not a directory\. Choose a folder that can be made"):
+        init(file / "x")
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"^A project cannot be made in /proc/x: [^\n]*$"):
+        init(Path("/proc/x"))

@@ -61,3 +61,8 @@ def test_an_error_is_one_line_and_ends_with_one(
     assert main(["init", str(tmp_path)]) == 0
     assert main(["init", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith("Error: penstock.toml, agents/assistant.md, ")
+
+
+def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("penstock ")

@@ -56,3 +56,35 @@ def test_a_tool_may_choose_its_code_and_what_may_be_done() -> None:
     detail = ErrorDetail(code="NO_INK", message="no ink", retryable=True, continuable=False)
     assert error.envelope() == Envelope(Status.FAILED, error=detail)
     assert call_errors.ToolFailed.code == "TOOL_FAILED"
+
+
+WRONG_CODES = {
+    "no_ink": "must match",
+    "NO-INK": "must match",
+    "": "must match",
+    "1_INK": "must match",
+    "A" * 65: "must match",
+    "TIMEOUT": "belongs to the runtime",
+    "SUSPENDED": "belongs to the runtime",
+}
+
+
+@pytest.mark.parametrize(("code", "said"), WRONG_CODES.items())
+def test_a_code_that_a_tool_may_not_choose_is_a_mistake_of_its_author(code: str, said: str) -> None:
+    """Spec: "`code` `^[A-Z][A-Z0-9_]{0,63}$`, not a code of §8 (except the two named there)"."""
+    with pytest.raises(ValueError, match=said) as caught:
+        call_errors.ToolFailed("no ink", code)
+    assert "'no ink'" in str(caught.value)
+
+
+def test_two_codes_of_the_runtime_are_free_for_tools() -> None:
+    for code in ("TOOL_FAILED", "UPSTREAM_UNAVAILABLE", "A", "A" * 64):
+        assert call_errors.ToolFailed("no ink", code).code == code
+    assert not call_errors.is_free(404)
+
+
+def test_a_message_with_half_a_character_can_be_printed_and_stored() -> None:
+    """Spec: "lone surrogates become U+FFFD"."""
+    detail = call_errors.ToolFailed("bad\ud800 thing").envelope().error
+    assert detail is not None
+    assert detail.message == "bad\ufffd thing"

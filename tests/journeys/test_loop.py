@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.loop import EMPTY_NOTICE
 from penstock.agents.turn import CLOSING_NOTE
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ScriptLoadError, ToolFailed
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
@@ -210,7 +210,7 @@ async def test_two_equal_calls_of_one_reply_each_have_an_id_and_a_result() -> No
 
 
 async def test_a_result_that_is_not_continuable_fails_the_task() -> None:
-    broken = Act("broken", raising(ToolFailed("no way", "SCRIPT_LOAD_ERROR", continuable=False)))
+    broken = Act("broken", raising(ScriptLoadError("no way")))
     model = ScriptedModel([call("broken") + call("look"), say("never said")])
     look = Act("look")
     async with memory_runtime(model=model, tools=[broken, look]) as runtime:

@@ -1,6 +1,7 @@
 """The offline model: what it says and calls, as whole replies."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,3 +243,19 @@ async def test_it_streams_word_by_word_as_fast_as_it_is_told() -> None:
     assert isinstance(events[-1], Finished)
     assert events[-1].reason == "tool_calls"
     assert not [event for event in events if isinstance(event, TextDelta)]
+
+
+HELPER = replace(tool("helper", "Help."), is_builtin=True)
+
+
+def test_the_tools_of_a_project_come_before_those_that_are_built_in() -> None:
+    shown = answer("try a tool", tools=(HELPER, MOON))
+    assert shown.calls == (("moon", {}),)
+    assert "- `moon`: Tell the phase of the moon.\n- … and 1 that are built in\n" in shown.text
+    assert "helper" not in shown.text
+    assert answer("try a tool", tools=(HELPER, ADD)).calls == (("helper", {}),)
+    assert answer("hello", tools=(HELPER, ADD)).text.endswith("Write, for example: add a=… b=…")
+
+
+def test_where_nothing_else_is_there_the_built_in_tools_are_listed() -> None:
+    assert "- `helper`: Help." in answer("what can you do?", tools=(HELPER,)).text

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
-from penstock.server.bodies import NOT_BLANK, Form, read_json
+from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 
 FORM = Form(
     {"content": {"type": "string"}, "limit": {"type": ["integer", "null"]}},
@@ -15,7 +15,7 @@ FORM = Form(
 )
 
 
-def request(*chunks: bytes, **headers: str) -> Request:
+def request(*chunks: bytes, path: str = "/", **headers: str) -> Request:
     """Return a request with this body."""
     named = {"content_type": "application/json"} | headers
     raw = [(name.replace("_", "-").encode(), text.encode()) for name, text in named.items()]
@@ -25,7 +25,8 @@ def request(*chunks: bytes, **headers: str) -> Request:
         body = next(sent)
         return {"type": "http.request", "body": body, "more_body": body != (chunks or [b""])[-1]}
 
-    return Request({"type": "http", "method": "POST", "headers": raw}, receive)
+    scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
+    return Request(scope, receive)
 
 
 async def test_a_body_in_pieces_is_read_whole() -> None:
@@ -129,3 +130,19 @@ def test_a_form_as_a_schema() -> None:
     assert FORM.schema["required"] == ["content"]
     assert FORM.schema["additionalProperties"] is False
     assert "required" not in Form({"a": {}}).schema
+
+
+def test_equal_json_is_the_same_request_however_it_is_written() -> None:
+    """Spec: "same key and body within 24 h attaches to the same task"."""
+    named = request(path="/a", idempotency_key="k")
+    same = (b'{"a":1,"b":[1.0]}', b' {"b": [1],\n"a": 1}')
+    first, again = (key_of(named, each) for each in same)
+    assert first == again
+    others = (b'{"a":1,"b":[2]}', b'{"a":"1","b":[1]}', b"{}")
+    assert not {first} & {key_of(named, each) for each in others}
+    assert key_of(named, b"") == key_of(named, b"{}")
+    assert key_of(request(path="/b", idempotency_key="k"), same[0]) != first
+
+
+def test_without_a_key_nothing_is_hashed() -> None:
+    assert key_of(request(), b"not looked at") is None

@@ -50,6 +50,7 @@ def broken() -> dict[str, tuple[str, int, str]]:
         "import": ("\nimport nowhere_at_all\n", 2, "ModuleNotFoundError: No module named"),
         "raise": ("def f():\n    return 1 // 0\n\nf()\n", 2, "ZeroDivisionError: integer"),
         "exit": ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3"),
+        "interrupt": ("\nraise KeyboardInterrupt\n", 2, "KeyboardInterrupt"),
         "in a library": ("import json\njson.loads('{')\n", 2, "JSONDecodeError: Expecting"),
         "option": (
             "from penstock import tool\n@tool(efect='none')\ndef f(): ...\n",
@@ -196,3 +197,9 @@ async def test_the_example_says_what_else_there_is() -> None:
     envelope = await (await examples()).call("weather", {"city": "Ohslo"})
     assert envelope.error
     assert (envelope.error.code, envelope.error.suggestion) == ("CITY_UNKNOWN", "Try Oslo.")
+
+
+def test_ctrl_c_while_a_file_is_imported_is_no_finding(tmp_path: Path) -> None:
+    text = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
+    with pytest.raises(KeyboardInterrupt):
+        load_tools(project(tmp_path, broken=text))

@@ -1,0 +1,115 @@
+"""What a server says when it is ready: what to open, and a line that works when it is pasted."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.agents.offer import definition, offered
+from penstock.app.runtime import Runtime
+from penstock.cli.project import ReadProject
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.ids import ASSISTANT
+from penstock.core.messages import UserMessage
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.schema import Schema
+from penstock.models.model import ModelRequest, ToolDefinition
+from penstock.models.offline import decide
+from penstock.models.offline_choice import harmless_without_input
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
+
+TRY = "Try a tool"
+"""What even the offline model understands, where a tool needs no input."""
+GREETING = "Hello"
+_SAMPLES = {"string": "Ann", "integer": 1, "number": 1, "boolean": True}
+
+
+def banner(
+    found: ReadProject, runtime: Runtime, address: tuple[str, int], *, needs_key: bool
+) -> str:
+    """Return what to open, and a line that makes the assistant call a tool."""
+    host, port = address
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    parts = runtime.parts
+    agents = ", ".join(agent.name for agent in parts.agents)
+    tools = len(list(parts.invoker.registry))
+    key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
+    body = {"content": first_words(_offered(runtime)), "stream": True}
+    given = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    warning = (
+        "\nIts tools/*.py run in this process, with all its rights." if found.project.tools else ""
+    )
+    return (
+        f"penstock serves {found.project.root} on {url}\n"
+        f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"
+        f"  Open {url}/ in a browser, or paste\n\n"
+        f"  curl -N {url}/api/agents/{ASSISTANT}/chat{key} -H 'content-type: application/json' "
+        f"-d {given}\n\n"
+        "Ctrl-C stops it."
+    )
+
+
+def first_words(tools: Sequence[Tool]) -> str:
+    """Return a message on which the offline model calls one of these tools.
+
+    One of the project comes first; one that writes, or that a person must allow, comes last.
+    """
+    definitions = [definition(tool) for tool in tools]
+    for words in _candidates(tools):
+        request = ModelRequest(system="", messages=[UserMessage(words)], tools=definitions)
+        if decide(request).calls:
+            return words
+    return GREETING
+
+
+def _offered(runtime: Runtime) -> Sequence[Tool]:
+    parts = runtime.parts
+    return offered(parts.agents.get(ASSISTANT), parts.invoker, LOCAL_PROFILE)
+
+
+def _candidates(tools: Sequence[Tool]) -> Iterator[str]:
+    tame = {each.spec.tool_id: definition(each) for each in tools if _is_tame(each.spec)}
+    easy = harmless_without_input(map(definition, tools))
+    if easy is not None and easy.name in tame:
+        yield TRY
+    for name, told in tame.items():
+        if (sample := _sample(told)) is not None:
+            yield f"{name} {_pairs(sample)}".rstrip()
+    yield TRY
+
+
+def _is_tame(spec: ToolSpec) -> bool:
+    is_own = spec.kind != "builtin"
+    return is_own and spec.effect is not Effect.WRITE and spec.requires_approval is False
+
+
+def _sample(tool: ToolDefinition) -> Json | None:
+    """Return an input with the members that it must have; None where that takes more thought."""
+    schema = tool.parameters
+    properties = schema.get("properties") or {}
+    sample: dict[str, Any] = {}
+    for name in schema.get("required") or ():
+        value = _value(properties.get(name))
+        if value is None:
+            return None
+        sample[name] = value
+    return None if Schema(schema).problems(sample) else sample
+
+
+def _value(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return None
+    known = [*schema.get("examples", ()), *schema.get("enum", ())]
+    found = schema.get("default", known[0] if known else _SAMPLES.get(str(schema.get("type"))))
+    return found if isinstance(found, str | int | float) else None
+
+
+def _pairs(sample: Json) -> str:
+    return " ".join(f"{name}={_text(value)}" for name, value in sample.items())
+
+
+def _text(value: Any) -> str:
+    is_word = isinstance(value, str) and len(value.split()) == 1
+    return str(value) if is_word else json.dumps(value, ensure_ascii=False)

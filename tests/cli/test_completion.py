@@ -1,0 +1,89 @@
+"""What the shell offers for names and ids of a project."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+Offers = Callable[..., list[str]]
+
+
+@pytest.fixture
+def offers(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Offers:
+    """Ask as a shell does, behind these words; the last of them is begun."""
+
+    def offers(*words: str) -> list[str]:
+        with monkeypatch.context() as shell:
+            shell.chdir(project)
+            shell.setenv("_PENSTOCK_COMPLETE", "complete_bash")
+            shell.setenv("COMP_WORDS", " ".join(("penstock", *words)))
+            shell.setenv("COMP_CWORD", str(len(words)))
+            main([])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out.split()
+
+    return offers
+
+
+ASK = """
+from penstock import ToolContext, tool
+
+@tool(effect="none", direct_call=True)
+async def ask(ctx: ToolContext) -> str:
+    '''Ask who.'''
+    return await ctx.ask("Who?")
+"""
+NAMES = [
+    (("call", "he"), ["hello"]),
+    (("debug", "he"), ["hello"]),
+    (("call", "read_"), []),
+    (("call", "hello", ""), ["name="]),
+    (("call", "nothing", ""), []),
+    (("tools", "show", "read_text"), ["read_text_file"]),
+    (("tools", "grants", "hel"), ["hello"]),
+    (("run-tool", "hel"), ["hello"]),
+    (("chat", "--agent", ""), ["assistant"]),
+    (("tasks", "show", ""), []),
+    (("answer", ""), []),
+]
+
+
+@pytest.mark.parametrize(("words", "names"), NAMES)
+def test_names_are_those_of_the_project(
+    offers: Offers, words: tuple[str, ...], names: list[str]
+) -> None:
+    assert offers(*words) == names
+
+
+def test_ids_come_from_the_store(run: Run, run_json: Callable[..., str], offers: Offers) -> None:
+    assert run("call", "hello", "name=Ann")[0] == 0
+    (task,) = offers("tasks", "show", "task_")
+    assert run("tasks", "show", task)[0] == 0
+    assert offers("tasks", "show", "conv_") == []
+
+
+def test_a_question_that_is_open_is_offered(project: Path, run: Run, offers: Offers) -> None:
+    (project / "tools" / "ask.py").write_text(ASK)
+    assert run("call", "ask")[0] == 4
+    (question,) = offers("answer", "q_")
+    assert run("answer", question, "Ann")[0] == 0
+    assert offers("answer", "q_") == []
+
+
+def test_what_a_broken_project_prints_spoils_no_prompt(project: Path, offers: Offers) -> None:
+    (project / "tools" / "loud.py").write_text("print('loud')\nraise ValueError\n")
+    assert offers("call", "") == ["hello"]
+    (project / "penstock.toml").write_text("broken")
+    assert offers("call", "") == []
+    assert offers("tasks", "show", "") == []
+
+
+def test_to_look_makes_no_store(project: Path, offers: Offers) -> None:
+    assert offers("tasks", "show", "") == []
+    assert not (project / ".penstock").exists()
