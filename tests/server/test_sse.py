@@ -19,6 +19,7 @@ from penstock.server.frame import Position
 from penstock.server.sse import BEGIN, PING, EventStream, Streams, encode
 from penstock.server.wire import ChatFrames, StreamView
 from penstock.testing.log import MemoryLog
+from tests.kit.entries import message, opened
 from tests.kit.stories import no_tools
 
 ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
@@ -68,14 +69,20 @@ class Line:
         self.gone = asyncio.Event()
         story = no_tools()
         self.story = story
-        source = Source(log=MemoryLog(SystemClock(), LIMITS), bus=self.bus, limits=LIMITS)
+        self.log = MemoryLog(SystemClock(), LIMITS)
+        source = Source(log=self.log, bus=self.bus, limits=LIMITS)
         tail = Tail(source, LogId(story.log_id), after=2, stored=False)
         frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
         place = self.streams.enter(LOCAL_PROFILE)
         self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})
 
     def open(self) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.stream({"type": "http"}, self.receive, self.send))
+        return asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        """Stream what follows the two events of a log."""
+        await self.log.send(LogId(self.story.log_id), [opened(), message()])
+        await self.stream({"type": "http"}, self.receive, self.send)
 
     async def receive(self) -> dict[str, Any]:
         await self.gone.wait()
