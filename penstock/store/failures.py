@@ -4,13 +4,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from penstock.core.errors import (
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreLocked,
-    StoreReadOnly,
-)
+from penstock.core.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
 
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
