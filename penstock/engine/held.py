@@ -15,6 +15,7 @@ from penstock.core.events import (
     is_outside,
 )
 from penstock.core.ids import TaskId
+from penstock.core.signals import LeaseLost
 from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.store.log import Lease, Log
@@ -38,11 +39,13 @@ class HeldLog:
         "_lease_seconds",
         "_log",
         "_on_cancel",
+        "_on_lost",
         "_open",
         "_sent",
         "_sure_until",
         "begins",
         "lease",
+        "lost",
         "recovers",
         "state",
     )
@@ -63,6 +66,9 @@ class HeldLog:
         """A `submit_soon` is still to be done."""
         self._later: asyncio.TimerHandle | None = None
         self._on_cancel: Callable[[TaskId], None] | None = None
+        self._on_lost: Callable[[], object] | None = None
+        self.lost: LeaseLost | None = None
+        """Why the work here has to stop, if it has."""
         self.lease = lease
         self.state = state
         self.begins = lease.begun
@@ -155,6 +161,17 @@ class HeldLog:
     def when_cancelled(self, tell: Callable[[TaskId], None]) -> None:
         """Call `tell` with each task that somebody wants to end."""
         self._on_cancel = tell
+
+    def when_lost(self, tell: Callable[[], object]) -> None:
+        """Call `tell` once when another process has the log, or the log was erased."""
+        self._on_lost = tell
+
+    def lose(self, lost: LeaseLost) -> None:
+        """Stop the work on a log that is held here no more."""
+        if self.lost is None:
+            self.lost = lost
+            if self._on_lost is not None:
+                self._on_lost()
 
     def is_silent(self, seconds: float) -> bool:
         """Whether the lease was neither taken, written to nor renewed for so long."""

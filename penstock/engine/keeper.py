@@ -13,7 +13,10 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Renews every lease that was not written to lately; one timer looks after all of them."""
+    """Renews every lease that was not written to lately; one timer looks after all of them.
+
+    The work on a log whose lease is lost is stopped.
+    """
 
     def __init__(self, held: Mapping[LogId, HeldLog], seconds: float) -> None:
         self._held = held
@@ -30,7 +33,7 @@ class Keeper:
     def _look(self) -> None:
         self._timer = None
         for log_id, held in self._held.items():
-            if held.is_silent(self._seconds):
+            if held.lost is None and held.is_silent(self._seconds):
                 task = asyncio.ensure_future(self._renew(log_id, held))
                 self._renewing.add(task)
                 task.add_done_callback(self._renewing.discard)
@@ -40,8 +43,8 @@ class Keeper:
     async def _renew(self, log_id: LogId, held: HeldLog) -> None:
         try:
             await held.refresh()
-        except LeaseLost:
+        except LeaseLost as lost:
             if self._held.get(log_id) is held:
-                log.warning("could not renew the lease of log %s", log_id)
+                held.lose(lost)
         except StoreError as error:
             log.warning("lease of log %s not renewed yet: %s", log_id, error)

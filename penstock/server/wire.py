@@ -216,7 +216,11 @@ class ChatFrames:
         self._unseen.add(Position(seq), frame)
 
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
-        if self._queue.pop(task_id, None) is None and task_id != self._task:
+        waits = self._queue.pop(task_id, None) is not None
+        if waits and self._task is not None and task_id != self._task:
+            self._unseen.add(Position(seq), _error(task_id, event))
+            return
+        if not waits and task_id != self._task:
             return
         self._task = None
         if event.status is TaskStatus.SUCCEEDED:

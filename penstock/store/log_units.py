@@ -250,7 +250,8 @@ class Renew:
         cursor.execute(self.sql.keep, (self.lease_until, self.log_id, self.epoch))
         kept = cursor.fetchone()
         if kept is None:
-            raise lost(self.log_id)
+            cursor.execute(self.sql.head, (self.log_id,))
+            raise lost(self.log_id) if cursor.fetchone() else LeaseLost(_erased(self.log_id))
         head, self.followed_until = kept
         if head == self.after:
             return ()
@@ -298,6 +299,10 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:
     """Return the rows of `events`, numbered from `first`."""
     return [(log_id, seq, *draft) for seq, draft in enumerate(drafts, first)]
+
+
+def _erased(log_id: LogId) -> str:
+    return f"log {log_id!r} was erased"
 
 
 def lost(log_id: LogId) -> LeaseLost:

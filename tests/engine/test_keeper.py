@@ -68,17 +68,25 @@ async def test_a_lease_that_was_just_taken_is_left_alone() -> None:
     held.clear()
 
 
-@pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        (LeaseLost("gone"), "could not renew the lease of log conv_1"),
-        (StoreError("full"), "lease of log conv_1 not renewed yet: full"),
-    ],
-)
-async def test_a_lease_that_cannot_be_renewed_is_told_to_operators(
-    failure: BaseException, said: str, caplog: pytest.LogCaptureFixture
+async def test_work_whose_lease_is_lost_is_stopped_once() -> None:
+    log = WatchedLog(LeaseLost("gone"))
+    held = {LOG: await hold(log, since=0)}
+    lost = asyncio.Event()
+    held[LOG].when_lost(lost.set)
+    Keeper(held, 0.001).look_after()
+    await lost.wait()
+    asked, reason = log.renewed.qsize(), held[LOG].lost
+    lost.clear()
+    held[LOG].lose(LeaseLost("again"))
+    assert (asked, reason, lost.is_set()) == (1, held[LOG].lost, False)
+    held.clear()
+
+
+async def test_a_lease_that_cannot_be_renewed_yet_is_told_to_operators(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log = WatchedLog(failure)
+    said = "lease of log conv_1 not renewed yet: full"
+    log = WatchedLog(StoreError("full"))
     held = {LOG: await hold(log, since=0)}
     Keeper(held, 0.001).look_after()
     await log.renewed.get()

@@ -1,5 +1,6 @@
 """What a model says in one process, streamed by another: two runtimes on one file."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -217,3 +218,32 @@ async def test_nothing_of_it_stays_in_the_store_and_nothing_is_there_for_nobody(
         counts.append(rows(url))
     assert counts[0] == counts[2] == 0
     assert counts[1] > 0
+
+
+async def test_a_conversation_that_another_process_deleted_stops_at_once(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The tool ends with the next look at the lease, and it is said once."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work(input: Any, invocation: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with far(url, [call("work")], tools=[Act("work", work)]) as server:
+        await server.send()
+        await begun.wait()
+        assert server.sent
+        name = server.sent.session_id
+        async with server.stream() as coming:
+            assert (await anext(coming))[1]["type"] == "message_start"
+            gone = await server.client.delete(f"{CHAT}/conversations/{name}")
+            assert gone.status_code == 204
+            await asyncio.wait_for(ended.wait(), 5)
+            async for _ in coming:
+                pass
+    said = [each for each in caplog.messages if name in each]
+    assert len(said) <= 1, said

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from penstock.core.ids import LogId
+from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, think, wait
+from penstock.store.projections import Page
 from tests.kit.server import CHAT, InMemoryServer, frames, served, types
 from tests.kit.stories import joined
 from tests.kit.tools import Act
@@ -184,6 +187,30 @@ async def test_a_message_that_answers_a_question_goes_on_with_its_task() -> None
         rest = await server.follow(name, lastEventId=frames(parked.text)[-1][0])
         assert types(rest.text)[:2] == ["question_answered", "tool_result"]
         assert types(rest.text)[-1] == "message_complete"
+
+
+async def test_a_queued_message_that_is_cancelled_ends_at_once() -> None:
+    """A cancel ends a task, whatever it is doing: also while it waits for another."""
+    hold = Hold()
+    model = ScriptedModel([wait(hold) + say("One.")])
+    async with served(model=model) as server:
+        name = (await server.client.post(f"{CHAT}/conversations")).json()["id"]
+        first = asyncio.create_task(server.stream("Hi", conversationId=name))
+        await hold.reached()
+        session = asyncio.create_task(server.follow(name))
+        second = asyncio.create_task(server.stream("Ho", conversationId=name))
+        await settle(server)
+        lists = server.runtime.parts.projections
+        (queued,), _ = await lists.tasks(log_id=LogId(name), page=Page(limit=1))
+        assert queued.status is TaskStatus.QUEUED
+        await server.client.post(f"/api/tasks/{queued.task_id}/cancel")
+        shown = frames((await asyncio.wait_for(second, 5)).text)
+        assert [(each["type"], each["code"]) for _, each in shown] == [("error", "CANCELLED")]
+        hold.release()
+        assert frames((await first).text)[-1][1]["content"] == "One."
+        assert frames((await session).text)[-1][1]["content"] == "One."
+        messages = (await server.client.get(CHAT)).json()["messages"]
+        assert [each["content"] for each in messages] == ["Hi", "One.", "Ho"]
 
 
 async def test_a_stream_ends_with_its_conversation() -> None:
