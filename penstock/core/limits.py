@@ -102,6 +102,10 @@ class Limits:
     """How long a link of `/web` works, if nobody uses it before."""
     web_key_seconds: int = 12 * 3600
     """How long who came by such a link may stay."""
+    cut_again_seconds: float = 1
+    """How often a tool that goes on after it was cancelled is cancelled again."""
+    cut_seconds: float = 3
+    """How long a tool that was cancelled may go on before it is left behind."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
     reply_bytes: int = 16 * MIB

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock, Moment
@@ -75,11 +74,14 @@ class Activations:
             lease = found
         try:
             return await self._hold(lease, now)
-        except LeaseLost as lost:
-            log.warning("the work on log %s stops: %s", log_id, lost)
-        except (asyncio.CancelledError, StoreError):
-            with suppress(StoreError):
-                await self._log.surrender(lease)
+        except LeaseLost:
+            log.warning("lost the lease of log %s to another process", log_id)
+        except asyncio.CancelledError:
+            if self._is_closing:
+                await self._give_back(lease)
+            raise  # else by nobody who may: the lease runs out, and that counts as a crash
+        except StoreError:
+            await self._give_back(lease)
             raise
         except Exception:
             log.exception("the work on log %s broke off", log_id)
@@ -106,8 +108,7 @@ class Activations:
         self._is_closing = True
         while self._begun:
             _, (lease, _) = self._begun.popitem()
-            with suppress(StoreError):
-                await self._log.surrender(lease)
+            await self._give_back(lease)
 
     async def look_up(self, log_id: LogId) -> None:
         """Fold a log that is not at hand; who hands something in learns whether it reads back.
@@ -134,34 +135,26 @@ class Activations:
         if held := self._held.get(log_id):
             try:
                 await held.refresh()
-            except LeaseLost as lost:
-                if self._held.get(log_id) is held:
-                    held.lose(lost)
-            except StoreError as error:
+            except (LeaseLost, StoreError) as error:
                 log.debug("log %s could not be looked at: %s", log_id, error)
 
     def forget(self, log_id: LogId) -> None:
         """Drop what is folded of a log, because something in it was erased."""
         self._folds.forget(log_id)
 
+    async def _give_back(self, lease: Lease) -> None:
+        with suppress(StoreError):
+            await self._log.surrender(lease)
+
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
         state = await self._folds.take(lease)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         self._keeper.look_after()
-        here = asyncio.current_task()
-        assert here is not None  # noqa: S101  an activation runs in a task
-        held.when_lost(here.cancel)
         try:
             return await self._until_done(held)
-        except asyncio.CancelledError:
-            if held.lost is None or here.cancelling() > 1:
-                raise
-            raise held.lost from None
         finally:
             del self._held[lease.log_id]
-            if held.lost is not None:
-                here.uncancel()
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
@@ -179,23 +172,24 @@ class Activations:
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
         _resume(held, task)
-        _end_in_line(held)
         stop = Stop(task.task_id)
         try:
             if not task.cancel_requested and not self._gave_up(held, task):
-                held.when_cancelled(partial(_cancel, held, stop))
+                held.when_cancelled(stop)
                 await self._body.work(held, task)
         except Cancel:
             log.debug("task %s was cancelled between two awaits", task.task_id)
         except asyncio.CancelledError:
-            if not stop.was_used:
+            if stop.is_wanted:
                 raise
+            if not stop.was_used:
+                log.exception("task %s was cancelled by nobody", task.task_id)
+                await self._fail(held, task)
         except StoreError:
             raise
         except Exception:
             log.exception("task %s failed", task.task_id)
-            await held.in_order()
-            self._body.end(held, task, failed(task, wrong("something went wrong here")))
+            await self._fail(held, task)
         finally:
             held.when_cancelled(_nothing)
             held.begins = held.recovers = False
@@ -205,6 +199,11 @@ class Activations:
             await held.in_order()
             self._body.end(held, task, cancelled(task))
         await held.commit()
+
+    async def _fail(self, held: HeldLog, task: TaskState) -> None:
+        """End the task by a fault of the runtime."""
+        await held.in_order()
+        self._body.end(held, task, failed(task, wrong("something went wrong here")))
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
         crashes = held.lease.recoveries
@@ -249,6 +248,11 @@ class Stop:
         if task_id == self._task_id and self._here is not None and not self.was_used:
             self.was_used = True
             self._here.cancel("the task was cancelled")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the end of all work here was asked for, and not that of the task."""
+        return not self.was_used and self._here is not None and self._here.cancelling() > 0
 
     async def absorb(self, clock: Clock) -> None:
         """Take the cancellation in, if it has not come yet: it must hit nothing that follows."""
@@ -306,21 +310,6 @@ def _resume(held: HeldLog, task: TaskState) -> None:
     """Say that a task goes on, unless this is the first that is done for it."""
     if task.started is not None and not held.begins:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
-
-
-def _cancel(held: HeldLog, stop: Stop, task_id: TaskId) -> None:
-    stop(task_id)
-    _end_in_line(held)
-
-
-def _end_in_line(held: HeldLog) -> None:
-    """End the cancelled tasks that wait while another is at work: nothing was begun in them."""
-    current = held.state.current
-    if current is None or current.is_ended or current.is_suspended:
-        return
-    for task in [each for each in held.state.queue.values() if each.cancel_requested]:
-        held.add(cancelled(task), task.task_id)
-    held.submit()
 
 
 def _nothing(task_id: TaskId) -> None:

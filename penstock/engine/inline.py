@@ -72,7 +72,7 @@ class InlineLauncher:
         if running:
             await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
         for task in running:
-            task.cancel()
+            task.cancel("the process stops")
         await asyncio.gather(*running, *idle, return_exceptions=True)
 
     def _start(self) -> None:

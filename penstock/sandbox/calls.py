@@ -49,7 +49,7 @@ class Calls:
         self._forget(number)
         self._parked.pop(number, None)
         if task := self._open.pop(number, None):
-            task.cancel()
+            task.cancel("the script ended")
 
     def take(self) -> list[Delivery]:
         """Hand out what is ready, in order.
@@ -105,7 +105,7 @@ class Calls:
         tasks = list(self._open.values())
         self._open.clear()
         for task in tasks:
-            task.cancel()
+            task.cancel("the script ended")
         if tasks:
             await asyncio.wait(tasks)
 

@@ -2,7 +2,15 @@
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+
+class Cut(NamedTuple):
+    """What a cancellation of this runtime says of itself."""
+
+    why: str
+    depth: int
+    """Of the call whose work is to end, with all that it called."""
 
 
 class Deadline:
@@ -11,12 +19,14 @@ class Deadline:
     A cancellation that came from elsewhere stays one, whichever of the two came first.
     """
 
-    __slots__ = ("_cancelling", "_handle", "_task", "is_over")
+    __slots__ = ("_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
 
-    def __init__(self, task: "asyncio.Task[Any] | None", seconds: float) -> None:
+    def __init__(self, task: "asyncio.Task[Any] | None", seconds: float, *, depth: int = 0) -> None:
         assert task is not None  # noqa: S101  what is awaited is awaited in a task
         self._task = task
         self._cancelling = task.cancelling()
+        self._cancelled = 0
+        self._depth = depth
         self._handle = task.get_loop().call_later(seconds, self._end)
         self.is_over = False
         """The time was over before what was begun."""
@@ -33,12 +43,25 @@ class Deadline:
     ) -> None:
         """Take back what the deadline did; raises TimeoutError in place of its own cancellation."""
         self._handle.cancel()
-        if not self.is_over:
+        if not self._cancelled:
             return
-        is_alone = self._task.uncancel() <= self._cancelling
-        if is_alone and kind is not None and issubclass(kind, asyncio.CancelledError):
+        while self._cancelled:
+            self._cancelled -= 1
+            self._task.uncancel()
+        is_alone = self._task.cancelling() <= self._cancelling
+        if (
+            self.is_over
+            and is_alone
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
             raise TimeoutError from error
+
+    def cancel(self) -> None:
+        """Cancel the task; it is taken back at the end."""
+        self._cancelled += 1
+        self._task.cancel(Cut("nobody waits for it any more", self._depth))
 
     def _end(self) -> None:
         self.is_over = True
-        self._task.cancel()
+        self.cancel()

@@ -1,5 +1,6 @@
 """What goes wrong with a call, as its caller reads it."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from traceback import format_exception
@@ -23,9 +24,7 @@ from penstock.tools.tool import Tool
 log = logging.getLogger(__name__)
 
 
-def failure(
-    spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: int
-) -> BaseException:
+def failure(spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: int) -> BaseException:
     """Return what a tool's own error means for its caller, in at most so many characters."""
     if isinstance(error, CallError | Signal):
         return error
@@ -36,6 +35,8 @@ def failure(
         log.error("tool %s failed", spec.tool_id, exc_info=error)
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return ToolFailed(f"the tool tried to end the process ({error!r})")
+    if isinstance(error, asyncio.CancelledError):
+        return ToolFailed("the tool was cancelled from inside, by nobody who waits for it")
     return ToolFailed(cut(f"{type(error).__name__}: {error}", most))
 
 

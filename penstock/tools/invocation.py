@@ -84,6 +84,7 @@ class Invocation:
     __slots__ = (
         "_aside",
         "_caller",
+        "_cancelling",
         "_nest",
         "_seen",
         "_stopped",
@@ -95,6 +96,7 @@ class Invocation:
         "files",
         "has_ended",
         "inside",
+        "is_unwanted",
         "ledger",
         "owner",
         "signal",
@@ -121,7 +123,10 @@ class Invocation:
         self.signal: Signal | None = None
         """What ended a call inside: it ends this one too, whatever the tool makes of it."""
         self.has_ended = False
+        self.is_unwanted = False
+        """The runtime cancelled it for a reason outside of it, and not by its own deadline."""
         self._nest = Nest(None)
+        self._cancelling = 0
         self._aside: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
@@ -130,7 +135,8 @@ class Invocation:
     def enter(self, nest: Nest, attempt: int, deadline: float) -> None:
         """Begin at the tool's first line: the calls inside are counted from the start."""
         self._nest = nest
-        self.owner = asyncio.current_task()
+        self.owner = owner = asyncio.current_task()
+        self._cancelling = owner.cancelling() if owner else 0
         self.attempt = attempt
         self.deadline = deadline
 
@@ -234,13 +240,30 @@ class Invocation:
         if not self._aside:
             return
         if cancel:
-            for task in self._aside:
-                task.cancel()
-        await asyncio.wait(self._aside)
+            self.cut_inside()
+        try:
+            await asyncio.wait(self._aside)
+        except asyncio.CancelledError:
+            self.cut_inside()
+            await asyncio.wait(self._aside)
+            raise
         for task in self._aside:
             error = None if task.cancelled() else task.exception()
             if isinstance(error, LeaseLost) or (self.signal is None and isinstance(error, Signal)):
                 self.signal = error
+
+    def cut_inside(self) -> None:
+        """Cancel the calls that the tool left running."""
+        for task in self._aside:
+            task.cancel("the call around it has ended")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the task that runs the tool was cancelled since, and nobody took it back.
+
+        A TaskGroup in which something failed may leave it so: it is no proof by itself.
+        """
+        return self.owner is not None and self.owner.cancelling() > self._cancelling
 
     def end(self) -> None:
         """Refuse what the tool still does from a thread or a task that nobody waits for."""

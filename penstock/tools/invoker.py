@@ -19,11 +19,12 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallRetried, CallSettled
 from penstock.core.schema import Problem, json_problems
-from penstock.core.signals import Suspend
+from penstock.core.signals import Signal, Suspend
 from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.tools.approvals import Approvals
+from penstock.tools.cuttable import Cuttable
 from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
@@ -107,7 +108,10 @@ class Invoker:
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = error.envelope()
-            return await self._settle(passage, envelope)
+            envelope = await self._settle(passage, envelope)
+            if passage.is_cut:
+                raise asyncio.CancelledError  # the tool swallowed it; what follows is not to run
+            return envelope
         finally:
             passage.give_back()
 
@@ -183,7 +187,8 @@ class Invoker:
             try:
                 return await self._attempt(tool, input, passage, attempt)
             except CallError as error:
-                if not error.retryable or attempt >= spec.retry.max_attempts:
+                is_last = attempt >= spec.retry.max_attempts or passage.is_cut
+                if not error.retryable or is_last:
                     raise
                 detail = _error_of(error.envelope())
                 event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
@@ -206,24 +211,28 @@ class Invoker:
             passage.call, spec, passage.caller, ledger=ledger, inside=self._inside
         )
         invocation.enter(passage.nest or Nest(None), attempt, began + given)
-        limit = Deadline(invocation.owner, given)
+        limit = Deadline(invocation.owner, given, depth=passage.call.depth)
+        work = Cuttable(tool.run(input, invocation), invocation, limit)
         try:
             with limit:
-                return await _enter(tool, input, invocation)
-        except CallError:
-            raise
+                output = await _enter(work, invocation)
         except Suspend:
             ledger.park(path, attempt=attempt, seconds=self._clock.monotonic() - began)
             raise
+        except (CallError, Signal):
+            raise
         except BaseExceptionGroup as group:
             raise failure(spec, foremost(group), secrets, most=self._limits.error_chars) from group
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:
+            if work.is_cut_by(error):
+                self._cut(tool, passage)
+                raise
             if limit.is_over:
                 raise out_of_time(tool, seconds, left) from None
             raise failure(spec, error, secrets, most=self._limits.error_chars) from error
-        except asyncio.CancelledError:
-            self._cut(tool, passage)
-            raise
+        if limit.is_over:
+            raise out_of_time(tool, seconds, left)
+        return output
 
     def _cut(self, tool: Tool, passage: Passage) -> None:
         """Record that a write inside another call was cut by that call: nobody may run it again."""
@@ -286,17 +295,23 @@ class Invoker:
         await held.make_sure()
 
 
-async def _enter(tool: Tool, input: dict[str, Any], invocation: Invocation) -> Any:
+async def _enter(work: Cuttable, invocation: Invocation) -> Any:
     """Run the tool once, with all that it started; what ended a call inside ends it too."""
     is_cut = False
     try:
-        output = await tool.run(input, invocation)
+        output = await work
     except asyncio.CancelledError:
         is_cut = True
         raise
     finally:
-        await invocation.settle_inside(cancel=is_cut)
-        invocation.end()
+        work.end()
+        try:
+            if work.is_closed:
+                invocation.cut_inside()
+            else:
+                await invocation.settle_inside(cancel=is_cut)
+        finally:
+            invocation.end()
         if invocation.signal is not None:
             raise invocation.signal
     return output

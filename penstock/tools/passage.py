@@ -51,6 +51,12 @@ class Passage:
         return self.tool.spec
 
     @property
+    def is_cut(self) -> bool:
+        """Whether who waits was cancelled while the tool ran, whatever that made of it."""
+        invocation = self.invocation
+        return invocation is not None and invocation.is_unwanted and invocation.is_cut
+
+    @property
     def files(self) -> list[StoredFile]:
         """Return what the tool kept beside its output."""
         return self.invocation.files if self.invocation else []

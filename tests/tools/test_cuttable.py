@@ -1,0 +1,219 @@
+"""The work of a tool ends when it is cancelled, whether it wants to or not."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.limits import Limits
+from penstock.testing.clock import settle
+from penstock.testing.invocation import Workbench, open_workbench
+from tests.kit.tools import Act, calling, raising
+from tests.tools.counted import code
+
+QUICK = Limits(cut_again_seconds=0.002, cut_seconds=0.02)
+LEFT = "tool stubborn went on for 0.02 s after it was cancelled, and is left behind"
+
+
+async def for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+BEGUN: list[asyncio.Future[Any]] = []
+
+
+def begin() -> "asyncio.Future[Any]":
+    """Begin a task that only `let_go` ends."""
+    BEGUN.append(asyncio.ensure_future(swallow()))
+    return BEGUN[-1]
+
+
+async def let_go() -> None:
+    while BEGUN:
+        task = BEGUN.pop()
+        while not task.done():
+            task.cancel()
+            await settle(rounds=2)
+
+
+async def swallow(times: int = 200) -> str:
+    """Go on whenever it is cancelled, so many times over."""
+    for _ in range(times):
+        with suppress(asyncio.CancelledError):
+            await for_ever()
+    return "done"
+
+
+async def in_a_task() -> Any:
+    return await begin()
+
+
+async def gathered() -> Any:
+    return await asyncio.gather(begin(), begin())
+
+
+async def in_a_finally() -> None:
+    try:
+        await swallow()
+    finally:
+        await swallow()
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        BEGUN.append(group.create_task(swallow()))
+
+
+STUBBORN = [swallow, in_a_task, gathered, in_a_finally, in_a_group]
+
+
+def stubborn(work: Callable[[], Awaitable[Any]], **spec: Any) -> Act:
+    async def deed(input: Any, invocation: Any) -> Any:
+        return await work()
+
+    return Act("stubborn", deed, **spec)
+
+
+@pytest.mark.parametrize("work", STUBBORN)
+async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_said_so_once(
+    work: Callable[[], Awaitable[Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = stubborn(work, effect=Effect.WRITE, timeout_ms=1)
+    bench = await open_workbench(tool, limits=QUICK)
+    assert code(await bench.call("stubborn")) == "TIMEOUT"
+    assert [each.message for each in caplog.records if each.levelno == logging.WARNING] == [LEFT]
+    here = asyncio.current_task()
+    assert here
+    assert here.cancelling() == 0
+    await let_go()
+
+
+async def test_a_tool_that_gives_in_later_is_a_timeout_whatever_it_returns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = Limits(cut_again_seconds=0, cut_seconds=60)
+    tool = stubborn(lambda: swallow(5), timeout_ms=1)
+    assert code(await (await open_workbench(tool, limits=limits)).call("stubborn")) == "TIMEOUT"
+    assert caplog.records == []
+
+
+async def test_a_tool_that_was_left_behind_gets_nothing_done_any_more() -> None:
+    async def deed(input: Any, invocation: Any) -> None:
+        try:
+            await swallow()
+        finally:
+            await invocation.invoke("look", {})
+
+    look = Act("look")
+    bench = await open_workbench(Act("stubborn", deed, timeout_ms=1), look, limits=QUICK)
+    assert code(await bench.call("stubborn")) == "TIMEOUT"
+    await settle()
+    assert look.runs == []
+
+
+async def cancelled(bench: Workbench, tool_id: str) -> "asyncio.Task[Any]":
+    """Call a tool, and cancel the call as the runtime does."""
+    work: asyncio.Task[Any] = asyncio.ensure_future(bench.call(tool_id))
+    await settle()
+    work.cancel("the process stops")
+    await asyncio.wait([work])
+    return work
+
+
+@pytest.mark.parametrize("work", STUBBORN)
+async def test_a_tool_that_swallows_a_cancel_is_left_behind(
+    work: Callable[[], Awaitable[Any]],
+) -> None:
+    bench = await open_workbench(stubborn(work), limits=QUICK)
+    assert (await cancelled(bench, "stubborn")).cancelled()
+    assert await bench.settled() == []
+    await let_go()
+
+
+async def test_a_tool_that_swallows_a_cancel_and_ends_is_settled_and_nothing_follows() -> None:
+    bench = await open_workbench(stubborn(lambda: swallow(1)), limits=QUICK)
+    assert (await cancelled(bench, "stubborn")).cancelled()
+    assert [each.envelope.output for each in await bench.settled()] == ["done"]
+
+
+async def test_a_call_inside_that_is_left_behind_leaves_the_call_around_it_alone() -> None:
+    inner = stubborn(swallow, timeout_ms=1, direct_call=True)
+    bench = await open_workbench(inner, Act("outer", calling("stubborn")), limits=QUICK)
+    assert (await bench.call("outer")).output == ["timeout"]
+
+
+async def test_a_write_inside_a_call_that_is_left_behind_is_told_as_cut() -> None:
+    inner = stubborn(swallow, effect=Effect.WRITE, direct_call=True)
+    outer = Act("outer", calling("stubborn"), timeout_ms=1)
+    bench = await open_workbench(inner, outer, limits=QUICK)
+    assert code(await bench.call("outer")) == "TIMEOUT"
+    assert [code(each.envelope) for each in await bench.settled()] == ["INTERRUPTED", "TIMEOUT"]
+
+
+async def test_a_timeout_inside_a_tool_may_clean_up_for_as_long_as_it_wants() -> None:
+    async def clean_up() -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                try:
+                    await for_ever()
+                finally:
+                    await settle()
+        return "clean"
+
+    limits = Limits(cut_again_seconds=0, cut_seconds=0)
+    bench = await open_workbench(stubborn(clean_up), limits=limits)
+    assert (await bench.call("stubborn")).output == "clean"
+
+
+async def test_a_task_that_a_tool_waits_for_is_cancelled_with_it() -> None:
+    ended: list[str] = []
+
+    async def inner() -> None:
+        try:
+            await for_ever()
+        finally:
+            await settle()
+            ended.append("inner")
+
+    async def outer() -> None:
+        try:
+            await asyncio.ensure_future(inner())
+        finally:
+            ended.append("outer")
+
+    bench = await open_workbench(stubborn(outer, timeout_ms=1))
+    assert code(await bench.call("stubborn")) == "TIMEOUT"
+    assert ended == ["inner", "outer"]
+
+
+# ---- what a tool does to itself ------------------------------------------------------------------
+
+
+async def cancel_a_task() -> None:
+    task = asyncio.ensure_future(for_ever())
+    await settle()
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+async def test_a_cancellation_that_nobody_asked_for_is_the_tool_s_own_failure(
+    effect: Effect,
+) -> None:
+    bench = await open_workbench(stubborn(cancel_a_task, effect=effect))
+    envelope = await bench.call("stubborn")
+    assert envelope.error
+    said = "the tool was cancelled from inside, by nobody who waits for it"
+    assert (envelope.error.code, envelope.error.message) == ("TOOL_FAILED", said)
+    assert len(await bench.settled()) == 1
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), BaseException("x")])
+@pytest.mark.parametrize("effect", list(Effect))
+async def test_whatever_a_tool_raises_is_its_failure(error: BaseException, effect: Effect) -> None:
+    bench = await open_workbench(Act("act", raising(error), effect=effect))
+    assert code(await bench.call("act")) == "TOOL_FAILED"
