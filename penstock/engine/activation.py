@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock, Moment
@@ -74,8 +75,8 @@ class Activations:
             lease = found
         try:
             return await self._hold(lease, now)
-        except LeaseLost:
-            log.warning("lost the lease of log %s to another process", log_id)
+        except LeaseLost as lost:
+            log.warning("the work on log %s stops: %s", log_id, lost)
         except asyncio.CancelledError:
             if self._is_closing:
                 await self._give_back(lease)
@@ -135,7 +136,10 @@ class Activations:
         if held := self._held.get(log_id):
             try:
                 await held.refresh()
-            except (LeaseLost, StoreError) as error:
+            except LeaseLost as lost:
+                if self._held.get(log_id) is held:
+                    held.lose(lost)
+            except StoreError as error:
                 log.debug("log %s could not be looked at: %s", log_id, error)
 
     def forget(self, log_id: LogId) -> None:
@@ -151,10 +155,19 @@ class Activations:
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         self._keeper.look_after()
+        here = asyncio.current_task()
+        assert here is not None  # noqa: S101  an activation runs in a task
+        held.when_lost(partial(here.cancel, "the log was lost"))
         try:
             return await self._until_done(held)
+        except asyncio.CancelledError:
+            if held.lost is None or here.cancelling() > 1:
+                raise
+            raise held.lost from None
         finally:
             del self._held[lease.log_id]
+            if held.lost is not None:
+                here.uncancel()
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
@@ -172,10 +185,11 @@ class Activations:
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task; the door where its errors end."""
         _resume(held, task)
+        _end_in_line(held)
         stop = Stop(task.task_id)
         try:
             if not task.cancel_requested and not self._gave_up(held, task):
-                held.when_cancelled(stop)
+                held.when_cancelled(partial(_cancel, held, stop))
                 await self._body.work(held, task)
         except Cancel:
             log.debug("task %s was cancelled between two awaits", task.task_id)
@@ -310,6 +324,21 @@ def _resume(held: HeldLog, task: TaskState) -> None:
     """Say that a task goes on, unless this is the first that is done for it."""
     if task.started is not None and not held.begins:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
+
+
+def _cancel(held: HeldLog, stop: Stop, task_id: TaskId) -> None:
+    stop(task_id)
+    _end_in_line(held)
+
+
+def _end_in_line(held: HeldLog) -> None:
+    """End the cancelled tasks that wait while another is at work: nothing was begun in them."""
+    current = held.state.current
+    if current is None or current.is_ended or current.is_suspended:
+        return
+    for task in [each for each in held.state.queue.values() if each.cancel_requested]:
+        held.add(cancelled(task), task.task_id)
+    held.submit()
 
 
 def _nothing(task_id: TaskId) -> None:
