@@ -19,7 +19,7 @@ from penstock.core.errors import (
 from penstock.core.events import CallRequested, Entry, Record
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.store.log import Lease, Log
+from penstock.store.log import Log
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import (
     ANN,
@@ -237,49 +237,6 @@ async def test_what_runs_into_something_is_refused_as_a_whole(
     assert await log.head(CHAT) == head
     assert not await log.release(lease, head=head)
     assert not await log.pending(limit=9), "a refused event gives no work"
-
-
-async def answered_once(log: Log) -> Lease:
-    """Return the lease of a conversation whose only message was answered."""
-    lease = await held(log)
-    await log.append(lease, [started(), ended()])
-    return lease
-
-
-async def test_a_message_is_answered_anew_only_while_nothing_goes_on(log: Log) -> None:
-    lease = await answered_once(log)
-    await log.send(CHAT, [message(TWO)])
-    again = [message(THREE, supersedes=ONE)]
-    for entries in ([started(TWO)], [asked(task_id=TWO), suspended(TWO)], [ended(TWO)]):
-        with pytest.raises(SessionBusy, match="being answered"):
-            await log.send(CHAT, again)
-        await log.append(lease, entries)
-    assert len(await log.send(CHAT, again)) == 1
-
-
-async def test_a_message_is_answered_anew_once_at_a_time(log: Log) -> None:
-    lease = await answered_once(log)
-    tasks = [TaskId(f"again_{number}") for number in range(6)]
-    sends = [log.send(CHAT, [message(each, supersedes=ONE)]) for each in tasks]
-    sent = await asyncio.gather(*sends, return_exceptions=True)
-    refused = [each for each in sent if isinstance(each, SessionBusy)]
-    assert len(refused) == 5
-    first = next(each for each in sent if not isinstance(each, BaseException))[0].task_id
-    assert first is not None
-    await log.append(lease, [started(first), ended(first)])
-    with pytest.raises(SessionBusy, match="answered anew meanwhile"):
-        await log.send(CHAT, [message(THREE, supersedes=ONE)])
-
-
-async def test_what_was_written_for_another_head_is_refused(log: Log) -> None:
-    lease = await answered_once(log)
-    await log.send(CHAT, [message(TWO)])
-    await log.append(lease, [started(TWO), ended(TWO)])
-    before = await log.head(CHAT)
-    with pytest.raises(SessionBusy, match="meanwhile"):
-        await log.send(CHAT, [message(THREE, supersedes=ONE)], head=4)
-    assert await log.head(CHAT) == before
-    assert len(await log.send(CHAT, [message(THREE, supersedes=ONE)], head=before)) == 1
 
 
 async def test_a_message_makes_no_log(log: Log) -> None:

@@ -26,7 +26,7 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import LogId, TaskId
-from penstock.core.signals import Cancel, LeaseLost
+from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
@@ -391,72 +391,3 @@ async def test_a_write_on_its_way_is_settled_before_its_task_is_closed(
     await active.say()
     await active.run()
     assert known == [True]
-
-
-# ---- what is lost, and what waits ----------------------------------------------------------------
-
-
-class LostLog(MemoryLog):
-    """Another process takes the log, or erases it."""
-
-    is_lost = False
-
-    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
-        if self.is_lost:
-            raise LeaseLost("log 'conv_1' was erased")
-        return await super().renew(lease, after=after)
-
-
-@pytest.mark.parametrize("swallows", [False, True])
-async def test_the_work_on_a_log_that_was_erased_stops_at_once(
-    swallows: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    here, stopped = asyncio.Event(), asyncio.Event()
-
-    async def work(held: HeldLog, task: TaskState) -> None:
-        held.add(TaskStarted(), task.task_id)
-        here.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            stopped.set()
-            if not swallows:
-                raise
-            await held.refresh()
-
-    log = LostLog(FakeClock())
-    active = ActiveLog(work, log=log)
-    await active.say()
-    running = asyncio.ensure_future(active.run())
-    await here.wait()
-    log.is_lost = True
-    await active.activations.look(LOG)
-    assert await asyncio.wait_for(running, 5) is None
-    assert (stopped.is_set(), running.cancelling()) == (True, 0)
-    assert caplog.messages == ["the work on log conv_1 stops: log 'conv_1' was erased"]
-
-
-async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -> None:
-    here, go_on = asyncio.Event(), asyncio.Event()
-
-    async def work(held: HeldLog, task: TaskState) -> None:
-        held.add(TaskStarted(), task.task_id)
-        here.set()
-        await go_on.wait()
-        held.add(ended(), task.task_id)
-
-    active = ActiveLog(work)
-    await active.say()
-    await active.say(TWO, is_new=False)
-    running = asyncio.ensure_future(active.run())
-    await here.wait()
-    await active.log.send(LOG, [Entry(CancelRequested(), TWO)])
-    await active.activations.look(LOG)
-    task = await active.log.find_task(TWO)
-    assert task is not None
-    assert task.status is TaskStatus.CANCELLED
-    go_on.set()
-    await running
-    assert active.worked == [ONE]
-    ends = [each.status for each in await active.events() if isinstance(each, TaskEnded)]
-    assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
