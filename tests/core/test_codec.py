@@ -17,8 +17,8 @@ from penstock.core.events import (
     Event,
     NoteEmitted,
 )
-from tests.kit.json_values import FEW, json_values
 from tests.core.stored_events import STORED
+from tests.kit.json_values import FEW, json_values
 
 NAMES = [f"{kind}-{number}" for number, (_, kind, _) in enumerate(STORED)]
 
