@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.confine import LAYERS, REFUSED, probe
+from penstock.sandbox.confine import LAYERS, REFUSED
 from penstock.sandbox.process import CONFINE, LOOKED_AT, SYSTEM, Command
 
 TRIES = """
@@ -81,9 +81,17 @@ def denied(secret: Path, layers: list[str]) -> list[str]:
     return found
 
 
+def probed() -> dict[str, str]:
+    """Try each layer as a server does at its start: in a process that did nothing else before."""
+    program = "import json; from penstock.sandbox.confine import probe; print(json.dumps(probe()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
 def test_with_all_layers_nothing_is_left(tmp_path: Path) -> None:
     """Confined by the OS (files, network, processes, memory)."""
-    layers = [name for name, why in probe().items() if not why]
+    layers = [name for name, why in probed().items() if not why]
     left = set(EVERYTHING) - set(denied(tmp_path / "secret", layers))
     assert not left or set(layers) != set(LAYERS)
 
@@ -99,7 +107,7 @@ def test_with_all_layers_nothing_is_left(tmp_path: Path) -> None:
 def test_each_layer_holds_something_or_the_program_does_not_run(
     tmp_path: Path, layer: str, what: set[str]
 ) -> None:
-    if probe()[layer]:
+    if probed()[layer]:
         plan = command(["no_new_privs", layer]).plan()
         assert confined(plan, "-c", "print('it ran')").returncode == REFUSED
     else:
