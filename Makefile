@@ -21,9 +21,11 @@ run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the o
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
 	@$(BIN)/penstock serve examples --port $(PORT) --watch
 
-test: .venv/dev blobs  ## Run every test: the suite, then what starts programs (ARGS= goes to pytest).
+test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then what starts programs (ARGS= goes to pytest).
 	@echo "Running the suite"
-	@$(BIN)/python -m pytest -q -n auto $(APART:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(APART:%=--ignore=%) $(ARGS)
+	@echo "Running what there is of it on Postgres"
+	@$(BIN)/python -m pytest -q -n auto -k postgres $(APART:%=--ignore=%) $(ARGS)
 	@echo "Running what starts programs: conformance, chaos, hostile scripts, terminals"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
