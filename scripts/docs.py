@@ -252,7 +252,7 @@ def _routes() -> Rows:
 
 def _closed() -> AbstractAsyncContextManager[Runtime]:
     """Stand in for a runtime: only the routes are asked for."""
-    raise NotImplementedError
+    raise RuntimeError("the pages are made of the routes: no runtime is opened for them")
 
 
 def commands() -> str:

@@ -5,6 +5,8 @@ import struct
 UNKNOWN = "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
+_EXTENDED_BYTES = 30
+"""Of an extended WebP, up to the end of its size."""
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -74,7 +76,7 @@ def _webp(content: bytes) -> tuple[int, int] | None:
         case b"VP8L":
             bits = struct.unpack("<I", content[21:25])[0]
             return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8X":
+        case b"VP8X" if len(content) >= _EXTENDED_BYTES:
             width = int.from_bytes(content[24:27], "little") + 1
             return width, int.from_bytes(content[27:30], "little") + 1
         case _:

@@ -256,4 +256,4 @@ async def test_a_skill_is_selected_once_whenever_the_process_dies(
     skills: Skills, writes: int, before: bool
 ) -> None:
     """It happens exactly once and is never INTERRUPTED."""
-    await lives(skills, writes, before=before)
+    assert (await lives(skills, writes, before=before)).writes

@@ -272,7 +272,8 @@ async def test_a_cancelled_task_closes_its_connection() -> None:
         await reached.wait()
         task.cancel()
         await asyncio.wait([task])
-        await server.hung_up.wait()
+        assert task.cancelled()
+        assert await server.hung_up.wait()
         await asked.close()
 
 

@@ -223,6 +223,9 @@ async def test_two_who_wait_for_each_other_both_get_on(postgres_url: str) -> Non
     meet = threading.Barrier(2)
     first, second = crossing("a", "b", meet), crossing("b", "a", meet)
     await asyncio.gather(one.write(first), two.write(second))
+    values = select(installation.c.value).where(installation.c.name.in_(["a", "b"]))
+    written = await one.read(lambda each: each.execute(values).scalars().all())
+    assert [bytes(each) for each in written] == [b"x", b"x"]
     await one.close()
     await two.close()
 

@@ -1,6 +1,7 @@
 """Who keeps the event loop is told."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -76,5 +77,7 @@ async def test_what_is_awaited_is_waited_for() -> None:
 
 
 def test_work_that_is_never_awaited_can_be_closed() -> None:
-    watched = Watched(settle(), FakeClock().monotonic, 1, lambda _: None)
+    work = settle()
+    watched = Watched(work, FakeClock().monotonic, 1, lambda _: None)
     watched.close()
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
