@@ -15,14 +15,14 @@ HOMES: dict[str, str] = {
     "PenstockError": "core.errors",
     "Profile": "core.profile",
     "Reply": "chat.message",
-    "Retry": "tools.function",
+    "Retry": "tools.python.function",
     "Runtime": "app.runtime",
     "Status": "core.envelope",
     "TaskStatus": "core.task",
-    "ToolContext": "tools.context",
+    "ToolContext": "tools.python.context",
     "ToolFailed": "core.call_errors",
     "open": "app.opening",
-    "tool": "tools.function",
+    "tool": "tools.python.function",
 }
 """Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.folder import Folder
-from penstock.sandbox.lexer import Lexer
-from penstock.sandbox.modules import Wanted, load
-from penstock.sandbox.scan import Scanner
-from penstock.sandbox.typescript import TypeScript
+from penstock.sandbox.reading.folder import Folder
+from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.modules import Wanted, load
+from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.reading.typescript import TypeScript
 
 DISTRIBUTION = "penstock"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.quickjs import QuickJs
 from penstock.sandbox.script import Bounds, Module, Script
+from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import FakeBridge
 
 DISTRIBUTION = "penstock"

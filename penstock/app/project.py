@@ -19,9 +19,9 @@ from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, Neighbours
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
-from penstock.tools.bindings import Bindings
-from penstock.tools.load import FOLDER, LoadedTools, PythonTool, load_tools
 from penstock.tools.policy import SCRIPT
+from penstock.tools.python.load import FOLDER, LoadedTools, PythonTool, load_tools
+from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool
 
 MARKS = (FILE, ".penstock")
@@ -135,8 +135,8 @@ def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bund
 
     What reads scripts is loaded for projects that have some.
     """
-    make = late("penstock.tools.manifests:ScriptTools")
-    read = late("penstock.tools.manifests:load_tools")
+    make = late("penstock.tools.scripts.manifests:ScriptTools")
+    read = late("penstock.tools.scripts.manifests:load_tools")
     usual = Bindings(
         egress=read_patterns(settings.egress.default), runtime_config=settings.runtime_config
     )
@@ -152,7 +152,7 @@ def _preface(
     resolver = prompts.resolver
     if resolver is None:
         return bundle, Preface(prompts.preamble)
-    read = late("penstock.tools.manifests:load_prompt_script")
+    read = late("penstock.tools.scripts.manifests:load_prompt_script")
     script, problems = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
     asked = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)

@@ -15,8 +15,8 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.deno import missing_deno
-from penstock.sandbox.hardening import found_layers, had, lacking
+from penstock.sandbox.processes.deno import missing_deno
+from penstock.sandbox.processes.hardening import found_layers, had, lacking
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 log = logging.getLogger(__name__)
@@ -93,11 +93,15 @@ class ProjectSandbox:
             self.check()
         layers = had(self.layers) if self._chosen.hardened else []
         if name == DENO:
-            opened: Sandbox = late("penstock.sandbox.deno:open_deno")(clock, cache, layers)
+            opened: Sandbox = late("penstock.sandbox.processes.deno:open_deno")(
+                clock, cache, layers
+            )
         elif layers:
-            opened = late("penstock.sandbox.wasm_apart:open_wasm_apart")(clock, cache, layers)
+            opened = late("penstock.sandbox.processes.wasm_apart:open_wasm_apart")(
+                clock, cache, layers
+            )
         else:
-            opened = late("penstock.sandbox.quickjs:QuickJs")(clock, cache)
+            opened = late("penstock.sandbox.wasm.quickjs:QuickJs")(clock, cache)
         return opened
 
 

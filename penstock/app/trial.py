@@ -25,7 +25,7 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.core.world import World
 from penstock.resources.state import entry_to_wire
 from penstock.tools.registry import Registry
-from penstock.tools.script import ScriptTool
+from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.tool import Tool
 
 LOCAL_ID = "local"

@@ -8,7 +8,7 @@ from penstock.app.project import Project
 from penstock.builtins import SKILLS, TOOLS
 from penstock.core.errors import NameTaken
 from penstock.tools.policy import SCRIPT
-from penstock.tools.typings import MARK, Typings
+from penstock.tools.scripts.typings import MARK, Typings
 
 FILE = "flo.d.ts"
 

@@ -18,9 +18,9 @@ from penstock.cli.project import ReadProject, find
 from penstock.cli.render import clean, envelope_text
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debugging import PATIENCE
-from penstock.sandbox.deno import missing_deno
+from penstock.sandbox.processes.deno import missing_deno
 from penstock.tools.policy import SCRIPT
-from penstock.tools.script import ScriptTool
+from penstock.tools.scripts.script import ScriptTool
 
 Name = Annotated[
     str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=direct_tools)

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.app.project import Project
 from penstock.core.envelope import ErrorDetail
 from penstock.manifest.tool import ToolManifest
-from penstock.sandbox.modules import INLINE
+from penstock.sandbox.reading.modules import INLINE
 
 AROUND = 2
 """Lines shown before and after."""

@@ -17,11 +17,11 @@ from penstock.cli.project import find
 from penstock.cli.render import clean, pretty, print_table
 from penstock.core.diagnostics import Diagnostic
 from penstock.manifest.tool import ToolManifest
-from penstock.tools.function import FunctionTool
-from penstock.tools.load import FOLDER
 from penstock.tools.policy import SCRIPT
+from penstock.tools.python.function import FunctionTool
+from penstock.tools.python.load import FOLDER
 from penstock.tools.registry import Registry
-from penstock.tools.script import ScriptTool
+from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool

@@ -25,7 +25,7 @@ HOPS: Mapping[str, str] = {
     "tools/rules.decide": "ask: allow, ask a person, or deny",
     "engine/ledger.start": "a write is noted before it begins",
     "engine/budget.reserve_call": "reserve: the budget of the whole task",
-    "tools/function.run": "run: the work itself",
+    "tools/python/function.run": "run: the work itself",
     "tools/artifacts.show": "settle: clipped and previewed, kept whole",
     "engine/ledger.settle": "settle: the outcome, once and for all",
     "store/sql_log.append": "the outcome is on its way to disk",

@@ -11,12 +11,12 @@ from typing import Any
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
-from penstock.sandbox.apart import Apart
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.deno import command, folder_of, send_world
 from penstock.sandbox.entry import Entry
 from penstock.sandbox.guest import Entering
-from penstock.sandbox.process import Process
+from penstock.sandbox.processes.apart import Apart
+from penstock.sandbox.processes.deno import command, folder_of, send_world
+from penstock.sandbox.processes.process import Process
 from penstock.sandbox.script import Bounds, Script
 from penstock.sandbox.watch import Watch
 

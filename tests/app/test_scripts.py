@@ -38,7 +38,7 @@ def no_deno(monkeypatch: pytest.MonkeyPatch) -> None:
             raise importlib.metadata.PackageNotFoundError(package)
         return real(package)
 
-    monkeypatch.setattr("penstock.sandbox.deno.version", version)
+    monkeypatch.setattr("penstock.sandbox.processes.deno.version", version)
 
 
 async def test_a_script_runs_in_the_engine_of_this_process(machine_code: Path) -> None:

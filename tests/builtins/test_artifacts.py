@@ -7,7 +7,7 @@ import pytest
 from penstock.builtins.artifacts import TOOLS
 from penstock.core.envelope import Envelope
 from penstock.testing.invocation import Workbench, open_workbench
-from penstock.tools.function import tool
+from penstock.tools.python.function import tool
 
 ITEMS = [{"n": number, "text": "é" * 100} for number in range(200)]
 

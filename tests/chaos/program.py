@@ -31,8 +31,8 @@ from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, think
 from penstock.server.application import create_application
-from penstock.tools.context import ToolContext
-from penstock.tools.function import tool
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 
 ERRAND = "Run the errand."
 """Said to the model, it asks for the one tool that calls a script."""

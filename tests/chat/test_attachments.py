@@ -11,8 +11,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import BlobId
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.tools.context import ToolContext
-from penstock.tools.function import tool
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 from tests.kit.server import CHAT, frames, served
 
 FILE = StoredFile(blob_id=BlobId("ab"), mime_type="text/plain", size=3, is_image=False, name="a")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.lexer import Lexer
-from penstock.sandbox.quickjs import QuickJs
-from penstock.sandbox.typescript import TypeScript
+from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.typescript import TypeScript
+from penstock.sandbox.wasm.quickjs import QuickJs
 from tests.kit.project import ProjectFolder
 
 

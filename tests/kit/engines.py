@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.deno import open_deno
-from penstock.sandbox.hardening import found_layers, had
-from penstock.sandbox.process import Command
-from penstock.sandbox.quickjs import QuickJs
+from penstock.sandbox.processes.deno import open_deno
+from penstock.sandbox.processes.hardening import found_layers, had
+from penstock.sandbox.processes.process import Command
+from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.processes.wasm_apart import open_wasm_apart
 from penstock.sandbox.script import Sandbox
-from penstock.sandbox.separate import Separate
-from penstock.sandbox.wasm_apart import open_wasm_apart
+from penstock.sandbox.wasm.quickjs import QuickJs
 
 ENGINES = ("wasm", "deno", "hardened wasm", "hardened deno")
 BEGIN = """

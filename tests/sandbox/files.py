@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from penstock.sandbox.folder import Absence
+from penstock.sandbox.reading.folder import Absence
 
 
 class InMemory:

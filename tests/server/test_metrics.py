@@ -2,8 +2,8 @@
 
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.tools.context import ToolContext
-from penstock.tools.function import tool
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 from tests.kit.server import served
 from tests.kit.tools import Act, calling
 

@@ -3,7 +3,7 @@
 from penstock.core.envelope import Envelope
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench
-from penstock.tools.function import tool
+from penstock.tools.python.function import tool
 
 
 class Counted:

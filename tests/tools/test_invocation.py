@@ -11,9 +11,9 @@ from penstock.core.call_errors import UpstreamUnavailable
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench
-from penstock.tools.context import ToolContext
-from penstock.tools.function import Retry, tool
 from penstock.tools.policy import Caller
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import Retry, tool
 from penstock.tools.skills import Selection
 from tests.tools.counted import Counted, code, killed
 

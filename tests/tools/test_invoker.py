@@ -18,9 +18,9 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.context import ToolContext
-from penstock.tools.function import Retry, tool
 from penstock.tools.policy import Caller
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import Retry, tool
 from penstock.tools.rules import Action, Rule
 from tests.kit.tools import Act
 from tests.tools.counted import Counted, code, killed

@@ -5,7 +5,7 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.errors import NameTaken
-from penstock.tools.function import FunctionTool, tool
+from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.registry import Registry
 
 

@@ -10,7 +10,7 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.store.blobs import open_blobs
 from penstock.testing.invocation import open_workbench
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.function import tool
+from penstock.tools.python.function import tool
 from penstock.tools.resources import Resources
 
 

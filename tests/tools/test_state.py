@@ -8,8 +8,8 @@ from penstock.core.events import StateWritten
 from penstock.core.signals import Suspend
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.context import ToolContext
-from penstock.tools.function import FunctionTool, tool
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.state import StateWrite, ToolState
 
 

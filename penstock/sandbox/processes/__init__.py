@@ -1,0 +1,1 @@
+"""Engines in processes of their own: Deno, and what the system confines."""

@@ -1,0 +1,56 @@
+"""The Sandbox whose scripts run each in a process of its own, which serves no other."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.call_errors import Cancelled
+from penstock.core.clock import Clock
+from penstock.core.envelope import Json
+from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.entry import Entry
+from penstock.sandbox.guest import Entering
+from penstock.sandbox.processes.apart import Apart
+from penstock.sandbox.processes.process import Command
+from penstock.sandbox.processes.spares import Begin, Spares
+from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.watch import Watch
+
+
+class Separate:
+    """Runs each script in a process that was begun before, and is killed behind it."""
+
+    def __init__(self, clock: Clock, command: Callable[[int], Command], begin: Begin) -> None:
+        self._clock = clock
+        self._spares = Spares(command, begin)
+        self._entries: set[Entry] = set()
+        self._left = asyncio.Event()
+        self._is_closed = False
+
+    async def warm(self, memory_mb: int, count: int = 1) -> None:
+        """Have processes ready that scripts would wait for: so many, now and after each script."""
+        await self._spares.warm(memory_mb, count)
+
+    async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
+        """Enter the script from its top; returns its output, which is JSON."""
+        if self._is_closed:
+            raise Cancelled("the sandbox is closed")
+        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms)
+        entering = Entering(script=script, bridge=bridge, bounds=bounds, watch=watch)
+        entry = Entry(entering, Apart(entering, lambda: self._spares.take(bounds.memory_mb)))
+        self._entries.add(entry)
+        try:
+            return await entry.run(input)
+        finally:
+            self._entries.discard(entry)
+            self._left.set()
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        self._is_closed = True
+        for entry in self._entries:
+            entry.stop()
+        while self._entries:
+            self._left.clear()
+            await self._left.wait()
+        self._spares.close()

@@ -1,0 +1,174 @@
+"""The engine wasm in a process of its own: one script, and the process is killed behind it.
+
+`python -I -m penstock.sandbox.processes.worker CACHE` reads frames from stdin and writes frames to
+stdout. It is confined before Python begins, so all of its threads are.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.core.call_errors import OutOfMemory
+from penstock.core.clock import SystemClock
+from penstock.core.errors import PenstockError
+from penstock.sandbox.guest import MIB
+from penstock.sandbox.messages import ENDINGS
+from penstock.sandbox.processes.frames import Frames, frame_of
+from penstock.sandbox.script import RUNTIME, Module
+from penstock.sandbox.sources import TOOL
+from penstock.sandbox.surroundings import Surroundings
+from penstock.sandbox.wasm.machine import Machine, boot
+from penstock.sandbox.wasm.wasi import start_engine
+
+_CHUNK = 1 << 18
+_LARGEST = 1 << 31
+"""Who speaks to this is trusted."""
+
+
+class Pipe:
+    """Frames by stdin and stdout."""
+
+    def __init__(self) -> None:
+        self._frames = Frames(_LARGEST)
+        self._arrived: list[tuple[str, list[bytes]]] = []
+
+    def read(self) -> tuple[str, list[bytes]]:
+        """Wait for the next frame; the process ends when there will be none."""
+        while not self._arrived:
+            content = os.read(0, _CHUNK)
+            if not content:
+                sys.exit(0)
+            self._arrived.extend(self._frames.feed(content))
+        return self._arrived.pop(0)
+
+    def write(self, kind: str, *parts: bytes) -> None:
+        """Send a frame."""
+        frame = memoryview(frame_of(kind, parts))
+        while frame:
+            frame = frame[os.write(1, frame) :]
+
+    def ask(self, kind: str, *parts: bytes) -> bytes:
+        """Send a frame, and return the answer to it."""
+        self.write(kind, *parts)
+        passed: list[tuple[str, list[bytes]]] = []
+        while (found := self.read())[0] != "reply":
+            passed.append(found)
+        self._arrived[:0] = passed
+        return found[1][0]
+
+
+@dataclass(slots=True, kw_only=True)
+class Relayed(Surroundings):
+    """Surroundings that are somewhere else: what is said here is checked there."""
+
+    pipe: Pipe
+    has_asked: bool = False
+
+    def hear(self, text: str, attachments: Sequence[bytes]) -> None:
+        """Hand on what the script says."""
+        if self.is_over:
+            return
+        self.pipe.write("post", text.encode(), *attachments)
+        self.has_asked = self.has_asked or text.startswith("ask")
+        self.is_over = text.partition("\n")[0] in ENDINGS
+
+
+class Worker:
+    """Runs one script as it is told."""
+
+    def __init__(self, pipe: Pipe, cache: Path) -> None:
+        self._pipe = pipe
+        self._engine = start_engine(SystemClock(), cache)
+        self._image = boot(self._engine)
+        pipe.write("ready")
+        self._machine: Machine | None = None
+        self._around: Relayed | None = None
+        self._plan: dict[str, Any] = {}
+        self._delivered, self._is_skipping = 0, False
+
+    def serve(self) -> None:
+        """Do what is asked, until there is nobody to ask."""
+        while True:
+            kind, parts = self._pipe.read()
+            try:
+                self._take(kind, parts)
+            except OutOfMemory:
+                self._pipe.write("broken", b"memory", b"")
+            except PenstockError as error:
+                self._pipe.write("broken", b"script", str(error).encode())
+            except RuntimeError as trap:
+                self._pipe.write("broken", b"trap", str(trap).encode())
+
+    def _take(self, kind: str, parts: list[bytes]) -> None:
+        match kind, parts:
+            case "script", [plan]:
+                self._plan = json.loads(plan)
+                self._pipe.write("ready")
+            case "deliver", [head, text, *attachments]:
+                which, at_ms = head.decode().split("\n")
+                self._deliver(int(at_ms), text.decode("utf-8", "surrogatepass"), attachments)
+                if which == "last":
+                    self._idle()
+            case "rejections", []:
+                if self._machine is not None:
+                    self._machine.tell_rejections()
+                self._idle()
+            case _:
+                raise ValueError(f"{kind!r} is no frame of a sandbox")
+
+    def _deliver(self, at_ms: int, text: str, attachments: Sequence[bytes]) -> None:
+        if self._is_skipping:
+            return
+        if self._machine is None or self._around is None:
+            self._machine, self._around = self._entered(text)
+        machine, around = self._machine, self._around
+        around.now_ms, around.has_asked = at_ms, False
+        machine.send(text, attachments)
+        self._delivered += 1
+        self._is_skipping = around.has_asked or around.is_over
+
+    def _idle(self) -> None:
+        rejected = len(self._machine.unhandled) if self._machine else 0
+        self._pipe.write("idle", f"{self._delivered} {rejected}".encode())
+        self._delivered, self._is_skipping = 0, False
+
+    def _entered(self, beginning: str) -> tuple[Machine, Relayed]:
+        bounds = json.loads(beginning.split("\n", 2)[2])["bounds"]
+        memory, stack = bounds["memoryMb"] * MIB, bounds["stackKb"] * 1024
+        machine = Machine(self._engine, self._image, memory, stack)
+        pipe = self._pipe
+        around = Relayed(
+            pipe=pipe,
+            modules=_modules(self._plan["modules"]),
+            answer=lambda name, asked: pipe.ask(
+                "answer", f"{name}\n{json.dumps(asked)}".encode()
+            ).decode(),
+            chance=lambda count: pipe.ask("chance", str(count).encode()),
+            depth=0,
+            most_messages=0,
+            most_held=0,
+        )
+        machine.enter(around, self._plan["entry"].removeprefix(TOOL))
+        return machine, around
+
+
+def _modules(plan: Mapping[str, Any]) -> dict[str, Module]:
+    return {
+        name.removeprefix(TOOL): Module(
+            name=name.removeprefix(TOOL),
+            source=each["source"],
+            imports={
+                written: found.removeprefix(TOOL) for written, found in each["imports"].items()
+            },
+        )
+        for name, each in plan.items()
+        if name != RUNTIME
+    }
+
+
+if __name__ == "__main__":
+    Worker(Pipe(), Path(sys.argv[1])).serve()

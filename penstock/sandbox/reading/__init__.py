@@ -1,0 +1,1 @@
+"""Scripts as authors write them: found, stripped of types, checked, kept."""

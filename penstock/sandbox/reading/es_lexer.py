@@ -1,0 +1,191 @@
+"""The blob that reads a module: it keeps its findings in its memory.
+
+They are fetched from there one number at a time. It counts in UTF-16 units; what leaves this file
+counts in characters.
+"""
+
+import re
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from penstock.core.clock import Clock
+from penstock.sandbox.reading.lexer import Export, Findings, Statement, unescaped, unquoted
+from penstock.sandbox.wasm.binding import Engine, Instance
+
+MEMORY_BYTES = 512 << 20
+_KEPT_BYTES = 32 << 20
+"""Memory never shrinks: an instance that one large file has blown up is not kept."""
+_MOST = 2_000
+"""Statements and exports of one module: each costs a dozen calls, so they are not endless."""
+_NOWHERE = 0xFFFFFFFF
+_DYNAMIC, _META, _STAR = frozenset({2, 5, 7}), 3, 8
+_PHASES = {4: "source", 5: "source", 6: "defer", 7: "defer"}
+_STAR_EXPORT, _DIRECT_EXPORT = 3, 1
+_TOKEN = re.compile(
+    r"//[^\n\r\u2028\u2029]*|/\*.*?\*/|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+    r"|(?P<word>(?:[\w$]|\\u\{[0-9a-fA-F]+\}|\\u[0-9a-fA-F]{4})+)|(?P<sign>[{},*])",
+    re.DOTALL,
+)
+_WIDE = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that are two units."""
+
+
+class EsLexer:
+    """The blob and an instance of it; used by one thread at a time."""
+
+    def __init__(self, clock: Clock, cache: Path | None) -> None:
+        self._clock = clock
+        self._engine = Engine("lexer.wasm", (), clock, cache)
+        self._guest: _Guest | None = None
+
+    def scan(self, source: str, seconds: float) -> Findings:
+        """Read one module within so many seconds."""
+        if self._guest is not None and self._guest.instance.size > _KEPT_BYTES:
+            self._drop()
+        if self._guest is None:
+            self._guest = _Guest(self._engine, self._clock)
+        try:
+            return self._guest.scan(source, self._clock.monotonic() + seconds)
+        except TimeoutError:
+            self._drop()
+            return Findings(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
+        except RuntimeError:
+            self._drop()
+            return Findings(problem="it needs too much memory to be read")
+
+    def close(self) -> None:
+        """Free the memory and end the thread of the deadline."""
+        self._drop()
+        self._engine.close()
+
+    def _drop(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            guest.instance.close()
+
+
+class _Guest:
+    """One instance of the blob."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self.instance = Instance(engine, self, MEMORY_BYTES)
+        self.instance.call("_initialize")
+        self._begin = self.instance.call("sa", 0)
+
+    def scan(self, source: str, deadline: float) -> Findings:
+        units = source.encode("utf-16-le")
+        count, instance = len(units) // 2, self.instance
+        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
+        # The source, and room for findings: the shortest statement has eight characters.
+        instance.grow_to(self._begin + len(units) + 16 * count + (1 << 16))
+        instance.call("sa", count)
+        instance.write(self._begin, units)
+        self._engine.ticker.begin(self)
+        try:
+            is_read = instance.call("parse")
+        finally:
+            self._engine.ticker.end(self)
+        text = _Text(source, units)
+        if not is_read:
+            return Findings(problem="not valid JavaScript", problem_at=text.at(instance.quick("e")))
+        statements = tuple(islice(self._statements(text), _MOST))
+        exports = tuple(islice(self._exports(text), _MOST))
+        if _MOST in {len(statements), len(exports)}:
+            return Findings(problem=f"it has more than {_MOST - 1} imports or exports")
+        return Findings(statements=statements, exports=exports)
+
+    def _statements(self, text: "_Text") -> Iterator[Statement]:
+        ask = self.instance.quick
+        while ask("ri"):
+            kind = ask("it") & 15
+            at, end = text.at(ask("ss")), text.at(ask("se"))
+            if kind == _META:
+                yield Statement(kind="meta", at=at, end=end)
+            elif ask("id") != _NOWHERE or kind in _DYNAMIC:
+                yield Statement(kind="dynamic", at=at, end=end)
+            else:
+                first, last = text.at(ask("is")), text.at(ask("ie"))
+                yield Statement(
+                    kind="import",
+                    at=at,
+                    end=max(end, last),
+                    specifier=unescaped(text.source[first:last]),
+                    specifier_at=first - 1,
+                    phase=_PHASES.get(kind),
+                    attributes=tuple(self._attributes(text, ask)),
+                    names=tuple(_names(text.source, at, first)),
+                )
+
+    def _attributes(
+        self, text: "_Text", ask: Callable[[str], int]
+    ) -> Iterator[tuple[str, str, int]]:
+        if ask("ai") == _NOWHERE:
+            return
+        ask("rsa")
+        while ask("ra"):
+            key, value = (
+                slice(text.at(ask(first)), text.at(ask(last)))
+                for first, last in (("aks", "ake"), ("avs", "ave"))
+            )
+            yield unquoted(text.source[key]), unquoted(text.source[value]), key.start
+
+    def _exports(self, text: "_Text") -> Iterator[Export]:
+        while found := self.instance.quick("re"):
+            first, last, own_first, own_last, _, statement, kind, more = struct.unpack(
+                "<IIIIIIBB", self.instance.read(found, 26)
+            )
+
+            def named(first: int, last: int) -> str:
+                at, end = ((each - self._begin) >> 1 for each in (first, last))
+                return unquoted(text.source[text.at(at) : text.at(end)])
+
+            if kind == _STAR_EXPORT:
+                yield Export(name=None, statement=statement)
+            elif kind == _DIRECT_EXPORT:
+                yield Export(name=named(first, last))
+            else:
+                way = more & 3
+                imported = named(own_first, own_last) if way == 0 else "default"
+                yield Export(
+                    name=named(first, last),
+                    statement=statement,
+                    imported=imported if way <= 1 else None,
+                )
+
+
+class _Text:
+    """A source, and how places in UTF-16 units become places in characters."""
+
+    def __init__(self, source: str, units: bytes) -> None:
+        self.source = source
+        self._wide: list[int] = []
+        if len(units) > 2 * len(source):
+            found = enumerate(_WIDE.finditer(source))
+            self._wide = [character.start() + before for before, character in found]
+
+    def at(self, unit: int) -> int:
+        return unit - bisect_left(self._wide, unit)
+
+
+def _names(source: str, at: int, end: int) -> Iterator[tuple[str, int]]:
+    """Read what stands between `import` or `export` and the specifier.
+
+    `import a, {b as c} from` wants `default` and `b`; `export {b as c} from` wants `b`.
+    """
+    tokens = [token for token in _TOKEN.finditer(source, at, end) if token.lastgroup]
+    words = [(unquoted(token[0]), token.start(), token.lastgroup) for token in tokens[1:]]
+    inside = False
+    for number, (word, place, kind) in enumerate(words):
+        before = words[number - 1][0] if number else ""
+        after = words[number + 1][0] if number + 1 < len(words) else ""
+        if kind == "sign":
+            inside = {"{": True, "}": False}.get(word, inside)
+        elif inside and before in {"{", ","} and words[number - 1][2] == "sign":
+            yield word, place
+        elif not inside and number == 0 and after in {",", "from"} and tokens[0][0] == "import":
+            yield "default", place

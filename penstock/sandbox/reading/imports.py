@@ -1,0 +1,138 @@
+"""Which imports a script may have: what a specifier may say, and where it leads."""
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.core.diagnostics import nearest
+from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.scan import JSON
+from penstock.sandbox.script import RUNTIME
+
+EXTENSIONS = (".mts", ".mjs", ".ts", ".js", JSON)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PACKAGE_SCHEME = re.compile(r"(node|npm|jsr):")
+_BAD = re.compile(r"[%\\?#\x00-\x1f\x7f]")
+_CONTROL = " "
+_JSON_ATTRIBUTE = ("type", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why an import is not allowed."""
+
+    code: str
+    message: str
+    suggestion: str | None = None
+
+
+def target(importer: str, statement: Statement, folder: str = "") -> str | Refused:
+    """Return the name of the module that a statement means, or RUNTIME, or why it is refused.
+
+    `folder` is how messages call the root of the script. What the name leads to is not looked at.
+    """
+    specifier = statement.specifier
+    if specifier == RUNTIME:
+        return RUNTIME
+    return _refused_shape(specifier) or _resolved(importer, specifier, folder)
+
+
+def refused_attributes(statement: Statement) -> Iterator[tuple[int, Refused]]:
+    """Yield what is wrong with the `with { ... }` of an import, and where."""
+    is_json = statement.specifier.endswith(JSON)
+    for key, value, at in statement.attributes:
+        if not (is_json and (key, value) == _JSON_ATTRIBUTE):
+            said = f'import attribute "{key}" is not supported'
+            yield at, Refused(code="import-attribute", message=said)
+    if is_json and all(key != "type" for key, _, _ in statement.attributes):
+        said = f'import of "{statement.specifier}" needs with {{ type: "json" }}'
+        yield statement.specifier_at, Refused(code="import-json", message=said)
+
+
+def missing_file(importer: str, specifier: str, names: Iterable[str]) -> Refused:
+    """Say that a file is not there, and which of these is."""
+    there = [relative(importer, name) for name in names if name != importer]
+    near = nearest(specifier, [each for each in there if each != specifier])
+    return Refused(
+        code="import-missing", message=f'"{specifier}" does not exist', suggestion=_meant(near)
+    )
+
+
+def missing_name(
+    specifier: str, name: str, exports: Iterable[str], types: Iterable[str]
+) -> Refused:
+    """Say that a module does not export a name, and which one it does."""
+    near = nearest(name, sorted(exports))
+    return Refused(
+        code="import-name-missing",
+        message=f'"{specifier}" does not export "{name}"',
+        suggestion="use import type" if name in types else _meant(near),
+    )
+
+
+def relative(importer: str, name: str) -> str:
+    """Return the specifier by which one module imports another."""
+    found = posixpath.relpath(name, posixpath.dirname(importer) or ".")
+    return found if found.startswith("../") else f"./{found}"
+
+
+def _refused_shape(specifier: str) -> Refused | None:
+    """Look at the text alone."""
+    if _PACKAGE_SCHEME.match(specifier):
+        return Refused(code="import-bare", message=f'package import "{specifier}" is not allowed')
+    if _SCHEME.match(specifier):
+        return Refused(
+            code="import-url",
+            message=f'import from a URL is not allowed: "{specifier}"',
+            suggestion=_meant(RUNTIME) if specifier.startswith("flo:") else None,
+        )
+    if specifier.startswith("/"):
+        return Refused(
+            code="import-absolute", message=f'absolute import "{specifier}" is not allowed'
+        )
+    bad = _bad_character(specifier)
+    if bad is not None:
+        said = f'import "{_shown(specifier)}" has a character that is not allowed: {bad}'
+        return Refused(code="import-bad-character", message=said)
+    if specifier.split("/", 1)[0] not in {".", ".."}:
+        return _bare(specifier)
+    return None
+
+
+def _bad_character(specifier: str) -> str | None:
+    found = _BAD.search(specifier)
+    if found is None:
+        return "an empty segment" if "" in specifier.split("/") else None
+    character = found[0]
+    return f'"{character}"' if character > _CONTROL else f"U+{ord(character):04X}"
+
+
+def _shown(specifier: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", "\ufffd", specifier)
+
+
+def _bare(specifier: str) -> Refused:
+    path = specifier if specifier.endswith(EXTENSIONS) else f"{specifier}.mts"
+    said = f'package import "{specifier}" is not allowed; use a relative path such as "./{path}"'
+    return Refused(code="import-bare", message=said)
+
+
+def _resolved(importer: str, specifier: str, folder: str) -> str | Refused:
+    segments = specifier.split("/")
+    begin = next((n for n, each in enumerate(segments) if each not in {".", ".."}), len(segments))
+    if ".." in segments[begin:]:
+        said = f'".." may stand only at the beginning of import "{specifier}"'
+        return Refused(code="import-parent", message=said)
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(importer), specifier))
+    if name.split("/")[0] == "..":
+        said = f'import "{specifier}" leads out of {folder}'
+        return Refused(code="import-parent", message=said)
+    if not name.endswith(EXTENSIONS) or begin == len(segments):
+        said = f'import "{specifier}" must end in .mts, .mjs, .ts, .js or .json'
+        return Refused(code="import-extension", message=said)
+    return name
+
+
+def _meant(near: str | None) -> str | None:
+    return f'did you mean "{near}"?' if near else None

@@ -1,0 +1,223 @@
+"""From the file that a manifest names, or the text in it, to a Script, or to all its problems."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.sandbox.reading.folder import Absence, Files
+from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
+from penstock.sandbox.reading.imports import (
+    EXTENSIONS,
+    Refused,
+    missing_file,
+    missing_name,
+    refused_attributes,
+    target,
+)
+from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.scan import JSON, Lines, Scanner
+from penstock.sandbox.script import RUNTIME, Module, Script
+
+INLINE = "inline.mts"
+"""What an inline script is called on stacks."""
+_MOST_HINTS = 20
+"""To look for the nearest name takes a while, and so do a hundred thousand wrong ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inline:
+    """A script that stands in a manifest."""
+
+    text: str
+    file: str
+    """The manifest, relative to the project."""
+    line: int = 1
+    column: int = 1
+    """Where the text begins; each of its lines is indented as far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A script as a manifest names it."""
+
+    files: Files
+    """Of the folder that the manifest stands in."""
+    folder: str = ""
+    """That folder, relative to the project, with `/`."""
+    entry: str | Inline
+    """The file to begin with, relative to the folder; or the script itself."""
+    entrypoint: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What came of it: a script; or problems, by file and line."""
+
+    script: Script | None = None
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def load(wanted: Wanted, scanner: Scanner) -> Loaded:
+    """Read a script with all that it imports, each file once, and check it.
+
+    Its problems are found together, those of every file; none of its code runs.
+    """
+    entry = INLINE if isinstance(wanted.entry, Inline) else wanted.entry
+    if not entry.endswith(EXTENSIONS) or entry.endswith(JSON):
+        return Loaded(problems=(_placed(wanted, _not_a_script(entry)),))
+    graph = read_graph(entry, _reader(wanted), scanner)
+    problems = list(_Check(wanted, graph).problems())
+    if problems:
+        unique = {_placed(wanted, each) for each in problems}
+        return Loaded(problems=tuple(sorted(unique, key=_order)))
+    return Loaded(script=_script(graph, wanted.entrypoint))
+
+
+def _reader(wanted: Wanted) -> Read:
+    def read(name: str, most: int) -> bytes | Absence:
+        if isinstance(wanted.entry, Inline) and name == INLINE:
+            return wanted.entry.text.encode("utf-8", "surrogatepass")
+        return wanted.files.read(name, most)
+
+    return read
+
+
+def _not_a_script(entry: str) -> Diagnostic:
+    if PurePosixPath(entry).suffix == ".tsx":
+        said = ".tsx is not supported: only TypeScript that can be erased"
+        return Diagnostic(code="ts-not-erasable", message=said, file=entry)
+    said = f'"{entry}" must end in .mts, .mjs, .ts or .js'
+    return Diagnostic(code="import-extension", message=said, file=entry)
+
+
+class _Check:
+    """Looks through a graph that has been read."""
+
+    def __init__(self, wanted: Wanted, graph: Graph) -> None:
+        self._wanted = wanted
+        self._graph = graph
+        self._folder = wanted.folder or "the project"
+        self._names: list[str] | None = None
+        self._hints = _MOST_HINTS
+
+    def problems(self) -> Iterator[Diagnostic]:
+        """Yield all that is wrong; of a graph that is too large, that alone is told for sure."""
+        graph = self._graph
+        for name, scanned in graph.scans.items():
+            for problem in scanned.problems:
+                yield replace(problem, file=name)
+        if graph.is_too_large:
+            yield self._too_large()
+        elif graph.entry in graph.absent:
+            yield self._no_entry()
+        else:
+            for name in graph.scans:
+                yield from self._of_imports(name)
+            yield from self._of_entrypoint()
+
+    def _too_large(self) -> Diagnostic:
+        said = (
+            f"the module graph has {self._graph.files} files, {self._graph.bytes} bytes; "
+            f"the limits are {MOST_MODULES} and {MOST_BYTES}"
+        )
+        return Diagnostic(code="graph-too-large", message=said, file=self._graph.entry)
+
+    def _no_entry(self) -> Diagnostic:
+        entry = self._graph.entry
+        if self._graph.absent[entry] is Absence.ESCAPES:
+            said = f'"{entry}" leads out of {self._folder} through a symlink'
+            return Diagnostic(code="path-escape", message=said, file=entry)
+        said = f'the file "{entry}" does not exist'
+        return Diagnostic(code="file-missing", message=said, file=entry)
+
+    def _of_imports(self, name: str) -> Iterator[Diagnostic]:
+        found = [
+            pair
+            for statement in self._graph.imports(name)
+            for pair in self._of_import(name, statement)
+        ]
+        lines = Lines(self._graph.scans[name].source if found else "")
+        for at, refused in found:
+            line, column = lines.place(at)
+            yield Diagnostic(
+                code=refused.code,
+                message=refused.message,
+                file=name,
+                line=line,
+                column=column,
+                suggestion=refused.suggestion,
+            )
+
+    def _of_import(self, name: str, statement: Statement) -> Iterator[tuple[int, Refused]]:
+        """Yield what is wrong with one import, and where."""
+        there, at = target(name, statement, self._folder), statement.specifier_at
+        if isinstance(there, Refused):
+            yield at, there
+            return
+        yield from refused_attributes(statement)
+        if there in self._graph.absent:
+            yield at, self._absent(name, statement.specifier, there)
+            return
+        known = self._graph.exported(there)
+        types = () if there == RUNTIME else self._graph.scans[there].types
+        for wanted, place in statement.names:
+            if known is not None and wanted not in known:
+                near = known if self._may_hint() else ()
+                yield place, missing_name(statement.specifier, wanted, near, types)
+
+    def _absent(self, name: str, specifier: str, there: str) -> Refused:
+        if self._graph.absent[there] is Absence.ESCAPES:
+            said = f'"{specifier}" leads out of {self._folder} through a symlink'
+            return Refused(code="import-escape", message=said)
+        if self._names is None:
+            names = self._wanted.files.names()
+            self._names = [each for each in names if each.endswith(EXTENSIONS)]
+        return missing_file(name, specifier, self._names if self._may_hint() else ())
+
+    def _may_hint(self) -> bool:
+        self._hints -= 1
+        return self._hints >= 0
+
+    def _of_entrypoint(self) -> Iterator[Diagnostic]:
+        entry, wanted = self._graph.entry, self._wanted.entrypoint
+        names = self._graph.exported(entry)
+        if names is not None and wanted not in names:
+            there = ", ".join(f'"{each}"' for each in sorted(names)) or "nothing"
+            is_file = isinstance(self._wanted.entry, str)
+            shown = f'"{entry}"' if is_file else "the script"
+            said = f'{shown} does not export "{wanted}"; it exports {there}'
+            yield Diagnostic(code="entrypoint-missing", message=said, file=entry)
+
+
+def _placed(wanted: Wanted, problem: Diagnostic) -> Diagnostic:
+    """Say where it is in the project; what is wrong in an inline script is in the manifest."""
+    entry, folder = wanted.entry, wanted.folder
+    if isinstance(entry, Inline) and problem.file == INLINE:
+        line, column = problem.line + entry.line - 1, problem.column + entry.column - 1
+        return replace(problem, file=entry.file, line=line, column=column)
+    return replace(problem, file=f"{folder}/{problem.file}" if folder else problem.file)
+
+
+def _order(problem: Diagnostic) -> tuple[str, int, int, str, str]:
+    return problem.file, problem.line, problem.column, problem.code, problem.message
+
+
+def _script(graph: Graph, entrypoint: str) -> Script:
+    modules = {
+        name: Module(
+            name=name,
+            source=scanned.source,
+            imports=graph.links[name],
+            is_json=name.endswith(JSON),
+        )
+        for name, scanned in graph.scans.items()
+    }
+    digest = hashlib.sha256(f"{graph.entry}\n{entrypoint}\n".encode())
+    for name in sorted(modules):
+        source = modules[name].source.encode()
+        digest.update(f"{name}\n{len(source)}\n".encode() + source)
+    return Script(
+        entry=graph.entry, entrypoint=entrypoint, modules=modules, digest=digest.hexdigest()
+    )

@@ -1,0 +1,264 @@
+"""The blob that takes types out of TypeScript, and the objects that it asks its host for.
+
+It was made for a JavaScript host: its values are handles, numbers that stand for objects of ours.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.core.clock import Clock
+from penstock.sandbox.reading.typescript import Stripped
+from penstock.sandbox.wasm.binding import Engine, Import, Instance
+
+MEMORY_BYTES = 512 << 20
+_KEPT_BYTES = 48 << 20
+"""Memory never shrinks: an instance that one large file has blown up is not kept."""
+_FIRST_FREE = 132
+_UNDEFINED = object()
+_UNDEFINED_AT = 128
+_FALSY = (_UNDEFINED, None, False, 0, "")
+
+
+class Swc:
+    """The blob and an instance of it; used by one thread at a time."""
+
+    def __init__(self, clock: Clock, cache: Path | None) -> None:
+        self._clock = clock
+        self._engine = Engine("swc.wasm", IMPORTS, clock, cache)
+        self._guest: _Guest | None = None
+
+    @property
+    def handles(self) -> int:
+        """How many objects the instance has handles of."""
+        return self._guest.objects.count if self._guest is not None else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the memory of the instance."""
+        return self._guest.instance.size if self._guest is not None else 0
+
+    def strip(self, source: str, seconds: float) -> Stripped:
+        """Replace every type by blanks, within so many seconds."""
+        if self.size > _KEPT_BYTES:
+            self._drop()
+        if self._guest is None:
+            self._guest = _Guest(self._engine, self._clock)
+        try:
+            return self._guest.strip(source, self._clock.monotonic() + seconds)
+        except TimeoutError:
+            self._drop()
+            return Stripped(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
+        except RuntimeError:
+            self._drop()
+            return Stripped(problem="it is nested too deeply, or needs too much memory to be read")
+
+    def close(self) -> None:
+        """Free the memory and end the thread of the deadline."""
+        self._drop()
+        self._engine.close()
+
+    def _drop(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            guest.instance.close()
+
+
+class _Guest:
+    """One instance of the blob, and the objects that it has handles of."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self.objects = Objects()
+        self.instance = self.objects.instance = Instance(engine, self.objects, MEMORY_BYTES)
+
+    def strip(self, source: str, deadline: float) -> Stripped:
+        objects, instance = self.objects, self.instance
+        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
+        answer = instance.quick("__wbindgen_add_to_stack_pointer", -16)
+        self._engine.ticker.begin(self)
+        try:
+            instance.call("transformSync", answer, objects.add(source), _UNDEFINED_AT)
+        finally:
+            self._engine.ticker.end(self)
+        value, error, failed = struct.unpack("<III", instance.read(answer, 12))
+        instance.quick("__wbindgen_add_to_stack_pointer", 16)
+        return _refused(objects.take(error)) if failed else _done(objects.take(value))
+
+
+class Objects:
+    """The objects behind the handles of one instance, and what it may ask of them.
+
+    Some handles it keeps from one source to the next.
+    """
+
+    instance: Instance
+
+    def __init__(self) -> None:
+        self._objects: list[Any] = [None] * _UNDEFINED_AT + [_UNDEFINED, None, True, False]
+        self._free: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._objects) - len(self._free)
+
+    def add(self, value: Any) -> int:
+        """Return a handle of an object."""
+        if self._free:
+            handle = self._free.pop()
+            self._objects[handle] = value
+            return handle
+        self._objects.append(value)
+        return len(self._objects) - 1
+
+    def get(self, handle: int) -> Any:
+        """Return the object of a handle."""
+        return self._objects[handle]
+
+    def take(self, handle: int) -> Any:
+        """Return the object of a handle that is not needed any more."""
+        found = self._objects[handle]
+        self.drop(handle)
+        return found
+
+    def drop(self, handle: int) -> int:
+        """Forget one object."""
+        if handle >= _FIRST_FREE:
+            self._objects[handle] = None
+            self._free.append(handle)
+        return 0
+
+    def text(self, address: int, size: int) -> str:
+        """Read a text."""
+        return self.instance.read(address, size).decode("utf-8", "replace")
+
+    def member(self, place: int, key: int) -> int:
+        """Look into an object."""
+        found, name = self.get(place), self.get(key)
+        return self.add(found.get(name, _UNDEFINED) if isinstance(found, dict) else _UNDEFINED)
+
+    def set_member(self, place: int, key: int, value: int) -> int:
+        """Put something into an object."""
+        self.get(place)[self.take(key)] = self.take(value)
+        return 0
+
+    def get_string(self, place: int, handle: int) -> int:
+        """Copy a text into the memory of the blob, and say where it is."""
+        value, address, size = self.get(handle), 0, 0
+        if isinstance(value, str):
+            text = value.encode()
+            size = len(text)
+            address = self.instance.quick("__wbindgen_export_2", size, 1)
+            self.instance.write(address, text)
+        self.instance.write(place, struct.pack("<II", address, size))
+        return 0
+
+    def get_boolean(self, handle: int) -> int:
+        """Tell whether it is true, false or neither, which is 2."""
+        value = self.get(handle)
+        return int(value) if isinstance(value, bool) else 2
+
+    def new_number(self, bits: int) -> int:
+        """Make a number of the bits of a double."""
+        return self.add(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+    def throw(self, address: int, size: int) -> int:
+        """End the call: the blob found itself in a state that it does not know."""
+        raise RuntimeError(self.text(address, size))
+
+    def equals(self, first: int, second: int) -> int:
+        """Tell whether two are loosely equal: null and undefined are."""
+        left, right = (None if (it := self.get(h)) is _UNDEFINED else it for h in (first, second))
+        return int(left == right)
+
+
+def _done(result: Any) -> Stripped:
+    return Stripped(source=result["code"])
+
+
+def _refused(error: Any) -> Stripped:
+    """Read the error that the blob threw."""
+    found: Mapping[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
+    line, column = 1, 0
+    with suppress(TypeError, ValueError):
+        line, column = int(found.get("startLine", 1)), int(found.get("startColumn", 0))
+    return Stripped(
+        problem=str(found.get("message", "not valid TypeScript")),
+        is_unsupported=found.get("code") == "UnsupportedSyntax",
+        line=line,
+        column=column + 1,
+    )
+
+
+def _wanted() -> Iterator[tuple[str, str, int, Callable[..., int]]]:
+    """Yield what stripping asks for: name, parameters, how many results, and the answer."""
+    yield "__wbg_getwithrefkey_1dc361bd10053bfe", "ii", 1, Objects.member
+    yield "__wbg_new_405e22f390576ce2", "", 1, lambda it: it.add({})
+    yield "__wbg_set_3f1d0b984ed272ed", "iii", 0, Objects.set_member
+    yield "__wbindgen_boolean_get", "i", 1, Objects.get_boolean
+    yield "__wbindgen_error_new", "ii", 1, lambda it, at, size: it.add(it.text(at, size))
+    yield "__wbindgen_in", "ii", 1, lambda it, key, of: int(it.get(key) in it.get(of))
+    yield "__wbindgen_is_falsy", "i", 1, lambda it, of: int(it.get(of) in _FALSY)
+    yield "__wbindgen_is_object", "i", 1, lambda it, of: int(isinstance(it.get(of), dict))
+    yield "__wbindgen_is_string", "i", 1, lambda it, of: int(isinstance(it.get(of), str))
+    yield "__wbindgen_is_undefined", "i", 1, lambda it, of: int(it.get(of) is _UNDEFINED)
+    yield "__wbindgen_jsval_loose_eq", "ii", 1, Objects.equals
+    yield "__wbindgen_number_new", "d", 1, Objects.new_number
+    yield "__wbindgen_object_clone_ref", "i", 1, lambda it, of: it.add(it.get(of))
+    yield "__wbindgen_object_drop_ref", "i", 0, Objects.drop
+    yield "__wbindgen_string_get", "ii", 0, Objects.get_string
+    yield "__wbindgen_string_new", "ii", 1, lambda it, at, size: it.add(it.text(at, size))
+    yield "__wbindgen_throw", "ii", 0, Objects.throw
+    for (parameters, results), names in _UNWANTED.items():
+        for name in names.split():
+            yield name, parameters, results, _unwanted
+
+
+_UNWANTED = {
+    ("", 1): """__wbg_iterator_9a24c88df860dc65 __wbg_new_78feb108b6472713
+        __wbg_static_accessor_GLOBAL_88a902d13a557d07 __wbg_static_accessor_SELF_37c5d418e4bf5819
+        __wbg_static_accessor_GLOBAL_THIS_56578be7e9f832b0 __wbindgen_memory
+        __wbg_static_accessor_WINDOW_5de37043a91a9c40""",
+    ("I", 1): "__wbindgen_bigint_from_i64 __wbindgen_bigint_from_u64",
+    ("i", 0): "__wbg_queueMicrotask_97d92b4fcc8a61c5",
+    ("i", 1): """__wbg_buffer_609cc3eee51ed158 __wbg_done_769e5ede4b31c67b
+        __wbg_entries_3265d4158b33e5dc __wbg_instanceof_ArrayBuffer_e14585432e3737fc
+        __wbg_instanceof_Map_f3469ce2244d2430 __wbg_instanceof_Uint8Array_17156bcf118086a9
+        __wbg_isArray_a1eab7e0d067391b __wbg_isSafeInteger_343e2beeeece1bb0
+        __wbg_length_a446193dc22c12f8 __wbg_length_e2d2a49132c1b256 __wbg_new_a12002a7f91c75be
+        __wbg_next_25feadfc0913fea9 __wbg_next_6574e1a8a62d1055
+        __wbg_queueMicrotask_d3219def82552485 __wbg_resolve_4851785c9c5f573d
+        __wbg_toString_5285597960676b7b __wbg_value_cd1ffa7b1ab794f1 __wbindgen_cb_drop
+        __wbindgen_is_bigint __wbindgen_is_function""",
+    ("ii", 0): "__wbindgen_bigint_get_as_i64 __wbindgen_debug_string __wbindgen_number_get",
+    ("ii", 1): """__wbg_call_672a4d21634d4a24 __wbg_get_67b2ba62fc30de12
+        __wbg_get_b9b93047fe3cf45b __wbg_new_23a2665fac83c611 __wbg_newnoargs_105ed471475aaf50
+        __wbg_then_44b73946d2fb3e7d __wbindgen_jsval_eq""",
+    ("iii", 0): "__wbg_set_37837023f3d740e8 __wbg_set_65595bdd868b3009",
+    ("iii", 1): "__wbg_call_7cccdd69e0791ae2 __wbindgen_closure_wrapper5432",
+}
+"""What only other uses of the blob ask for; all of it must be there."""
+
+
+def _unwanted(_objects: Objects, *_arguments: int) -> int:
+    raise RuntimeError("the blob asked for what stripping does not need")
+
+
+def _import(name: str, parameters: str, results: int, call: Callable[..., int]) -> Import:
+    def enter(objects: Objects, arguments: Sequence[int]) -> int:
+        return call(objects, *arguments)
+
+    return Import(
+        module="__wbindgen_placeholder__",
+        name=name,
+        parameters=parameters,
+        answers=bool(results),
+        call=enter,
+    )
+
+
+IMPORTS = tuple(_import(*row) for row in _wanted())

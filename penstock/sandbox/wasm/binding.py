@@ -1,0 +1,387 @@
+"""The binding to the wasm engine: instances, their memory, interruption and traps.
+
+The call layer of wasmtime-py costs ten times the call, so this file speaks to the library that it
+ships, through ctypes. It uses `wasmtime._bindings`, which is private: wasmtime is pinned to one
+major version, and the tests of this file are to be run whenever it is raised.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import wasmtime
+from wasmtime import _bindings as library
+from wasmtime._ffi import dll
+
+from penstock.core.clock import Clock
+from penstock.core.errors import ConfigError
+from penstock.sandbox.wasm.compiled import compiled
+from penstock.sandbox.wasm.ticker import Ticker
+
+PAGE = 65_536
+_STACK = 1 << 20
+"""Bytes of native stack for a guest; a script's own limit is far below, and throws a RangeError."""
+_LARGEST = 640 << 20
+"""Bytes of address space for one memory. More is set aside otherwise (4 GB), for traps by signal,
+which are off; it would run out where the address space is limited."""
+_WORD = 0xFFFFFFFF
+_MOST_ARGUMENTS = 8
+
+Alarm = Callable[[], str | None]
+"""Asked at every epoch while a guest computes; a reason stops it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """A function of the host that a guest may call: its types, `i` or `I`, and what it does."""
+
+    module: str
+    name: str
+    parameters: str
+    answers: bool
+    call: Callable[[Any, Sequence[int]], int]
+    """Takes the owner of the instance and the arguments."""
+
+
+class Engine:
+    """One wasm module, compiled once, from which instances are made.
+
+    Host functions are defined here, once: wasmtime-py keeps them in a table without a lock, so to
+    define them per instance from several threads is a race. Which instance calls, its thread knows.
+    """
+
+    def __init__(
+        self, blob: str, imports: Sequence[Import], clock: Clock, cache: Path | None = None
+    ) -> None:
+        config = _config()
+        self.native = wasmtime.Engine(config)
+        self.ticker = Ticker(self.native.increment_epoch, clock)
+        self.current = threading.local()
+        self.module = compiled(self.native, blob, cache)
+        self._linker = wasmtime.Linker(self.native)
+        self._kept: list[Any] = [config]
+        for each in imports:
+            self._define(each)
+        self.template = ctypes.POINTER(library.wasmtime_instance_pre_t)()
+        _check(
+            library.wasmtime_linker_instantiate_pre(
+                self._linker.ptr(), self.module.ptr(), ctypes.byref(self.template)
+            )
+        )
+        self.on_epoch = _EPOCH_CALLBACK(self._epoch)
+
+    def close(self) -> None:
+        """End the ticker; instances that are still there stay usable, without deadlines."""
+        self.ticker.close()
+
+    def _define(self, wanted: Import) -> None:
+        kinds = {"d": wasmtime.ValType.f64, "i": wasmtime.ValType.i32, "I": wasmtime.ValType.i64}
+        results = [wasmtime.ValType.i32()] if wanted.answers else []
+        type_ = wasmtime.FuncType([kinds[each]() for each in wanted.parameters], results)
+        callback = library.wasmtime_func_unchecked_callback_t(self._entrance(wanted))
+        self._kept += [callback, type_]
+        module, name = wanted.module.encode(), wanted.name.encode()
+        _check(
+            library.wasmtime_linker_define_func_unchecked(
+                self._linker.ptr(),
+                ctypes.create_string_buffer(module),
+                len(module),
+                ctypes.create_string_buffer(name),
+                len(name),
+                type_.ptr(),
+                callback,
+                None,
+                _NO_FINALIZER,
+            )
+        )
+
+    def _entrance(self, wanted: Import) -> Callable[..., int]:
+        """Return the function that wasm calls; `Instance.call` raises again what it raises."""
+        call, answers = wanted.call, wanted.answers
+        words = [each == "i" for each in wanted.parameters]
+
+        def enter(_environment: Any, _caller: Any, values: Any, _count: int) -> int:
+            instance: Instance = self.current.instance
+            given = [
+                values[at].i32 & _WORD if word else values[at].i64 for at, word in enumerate(words)
+            ]
+            if answers:
+                values[0].i32 = 0
+            with _Kept(instance):
+                found = call(instance.owner, given)
+                if answers:
+                    values[0].i32 = found
+            return 0 if instance.failure is None else _new_trap()
+
+        return enter
+
+    def _epoch(self, _context: Any, _payload: Any, delta: Any, kind: Any) -> int:
+        instance: Instance = self.current.instance
+        delta[0] = 1  # and `kind` is to go on, unless it is set
+        instance.stopped = "failed"
+        with _Kept(instance):
+            instance.stopped = instance.alarm()
+        if instance.stopped is None:
+            return 0
+        stopped = library.wasmtime_error_new(ctypes.create_string_buffer(b"stopped"))
+        return ctypes.cast(stopped, ctypes.c_void_p).value or 0
+
+
+class Instance:
+    """One guest: its memory and its functions. Used by one thread at a time, any thread.
+
+    What its alarm stops raises TimeoutError, with the reason; any other trap raises RuntimeError.
+    After either it is broken and only to be closed.
+    """
+
+    def __init__(self, engine: Engine, owner: Any, memory_bytes: int) -> None:
+        self._engine = engine
+        self.owner = owner
+        """Given to host functions."""
+        self.alarm: Alarm = _never
+        self.stopped: str | None = None
+        self.failure: BaseException | None = None
+        self.depth = 0
+        """How many host functions are on the stack."""
+        self._store = wasmtime.Store(engine.native)
+        self._store.set_limits(memory_size=memory_bytes)
+        self._context = library.wasmtime_store_context(self._store.ptr())
+        _ON_EPOCH(self._store.ptr(), engine.on_epoch, None, None)
+        library.wasmtime_context_set_epoch_deadline(self._context, 1)
+        self._handle = library.wasmtime_instance_t()
+        trap = ctypes.POINTER(library.wasm_trap_t)()
+        self._engine.current.instance = self
+        _check(
+            library.wasmtime_instance_pre_instantiate(
+                engine.template, self._context, ctypes.byref(self._handle), ctypes.byref(trap)
+            )
+        )
+        self._functions: dict[str, Any] = {}
+        self._values = _Values()
+        self._trap = ctypes.c_void_p()
+        self._trap_at = ctypes.byref(self._trap)
+        self._memory_export = self._export("memory")
+        self._memory = ctypes.byref(self._memory_export.of.memory)
+        self._begins = int(_MEMORY(self._context, self._memory))
+        self._size = self.size
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._store.close()
+
+    def call(self, name: str, *arguments: int) -> int:
+        """Call a function of the guest that may run a script; other threads run meanwhile."""
+        return self._call(_LONG, name, arguments)
+
+    def quick(self, name: str, *arguments: int) -> int:
+        """Call a function that ends soon: other threads wait, which costs less than to let them."""
+        return self._call(_SHORT, name, arguments)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return a piece of memory. The address comes from the guest: it may be anything."""
+        self._check_inside(address, size)
+        return ctypes.string_at(self._begins + address, size)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Put bytes into memory."""
+        self._check_inside(address, len(content))
+        ctypes.memmove(self._begins + address, content, len(content))
+
+    def read_word(self, address: int) -> int:
+        """Return a pointer or a length."""
+        return int.from_bytes(self.read(address, 4), "little")
+
+    def read_text(self, address: int, limit: int = 4096) -> str:
+        """Return a text that ends in a zero byte."""
+        found = self.read(address, min(limit, max(0, self.size - address)))
+        return found.partition(b"\0")[0].decode("utf-8", "replace")
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        return int(_MEMORY_SIZE(self._context, self._memory))
+
+    def grow_to(self, size: int) -> None:
+        """Make memory at least so large."""
+        pages, before = -(-(size - self.size) // PAGE), ctypes.c_uint64()
+        if pages > 0:
+            grown = library.wasmtime_memory_grow(
+                self._context, self._memory, pages, ctypes.byref(before)
+            )
+            _check(grown)
+
+    @property
+    def stack_pointer(self) -> int:
+        """Where the stack in memory ends."""
+        value = library.wasmtime_val_t()
+        library.wasmtime_global_get(self._context, self._stack(), ctypes.byref(value))
+        return int(value.of.i32)
+
+    @stack_pointer.setter
+    def stack_pointer(self, address: int) -> None:
+        value = library.wasmtime_val_t()
+        value.of.i32 = address  # and its kind is i32, which is 0
+        _check(library.wasmtime_global_set(self._context, self._stack(), ctypes.byref(value)))
+
+    def _stack(self) -> Any:
+        self._stack_export = self._export("__stack_pointer")
+        return ctypes.byref(self._stack_export.of.global_)
+
+    def _call(self, invoke: Any, name: str, arguments: Sequence[int]) -> int:
+        function = self._functions.get(name) or self._function(name)
+        values = _Values() if self.depth else self._values
+        for at, argument in enumerate(arguments):
+            values[at].i64 = argument
+        self._engine.current.instance = self
+        error = invoke(self._context, function[0], values, _MOST_ARGUMENTS, self._trap_at)
+        if error or self._trap.value or self.failure:
+            self._raise(error)
+        return int(values[0].i32) & _WORD
+
+    def _raise(self, error: int | None) -> None:
+        trap = self._trap.value
+        self._trap.value = None
+        said = _message_of_error(error) if error else _message_of_trap(trap) if trap else ""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        if self.stopped is not None:
+            raise TimeoutError(self.stopped)
+        raise RuntimeError(said.strip().splitlines()[-1] if said.strip() else "trap")
+
+    def _function(self, name: str) -> Any:
+        """Return one export: to ask for all 450 of them costs more than a script."""
+        export = self._export(name)
+        self._functions[name] = found = (ctypes.byref(export.of.func), export)
+        return found
+
+    def _export(self, name: str) -> Any:
+        found, spelled = library.wasmtime_extern_t(), name.encode()
+        if not library.wasmtime_instance_export_get(
+            self._context,
+            ctypes.byref(self._handle),
+            ctypes.create_string_buffer(spelled),
+            len(spelled),
+            ctypes.byref(found),
+        ):
+            raise ConfigError(f"the wasm blob has no {name!r}: it is not the pinned one")
+        return found
+
+    def _check_inside(self, address: int, size: int) -> None:
+        if address + size > self._size:
+            self._size = self.size
+        if address + size > self._size:
+            raise RuntimeError("the guest named a place outside its memory")
+
+
+def _config() -> wasmtime.Config:
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    # By signals a trap ends the process if faulthandler was enabled after the engine was made.
+    library.wasmtime_config_signals_based_traps_set(config.ptr(), False)  # noqa: FBT003
+    config.max_wasm_stack = _STACK
+    config.memory_reservation = _LARGEST
+    config.memory_guard_size = 0
+    config.memory_may_move = False  # so that where it begins need not be asked again
+    return config
+
+
+def _new_trap() -> int:
+    """Return what ends the guest at once: it must not go on after its host said no."""
+    message = b"the host refused"
+    trap = library.wasmtime_trap_new(ctypes.create_string_buffer(message), len(message))
+    return ctypes.cast(trap, ctypes.c_void_p).value or 0
+
+
+def _never() -> str | None:
+    return None
+
+
+def _check(error: Any) -> None:
+    if error:
+        raise RuntimeError(_message_of_error(ctypes.cast(error, ctypes.c_void_p).value))
+
+
+def _message_of_error(error: int | None) -> str:
+    pointer = ctypes.cast(error or 0, ctypes.POINTER(library.wasmtime_error_t))
+    text = library.wasm_byte_vec_t()
+    library.wasmtime_error_message(pointer, ctypes.byref(text))
+    library.wasmtime_error_delete(pointer)
+    return _taken(text)
+
+
+def _message_of_trap(trap: int) -> str:
+    pointer = ctypes.cast(trap, ctypes.POINTER(library.wasm_trap_t))
+    text = library.wasm_byte_vec_t()
+    library.wasm_trap_message(pointer, ctypes.byref(text))
+    library.wasm_trap_delete(pointer)
+    return _taken(text)
+
+
+def _taken(text: Any) -> str:
+    found = ctypes.string_at(text.data, text.size).decode("utf-8", "replace").rstrip("\0")
+    library.wasm_byte_vec_delete(ctypes.byref(text))
+    return found
+
+
+class _Kept:
+    """Keeps what a host function raises: nothing may be raised through native frames."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def __enter__(self) -> None:
+        self._instance.depth += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._instance.depth -= 1
+        self._instance.failure = self._instance.failure or error
+        return True
+
+
+def _function(make: Any, name: str, result: Any, *arguments: Any) -> Any:
+    """Return a function of the library under types of our own.
+
+    To set types on wasmtime-py's own functions would change wasmtime-py.
+    """
+    address = ctypes.cast(dll[name], ctypes.c_void_p).value
+    return make(result, *arguments)(address)
+
+
+_pointer = ctypes.c_void_p
+_Values = library.wasmtime_val_raw_t * _MOST_ARGUMENTS
+_CALL = (_pointer, _pointer, _pointer, ctypes.c_size_t, _pointer)
+_LONG = _function(ctypes.CFUNCTYPE, "wasmtime_func_call_unchecked", _pointer, *_CALL)
+_SHORT = _function(ctypes.PYFUNCTYPE, "wasmtime_func_call_unchecked", _pointer, *_CALL)
+_MEMORY = _function(ctypes.PYFUNCTYPE, "wasmtime_memory_data", _pointer, _pointer, _pointer)
+_MEMORY_SIZE = _function(
+    ctypes.PYFUNCTYPE, "wasmtime_memory_data_size", ctypes.c_size_t, _pointer, _pointer
+)
+_EPOCH_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_size_t,
+    _pointer,
+    _pointer,
+    ctypes.POINTER(ctypes.c_uint64),
+    ctypes.POINTER(ctypes.c_uint8),
+)
+_ON_EPOCH = _function(
+    ctypes.CFUNCTYPE,
+    "wasmtime_store_epoch_deadline_callback",
+    None,
+    _pointer,
+    _EPOCH_CALLBACK,
+    _pointer,
+    _pointer,
+)
+_NO_FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()

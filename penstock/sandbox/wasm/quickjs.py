@@ -1,0 +1,80 @@
+"""The Sandbox of this process: QuickJS in wasm, one machine for each entry."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from penstock.core.call_errors import Cancelled
+from penstock.core.clock import Clock
+from penstock.core.envelope import Json
+from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.entry import Entry
+from penstock.sandbox.guest import Entering
+from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.wasm.machine import boot
+from penstock.sandbox.wasm.pool import Pool
+from penstock.sandbox.wasm.steps import Site, Steps
+from penstock.sandbox.wasm.wasi import start_engine
+from penstock.sandbox.watch import Watch
+
+
+class QuickJs:
+    """Runs scripts in this process, each in a memory of its own.
+
+    The first script pays for the engine: 0.1 s if its machine code is in the cache, 1 to 2 s if
+    not. The clock is that of the machine, whatever the clock of the script says.
+    """
+
+    def __init__(
+        self, clock: Clock, cache: Path | None = None, *, inline_seconds: float = 0.25
+    ) -> None:
+        self._clock = clock
+        self._cache = cache
+        self._inline_seconds = inline_seconds
+        self._site: Site | None = None
+        self._entries: set[Entry] = set()
+        self._left: asyncio.Future[None] | None = None
+        """Waits, while this closes, for the next entry to end."""
+        self._is_closed = False
+
+    def warm(self) -> None:
+        """Do now what the first script would wait for; may be called in a thread."""
+        self._opened()
+
+    async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
+        """Enter the script from its top; returns its output, which is JSON."""
+        if self._is_closed:
+            raise Cancelled("the sandbox is closed")
+        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms)
+        entering = Entering(script=script, bridge=bridge, bounds=bounds, watch=watch)
+        entry = Entry(entering, Steps(self._opened(), entering))
+        self._entries.add(entry)
+        try:
+            return await entry.run(input)
+        finally:
+            self._entries.discard(entry)
+            if self._left is not None and not self._left.done():
+                self._left.set_result(None)
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        self._is_closed = True
+        for entry in self._entries:
+            entry.stop()
+        while self._entries:
+            self._left = asyncio.get_running_loop().create_future()
+            await self._left
+        if self._site is not None:
+            self._site.pool.close()
+            self._site.engine.close()
+
+    def _opened(self) -> Site:
+        if self._site is None:
+            engine = start_engine(self._clock, self._cache)
+            self._site = Site(
+                engine=engine,
+                image=boot(engine),
+                pool=Pool(),
+                inline_seconds=self._inline_seconds,
+            )
+        return self._site

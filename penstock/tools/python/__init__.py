@@ -1,0 +1,1 @@
+"""Tools that are Python functions: from hints and docstrings to calls."""

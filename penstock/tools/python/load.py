@@ -1,0 +1,165 @@
+"""The Python tools of a project: every `tools/*.py`, imported once, with all that is wrong."""
+
+import traceback
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from dis import opmap
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.errors import DeclarationError
+from penstock.core.late import load_file, open_folder
+from penstock.core.text import cut
+from penstock.tools.python.function import FunctionTool
+
+FOLDER = "tools"
+MESSAGE_CHARACTERS = 500
+_RAISE = opmap["RAISE_VARARGS"]
+
+PythonTool = FunctionTool[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTools:
+    """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
+
+    tools: tuple[PythonTool, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def load_tools(root: Path, *, reserved: Collection[str] = (), is_on: bool = True) -> LoadedTools:
+    """Import the project's Python files, in this process and with all its rights.
+
+    `reserved` are the ids of built-in tools. Files that begin with `_` are for the others to
+    import, as in `from ._prices import TABLE`.
+    """
+    files = find_files(root)
+    if not files:
+        return LoadedTools()
+    if not is_on:
+        return LoadedTools(diagnostics=(_off(files, root),))
+    package = _package_of(root)
+    open_folder(root / FOLDER, package)
+    found: dict[str, PythonTool] = {}
+    diagnostics: list[Diagnostic] = []
+    for file in files:
+        try:
+            module = _import(file, f"{package}.{file.stem}", root)
+        except DeclarationError as error:
+            diagnostics += error.diagnostics
+            continue
+        diagnostics += _take(_Source(file, root), module, found, reserved)
+    return LoadedTools(tools=tuple(found.values()), diagnostics=tuple(diagnostics))
+
+
+def find_files(root: Path) -> list[Path]:
+    """Return the files that are looked into for tools, sorted."""
+    return sorted(file for file in (root / FOLDER).glob("*.py") if not file.name.startswith("_"))
+
+
+def tools_in(module: ModuleType) -> list[PythonTool]:
+    """Return the tools that a module defines, in its order; what it imports belongs elsewhere."""
+    every = [each for each in vars(module).values() if isinstance(each, FunctionTool)]
+    own = [each for each in every if each.__module__ == module.__name__]
+    return list(dict.fromkeys(own))
+
+
+class _Source:
+    """One file of the project."""
+
+    def __init__(self, file: Path, root: Path) -> None:
+        self.name = file.relative_to(root).as_posix()
+
+    def finding(self, code: str, message: str, line: int = 1) -> Diagnostic:
+        """Return a finding in this file."""
+        return Diagnostic(code=code, message=message, file=self.name, line=line)
+
+
+def _take(
+    source: _Source,
+    module: ModuleType,
+    found: dict[str, PythonTool],
+    reserved: Collection[str],
+) -> Iterable[Diagnostic]:
+    """Add the module's tools to those found; yield what is wrong with the others."""
+    tools = tools_in(module)
+    if not tools:
+        message = "no function in this file has the decorator @tool; a name with _ is not looked at"
+        yield replace(source.finding("python-no-tools", message), severity=Severity.WARNING)
+    for tool in tools:
+        findings = tool.check()
+        yield from (replace(each, file=source.name) for each in findings)
+        if findings:
+            continue
+        tool_id, line = tool.tool_id, tool.line
+        if tool_id in reserved:
+            message = f"the built-in tools have a {tool_id!r} already; give this one another id"
+            yield source.finding("builtin-collision", message, line)
+        elif tool_id in found:
+            message = f"there are two tools {tool_id!r}; the first of them counts"
+            yield source.finding("duplicate-tool", message, line)
+        else:
+            found[tool_id] = tool
+
+
+def _import(file: Path, name: str, root: Path) -> ModuleType:
+    """Return the module. Raises DeclarationError with what the file ran into."""
+    try:
+        return load_file(file, name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and not _is_raised(error):
+            raise
+        raise DeclarationError([_broken(error, file, root)]) from error
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Whether code says `raise` where it comes from; Ctrl-C comes anywhere."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_code[frame.tb_lasti] == _RAISE
+
+
+def _broken(error: BaseException, file: Path, root: Path) -> Diagnostic:
+    place, line = _own_frame(error.__traceback__, root) or (file, 1)
+    if isinstance(error, SyntaxError) and error.filename and _is_inside(Path(error.filename), root):
+        place, line = Path(error.filename), error.lineno or 1
+    said = cut(f"{type(error).__name__}: {error}", MESSAGE_CHARACTERS)
+    return Diagnostic(
+        code="python-import",
+        message=f"the file cannot be imported: {said}",
+        file=place.relative_to(root).as_posix(),
+        line=line,
+        suggestion="Its tools are left out; all others work.",
+    )
+
+
+def _own_frame(trace: TracebackType | None, root: Path) -> tuple[Path, int] | None:
+    """Return the innermost place in the project's own files."""
+    for frame in reversed(traceback.extract_tb(trace)):
+        if _is_inside(Path(frame.filename), root):
+            return Path(frame.filename), frame.lineno or 1
+    return None
+
+
+def _is_inside(file: Path, root: Path) -> bool:
+    return file.is_relative_to(root / FOLDER)
+
+
+def _off(files: list[Path], root: Path) -> Diagnostic:
+    number = "1 file is" if len(files) == 1 else f"{len(files)} files are"
+    return Diagnostic(
+        code="python-off",
+        message=f"{number} there, but Python tools are off",
+        file=files[0].relative_to(root).as_posix(),
+        severity=Severity.WARNING,
+        suggestion="Set python = true under [tools] in penstock.toml to let them run.",
+    )
+
+
+def _package_of(root: Path) -> str:
+    digest = blake2b(str(root).encode(), digest_size=6).hexdigest()
+    return f"penstock_project_{digest}"

@@ -1,0 +1,241 @@
+"""A Python function as a tool sees it: its parameters, their schema, what its docstring says."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.envelope import Json
+from penstock.core.schema import Schema
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.inline import inlined
+
+_ARGUMENTS = re.compile(r"^Args:[ \t]*$", re.MULTILINE)
+_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)
+_SCALARS = (str, int, float, bool)
+_STRANGE: Mapping[Any, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only; remove the /",
+    inspect.Parameter.VAR_POSITIONAL: "takes any number of values; take a list",
+    inspect.Parameter.VAR_KEYWORD: "takes any name; name each parameter, or take a dict",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Signature:
+    """What a function takes and gives, with all that is wrong with it."""
+
+    description: str
+    contexts: tuple[str, ...] = ()
+    """Parameters that get the ToolContext."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Fields of `model` to parameters of the function."""
+    plain: dict[str, type] = field(default_factory=dict)
+    """Parameters whose JSON value is what the function wants, if it has exactly this type."""
+    line: int = 1
+    model: type[BaseModel] = BaseModel
+    """Builds typed values, if nothing is wrong."""
+    input_schema: Json = field(default_factory=dict)
+    output_schema: Json | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """Read a function to its end, and collect everything that is wrong with it."""
+    return _Reader(function).read()
+
+
+class _Reader:
+    """Reads one function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._lines = _Lines(function)
+        self._text, self._told = parse_docstring(inspect.getdoc(function) or "")
+        self._signature = Signature(description=self._text, line=self._lines.of(""))
+
+    def read(self) -> Signature:
+        """Return what was read."""
+        signature = self._signature
+        try:
+            hints = get_type_hints(self._function, include_extras=True)
+        except (NameError, TypeError, SyntaxError, AttributeError) as error:
+            self._find("python-hint", f"a hint cannot be read: {error}")
+            return signature
+        parameters = inspect.signature(self._function).parameters.values()
+        signature.contexts = tuple(p.name for p in parameters if _is_context(hints.get(p.name)))
+        taken = [each for each in parameters if each.name not in signature.contexts]
+        if inspect.isasyncgenfunction(self._function) or inspect.isgeneratorfunction(
+            self._function
+        ):
+            self._find("python-hint", "it yields values; a tool returns one")
+        fields = dict(self._fields(taken, hints))
+        if not signature.findings:
+            self._make_model(taken, fields)
+            self._make_output(hints.get("return", inspect.Parameter.empty))
+        return signature
+
+    def _fields(
+        self, taken: list[inspect.Parameter], hints: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any]]:
+        for number, parameter in enumerate(taken):
+            name = parameter.name
+            if wrong := _STRANGE.get(parameter.kind):
+                self._find("python-parameter", f"the parameter {name!r} {wrong}", name)
+            elif name not in hints:
+                wanted = f"add one, such as {name}: str"
+                self._find(
+                    "python-hint", f"the parameter {name!r} has no type hint; {wanted}", name
+                )
+            elif (problem := _problem_of(hints[name])) is not None:
+                self._find("python-hint", f"the parameter {name!r}: {problem}", name)
+            else:
+                self._signature.names[f"p{number}"] = name
+                if (bare := _bare(hints[name])) in _SCALARS:
+                    self._signature.plain[name] = bare
+                yield f"p{number}", (hints[name], self._field(parameter, hints[name]))
+
+    def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
+        more: dict[str, Any] = {"alias": parameter.name}
+        if parameter.default is not inspect.Parameter.empty:
+            more["default"] = None
+        if parameter.name in self._told and not _describes(hint):
+            more["description"] = self._told[parameter.name]
+        return Field(**more)
+
+    def _make_model(self, taken: list[inspect.Parameter], fields: dict[str, Any]) -> None:
+        config = ConfigDict(extra="forbid", protected_namespaces=(), arbitrary_types_allowed=False)
+        signature = self._signature
+        try:
+            signature.model = create_model("Input", __config__=config, **fields)
+            schema = inlined(signature.model.model_json_schema(), formats=True)
+            _show_defaults(schema, taken)
+            Schema(schema)
+        except (PydanticUserError, ValueError, TypeError) as error:
+            self._find("python-hint", f"the hints make no JSON Schema: {_first_line(error)}")
+            return
+        signature.input_schema = schema
+
+    def _make_output(self, hint: Any) -> None:
+        if hint in _UNTYPED or _holds(hint, bytes):
+            return
+        try:
+            schema = TypeAdapter(hint).json_schema(mode="serialization")
+        except (PydanticUserError, TypeError) as error:
+            said = f"what it returns, {_name(hint)}, has no JSON form: {_first_line(error)}"
+            self._find("python-hint", said)
+            return
+        self._signature.output_schema = inlined(schema, formats=False) or None
+
+    def _find(self, code: str, message: str, parameter: str = "") -> None:
+        name = getattr(self._function, "__name__", "?")
+        code_object = getattr(self._function, "__code__", None)
+        found = Diagnostic(
+            code=code,
+            message=f"tool {name!r}: {message}",
+            file=Path(code_object.co_filename).name if code_object else "",
+            line=self._lines.of(parameter),
+        )
+        self._signature.findings.append(found)
+
+
+class _Lines:
+    """Where a function and its parameters stand in their file."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lines: dict[str, int] = {}
+        try:
+            source, first = inspect.getsourcelines(function)
+            node = ast.parse(textwrap.dedent("".join(source))).body[0]
+        except (OSError, TypeError, SyntaxError, IndexError):
+            return
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            taken = node.args
+            every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
+            self._lines = {each.arg: first + each.lineno - 1 for each in every if each is not None}
+            self._lines[""] = first + node.lineno - 1
+
+    def of(self, parameter: str) -> int:
+        """Return the line of a parameter, or of the function itself."""
+        return self._lines.get(parameter, self._lines.get("", 1))
+
+
+def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Return what stands before `Args:`, and the text about each parameter after it."""
+    found = _ARGUMENTS.search(text)
+    if found is None:
+        return text.strip(), {}
+    told: dict[str, str] = {}
+    name, indent = "", -1
+    for line in text[found.end() :].splitlines():
+        if not line.strip():
+            continue
+        depth = len(line) - len(line.lstrip())
+        if depth == 0:
+            break
+        indent = depth if indent < 0 else indent
+        match = _ARGUMENT.match(line.strip()) if depth <= indent else None
+        if match:
+            name = match.group(1)
+            told[name] = match.group(2)
+        elif name:
+            told[name] = f"{told[name]} {line.strip()}".strip()
+    return text[: found.start()].strip(), told
+
+
+def _is_context(hint: Any) -> bool:
+    return hint is ToolContext or ToolContext in get_args(hint)
+
+
+def _bare(hint: Any) -> Any:
+    """Return the hint without what its JSON Schema says already."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    bare, *more = get_args(hint)
+    return bare if all(isinstance(each, FieldInfo | str) for each in more) else hint
+
+
+def _describes(hint: Any) -> bool:
+    """Whether the hint is Annotated with a description of its own."""
+    if get_origin(hint) is not Annotated:
+        return False
+    return any(isinstance(each, FieldInfo) and each.description for each in get_args(hint)[1:])
+
+
+def _problem_of(hint: Any) -> str | None:
+    try:
+        TypeAdapter(hint).json_schema()
+    except (PydanticUserError, TypeError) as error:
+        return f"{_name(hint)} has no JSON form: {_first_line(error)}"
+    return None
+
+
+def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> None:
+    """Let readers see the defaults that are JSON; the function itself fills them in."""
+    shown = schema.setdefault("properties", {})
+    for parameter in taken:
+        found = shown.get(parameter.name, {})
+        found.pop("default", None)
+        if isinstance(parameter.default, str | int | float | None):
+            found["default"] = parameter.default
+
+
+def _holds(hint: Any, wanted: type) -> bool:
+    return hint is wanted or any(_holds(each, wanted) for each in get_args(hint))
+
+
+def _name(hint: Any) -> str:
+    return getattr(hint, "__name__", None) or str(hint)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

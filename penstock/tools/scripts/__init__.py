@@ -1,0 +1,1 @@
+"""Tools that are scripts: from a manifest to the bridge that one entry of it holds."""

@@ -1,0 +1,131 @@
+"""What a script asks of other tools, and of time."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.call import Call, CallPath, Effect
+from penstock.core.call_errors import BudgetExceeded, DepthExceeded
+from penstock.core.envelope import Envelope, Status
+from penstock.core.events import NoteEmitted
+from penstock.core.signals import Suspend
+from penstock.sandbox.bridge import Settled
+from penstock.tools.invocation import Invocation
+from penstock.tools.scripts.arguments import mapping, number, text
+from penstock.tools.scripts.detached import Detached
+from penstock.tools.scripts.host import Answer
+from penstock.tools.scripts.recording import Recording
+
+MOST_SLEEP_MS = 3_600_000
+STRONGER = "script.effect"
+_STRENGTH = {Effect.NONE: 0, Effect.READ: 1, Effect.WRITE: 2}
+
+
+class Calls:
+    """`callTool`, `sleep` and timers."""
+
+    def __init__(self, invocation: Invocation, recording: Recording, *, nested_calls: int) -> None:
+        limits = invocation.inside.world.limits
+        self._invocation = invocation
+        self._recording = recording
+        self._clock = invocation.inside.world.clock
+        self._detached = Detached(invocation.ledger, self._clock)
+        self._places = asyncio.Semaphore(limits.nested_in_flight)
+        self._most = nested_calls
+        self._made = 0
+        self._warned: set[str] = set()
+
+    def call_tool(self, arguments: Any) -> Answer:
+        """Call another tool through the door; whatever becomes of it is an envelope."""
+        tool_id, given = text(arguments, "tool_id"), mapping(arguments, "input")
+        wait = arguments.get("wait", True)
+        if not isinstance(wait, bool):
+            raise TypeError("wait must be true or false")
+        try:
+            call = self._invocation.nested(tool_id, given)
+        except DepthExceeded as error:
+            return self._recording.fresh(wire(error.envelope()))
+        if self._recording.step is not None:
+            effect = self._invocation.inside.effect_of(tool_id)
+            call = replace(call, path=self._recording.placed(call.path, effect))
+        outcome = self._recording.outcome(call.path)
+        if outcome is not None:
+            return self._recording.recorded(call.path, wire(outcome))
+        self._made += 1
+        if self._made > self._most:
+            refused = BudgetExceeded(f"one script made more than {self._most} calls inside")
+            return self._settled(call, refused.envelope())
+        if self._invocation.spec.effect is not Effect.WRITE:
+            self._compare(tool_id)
+        return self._recording.live(call.path, self._call(call, wait=wait))
+
+    def sleep(self, arguments: Any) -> Answer:
+        """Wait; what has fired once is not waited for again."""
+        return self._wait("sleep", arguments)
+
+    def timer(self, arguments: Any) -> Answer:
+        """Wait for one firing of a timer."""
+        return self._wait("timer", arguments)
+
+    async def _call(self, call: Call, *, wait: bool) -> Settled:
+        async with self._places:
+            if self._detached.find(call, wait=wait) is not None:
+                return await self._take_up(call, wait=wait)
+            envelope = await self._invocation.pass_on(call)
+        _, at_ms = self._invocation.ledger.task.delivered.get(call.path, (0, self._clock.now()))
+        return Settled(value=wire(envelope), at_ms=at_ms)
+
+    async def _take_up(self, call: Call, *, wait: bool) -> Settled:
+        """Make a call of the task, and give its outcome to this one."""
+        while (found := self._detached.find(call, wait=wait)) is not None:
+            async with self._invocation.ledger.turns[found.path]:
+                if self._detached.find(call, wait=wait) != found:
+                    continue
+                self._detached.take(call, found)
+                try:
+                    return self._settled(call, await self._invocation.pass_on(found))
+                except Suspend:
+                    if wait:
+                        raise
+                    return self._settled(call, self._detached.suspended(found))
+        envelope = await self._invocation.pass_on(call)
+        return Settled(value=wire(envelope), at_ms=self._clock.now())
+
+    def _settled(self, call: Call, envelope: Envelope) -> Settled:
+        at_ms = self._recording.note(call.path, call.tool_id, envelope)
+        return Settled(value=wire(envelope), at_ms=at_ms)
+
+    def _compare(self, tool_id: str) -> None:
+        """Warn, once for each tool, that a call does more than the manifest claims."""
+        own, invocation = self._invocation.spec.effect, self._invocation
+        effect = invocation.inside.effect_of(tool_id)
+        if _STRENGTH[effect] <= _STRENGTH[own] or tool_id in self._warned:
+            return
+        self._warned.add(tool_id)
+        if len(self._warned) > invocation.ledger.task.notes[invocation.call.path, STRONGER]:
+            said = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'
+            invocation.note(NoteEmitted(event_type=STRONGER, message=said, level="warning"))
+
+    def _wait(self, name: str, arguments: Any) -> Answer:
+        ms = number(arguments, "ms", 0, MOST_SLEEP_MS)
+        path = self._recording.place(name, {"ms": ms}, Effect.NONE)
+        found = self._recording.find(path)
+        if found is not None:
+            return found
+        return self._recording.live(path, self._slept(path, name, ms))
+
+    async def _slept(self, path: CallPath, name: str, ms: float) -> Settled:
+        await self._clock.sleep(ms / 1000)
+        return self._recording.settle(path, name, None)
+
+
+def wire(envelope: Envelope) -> dict[str, Any]:
+    """Return an envelope as scripts see it."""
+    seen = envelope.to_wire()
+    error = envelope.error
+    if error is not None:
+        seen["error"].pop("suggestion", None)
+        questions = (error.details or {}).get("question_ids")
+        if envelope.status is Status.SUSPENDED and questions:
+            seen["question_id"] = questions[0]
+    return seen

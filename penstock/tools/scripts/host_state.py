@@ -1,0 +1,128 @@
+"""`flo.state`: durable values under the prefixes that a manifest declares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.call import CallPath, Effect
+from penstock.core.call_errors import StateDenied
+from penstock.core.changes import StateChange, StateVerb
+from penstock.core.scope import Scope, ScopeKind
+from penstock.manifest.bindings import StateBinding
+from penstock.resources.redact import Redactor
+from penstock.resources.state import (
+    State,
+    entry_to_wire,
+    read_change,
+    read_key,
+    read_limit,
+    result_of,
+)
+from penstock.sandbox.bridge import Settled
+from penstock.tools.invocation import Invocation
+from penstock.tools.scripts.arguments import optional_text, text
+from penstock.tools.scripts.host import Answer
+from penstock.tools.scripts.recording import Recording, refusal_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAccess:
+    """The State, and what of it a tool may reach."""
+
+    state: State
+    declared: Sequence[StateBinding]
+    secrets: Redactor
+
+
+class StateCalls:
+    """`state.get`, `list`, `put`, `patch`, `append`, `delete`."""
+
+    def __init__(self, invocation: Invocation, recording: Recording, access: StateAccess) -> None:
+        self._invocation = invocation
+        self._recording = recording
+        self._access = access
+        self._limits = invocation.inside.world.limits
+
+    def get(self, arguments: Any) -> Answer:
+        """Return a value with its revision."""
+        scope = self._scope(arguments, key := read_key(arguments, self._limits))
+        path = self._recording.place("state.get", arguments, Effect.READ)
+        return self._recording.find(path) or self._recording.live(path, self._got(path, scope, key))
+
+    def list(self, arguments: Any) -> Answer:
+        """Return values whose keys begin with a prefix, a part at a time."""
+        prefix = read_key(arguments, self._limits, "key_prefix")
+        scope, limit = self._scope(arguments, prefix), read_limit(arguments)
+        cursor = optional_text(arguments, "cursor") or ""
+        path = self._recording.place("state.list", arguments, Effect.READ)
+        if (found := self._recording.find(path)) is not None:
+            return found
+
+        async def listed() -> Settled:
+            page = await self._access.state.page(scope, prefix, limit=limit, cursor=cursor)
+            told = {"entries": [entry_to_wire(each) for each in page.entries]}
+            more = {"next_cursor": page.next_cursor} if page.next_cursor is not None else {}
+            return self._recording.settle(path, "state.list", told | more)
+
+        return self._recording.live(path, listed())
+
+    def put(self, arguments: Any) -> Answer:
+        """Store a value."""
+        return self._change(StateVerb.PUT, arguments)
+
+    def patch(self, arguments: Any) -> Answer:
+        """Merge into a value (RFC 7386)."""
+        return self._change(StateVerb.PATCH, arguments)
+
+    def append(self, arguments: Any) -> Answer:
+        """Add an item to an array."""
+        return self._change(StateVerb.APPEND, arguments)
+
+    def delete(self, arguments: Any) -> Answer:
+        """Remove a value."""
+        return self._change(StateVerb.DELETE, arguments)
+
+    async def _got(self, path: CallPath, scope: Scope, key: str) -> Settled:
+        entry = await self._access.state.find(scope, key)
+        value = None if entry is None else entry_to_wire(entry)
+        return self._recording.settle(path, "state.get", value)
+
+    def _change(self, verb: StateVerb, arguments: Any) -> Answer:
+        scope = self._scope(arguments, read_key(arguments, self._limits))
+        revision = self._invocation.inside.world.new_id("rev")
+        change = read_change(verb, scope, arguments, revision)
+        if self._access.secrets.holds_secret(change.value):
+            raise StateDenied("secrets belong in the vault")
+        name = f"state.{verb}"
+        path = self._recording.place(name, arguments, Effect.WRITE)
+        outcome = self._recording.outcome(path)
+        if outcome is None:
+            return self._recording.live(path, self._changed(path, name, change))
+        if outcome.error is not None:
+            return self._recording.recorded(path, refusal=refusal_of(outcome.error))
+        return self._recording.recorded(path, result_of(change, outcome.output))
+
+    async def _changed(self, path: CallPath, name: str, change: StateChange) -> Settled:
+        """Make the change in the transaction that records it: exactly once."""
+        settled = await self._recording.change(path, name, change)
+        if settled.refusal is not None:
+            return settled
+        return Settled(value=result_of(change, settled.value), at_ms=settled.at_ms)
+
+    def _scope(self, arguments: Any, key: str) -> Scope:
+        """Return whose value it is. Raises StateDenied when no binding covers the key."""
+        kind = text(arguments, "scope_kind")
+        for binding in self._access.declared:
+            if binding.scope_kind == kind and key.startswith(binding.key_prefix):
+                return self._owner(ScopeKind(kind), binding)
+        tool_id = self._invocation.spec.tool_id
+        raise StateDenied(f'"{tool_id}" declares no {kind} state that covers "{key}"')
+
+    def _owner(self, kind: ScopeKind, binding: StateBinding) -> Scope:
+        ledger, profile = self._invocation.ledger, self._invocation.caller.profile
+        owners = {
+            ScopeKind.PROFILE: profile.profile_id,
+            ScopeKind.SESSION: ledger.held.state.log_id,
+            ScopeKind.TASK: ledger.task.task_id,
+        }
+        return Scope(kind, owners.get(kind) or binding.scope_id or "")

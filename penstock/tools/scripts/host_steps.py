@@ -1,0 +1,183 @@
+"""`task.step`: a piece of work that is done once in a task, whoever asks for it again."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.call import CallPath, Effect
+from penstock.core.canonical import canonical
+from penstock.core.events import StateWritten
+from penstock.core.retry import ONCE, RetryPolicy
+from penstock.sandbox.bridge import Settled
+from penstock.tools.invocation import Invocation
+from penstock.tools.scripts.arguments import mapping, number, schema_of, text
+from penstock.tools.scripts.recording import Recording, StepAttempt
+from penstock.tools.state import ALWAYS, TaskValues
+
+PARTITION = "task.step"
+START, SETTLE = "task.step.start", "task.step.settle"
+ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
+MOST_WAIT_MS = 600_000
+MOST_CHARACTERS_OF_AN_ERROR = 2000
+MOST_INSIDE = 1000
+"""Paths that are kept of what a step asked for."""
+RETRY = {
+    "max_attempts": (1, 10),
+    "initial_backoff_ms": (0, MOST_WAIT_MS),
+    "multiplier": (1, 10),
+    "max_backoff_ms": (0, MOST_WAIT_MS),
+}
+OTHER_ARGUMENTS = 'step "{key}" version {version} was used with other arguments'
+
+
+class Steps:
+    """The steps of a task, as its values keep them."""
+
+    def __init__(self, invocation: Invocation, recording: Recording) -> None:
+        self._invocation = invocation
+        self._recording = recording
+        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+        self._open: str | None = None
+        self._counted: dict[str, int] = {}
+        """The count of calls when the step was opened."""
+
+    def start(self, arguments: Any) -> Settled:
+        """Return the stored output, or that the callback is to be called, and as which attempt."""
+        name = _name(arguments)
+        if self._invocation.ledger.step_in is not None:
+            raise TypeError(f"step {name}: a step is open already; one at a time, none inside")
+        given = {each: arguments[each] for each in ARGUMENTS if each in arguments}
+        wanted = self._invocation.caller.secrets.json(given)
+        written = self._values.find(PARTITION, name)
+        step = _new(wanted) if written is None else written.value
+        if canonical(step["arguments"]) != canonical(wanted):
+            key, version = arguments["key"], arguments["version"]
+            raise TypeError(OTHER_ARGUMENTS.format(key=key, version=version))
+        self._recording.came_past(*map(CallPath, step.get("inside", ())))
+        if self._failed_here(step):
+            self._recording.came_past(path := CallPath(step["failed"]["path"]))
+            failed = {"status": "failed", "problem": step["failed"]["problem"]}
+            return self._recording.recorded(path, failed)
+        if "output" in step:
+            path = CallPath(step["path"])
+            self._recording.came_past(path)
+            return self._recording.recorded(path, _settled(step))
+        if problem := _problem(arguments.get("input_schema"), arguments.get("input")):
+            raise TypeError(f"input of step {name} is not valid: {problem}")
+        _policy(arguments.get("retry"))
+        if written is None:
+            self._write(name, step)
+        self._counted = self._invocation.occurrences.counted()
+        self._begin(name, attempt := step["failures"] + 1)
+        self._recording.is_live = True
+        key = self._key(name)
+        return self._recording.fresh({"status": "run", "attempt": attempt, "idempotency_key": key})
+
+    def settle(self, arguments: Any) -> Settled:
+        """Keep what the callback returned, or say what follows from its failure."""
+        name = _name(arguments)
+        written = self._values.find(PARTITION, name)
+        if written is None or self._open != name:
+            raise TypeError(f"step {name} is not open")
+        step = dict(written.value)
+        problem = None
+        if "error" not in arguments:
+            output = self._invocation.caller.secrets.json(arguments.get("output"))
+            wrong = _problem(step["arguments"].get("output_schema"), output)
+            if wrong is None:
+                return self._finish(name, step, output)
+            problem = f"output of step {name} is not valid: {wrong}"
+        self._end(step)
+        return self._failed(name, step, problem, arguments.get("error"))
+
+    def close(self) -> None:
+        """Let others have a step: this entry is over."""
+        if self._open is not None:
+            self._end({})
+
+    def _begin(self, name: str, attempt: int) -> None:
+        self._open, self._recording.step = name, StepAttempt(attempt)
+        self._invocation.ledger.step_in = self._invocation.call.path
+
+    def _end(self, step: dict[str, Any]) -> None:
+        """Note what was asked inside: nobody asks for it again once the step is settled."""
+        attempt = self._recording.step
+        if attempt is not None:
+            inside = [*step.get("inside", ()), *attempt.inside]
+            step["inside"] = list(dict.fromkeys(inside))[:MOST_INSIDE]
+        self._open = self._recording.step = self._invocation.ledger.step_in = None
+
+    def _finish(self, name: str, step: dict[str, Any], output: Any) -> Settled:
+        self._end(step)
+        path = self._recording.place(SETTLE, [name, "output"], Effect.WRITE)
+        step |= {"output": output, "path": path}
+        self._write(name, step)
+        done = self._recording.settle(path, SETTLE, None)
+        return Settled(value=_settled(step), at_ms=done.at_ms)
+
+    def _failed_here(self, step: dict[str, Any]) -> bool:
+        """Whether the last attempt failed in this attempt of this call: it is not tried again."""
+        failed = step.get("failed", {})
+        return bool(failed.get("by") == [self._invocation.call.path, self._invocation.attempt])
+
+    def _failed(self, name: str, step: dict[str, Any], problem: str | None, error: Any) -> Settled:
+        step["failures"] += 1
+        policy = _policy(step["arguments"].get("retry"))
+        if step["failures"] >= policy.max_attempts:
+            path = self._recording.place(SETTLE, [name, "failed"], Effect.WRITE)
+            said = self._invocation.caller.secrets.text(problem or _message(error))
+            by = [self._invocation.call.path, self._invocation.attempt]
+            step |= {"failures": 0, "failed": {"path": path, "problem": said, "by": by}}
+            self._write(name, step)
+            done = self._recording.settle(path, SETTLE, None)
+            return Settled(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
+        self._write(name, step)
+        self._invocation.occurrences.go_back(self._counted)
+        self._begin(name, attempt := step["failures"] + 1)
+        wait = policy.backoff_ms(step["failures"])
+        return self._recording.fresh({"status": "retry", "attempt": attempt, "wait_ms": wait})
+
+    def _write(self, name: str, step: dict[str, Any]) -> None:
+        path = self._invocation.call.path
+        written = self._values.write(PARTITION, name, step, ttl=None, if_revision=ALWAYS)
+        if isinstance(written, StateWritten):
+            self._invocation.ledger.put(path, written)
+
+    def _key(self, name: str) -> str:
+        task_id = self._invocation.ledger.task.task_id
+        return self._invocation.ledger.idempotency_key(CallPath(f"{task_id}/{PARTITION}/{name}"))
+
+
+def _name(arguments: Any) -> str:
+    key, version = text(arguments, "key", most=128), arguments.get("version")
+    is_number = isinstance(version, int) and not isinstance(version, bool) and version > 0
+    if not is_number and not (isinstance(version, str) and version):
+        raise TypeError(f'step "{key}": version must be a text or a positive integer')
+    return canonical([key, version])
+
+
+def _new(wanted: dict[str, Any]) -> dict[str, Any]:
+    return {"arguments": wanted, "failures": 0}
+
+
+def _settled(step: dict[str, Any]) -> dict[str, Any]:
+    return {"status": "settled", "output": step["output"]}
+
+
+def _message(error: Any) -> str:
+    said = error.get("message") if isinstance(error, dict) else None
+    return str(said or "the step failed")[:MOST_CHARACTERS_OF_AN_ERROR]
+
+
+def _policy(retry: Any) -> RetryPolicy:
+    given = mapping({"retry": {} if retry is None else retry}, "retry")
+    chosen: dict[str, Any] = {
+        name: number(given, name, *bounds) for name, bounds in RETRY.items() if name in given
+    }
+    return replace(ONCE, **chosen)
+
+
+def _problem(schema: Any, value: Any) -> str | None:
+    if schema is None:
+        return None
+    problems = schema_of(schema).problems(value)
+    return str(problems[0]) if problems else None

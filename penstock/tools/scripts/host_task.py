@@ -1,0 +1,145 @@
+"""What a script keeps in its task, and tells in its timeline."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import StateDenied
+from penstock.core.clock import to_iso
+from penstock.core.events import NoteEmitted, StateWritten
+from penstock.sandbox.bridge import Settled
+from penstock.tools.invocation import Invocation
+from penstock.tools.scripts.arguments import optional_number, optional_text, text
+from penstock.tools.scripts.recording import Recording
+from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, Always, TaskValues
+
+SHARED = ""
+"""The partition of a task's values that all its tools share."""
+LEVELS = ("info", "warning", "error")
+TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
+
+
+class Config:
+    """`getRuntimeConfig`: texts that the operator gives to scripts."""
+
+    def __init__(self, recording: Recording, texts: Mapping[str, str]) -> None:
+        self._recording = recording
+        self._texts = texts
+
+    def get(self, arguments: Any) -> Settled:
+        """Return a text, or null."""
+        key = text(arguments, "key").strip()
+        if not key:
+            raise TypeError("key must not be blank")
+        name = "getRuntimeConfig"
+        path = self._recording.place(name, key, Effect.READ)
+        return self._recording.find(path) or self._recording.settle(
+            path, name, self._texts.get(key)
+        )
+
+
+class Values:
+    """`task.getState`, `task.putState`, and the same for the partition of a tool."""
+
+    def __init__(self, invocation: Invocation, recording: Recording) -> None:
+        self._invocation = invocation
+        self._recording = recording
+        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+
+    def get_shared(self, arguments: Any) -> Settled:
+        """Return what any tool of the task put there."""
+        return self._get("task.getState", SHARED, arguments)
+
+    def put_shared(self, arguments: Any) -> Settled:
+        """Put a value where every tool of the task finds it."""
+        return self._put("task.putState", SHARED, arguments)
+
+    def get_own(self, arguments: Any) -> Settled:
+        """Return what this tool, or another one, put into its own partition."""
+        partition = optional_text(arguments, "tool_id") or self._invocation.spec.tool_id
+        return self._get("task.getToolState", partition, arguments)
+
+    def put_own(self, arguments: Any) -> Settled:
+        """Put a value into the partition of this tool."""
+        return self._put("task.putToolState", self._invocation.spec.tool_id, arguments)
+
+    def _get(self, name: str, partition: str, arguments: Any) -> Settled:
+        key = text(arguments, "key", most=KEY_CHARACTERS)
+        path = self._recording.place(name, [partition, key], Effect.READ)
+        if (found := self._recording.find(path)) is not None:
+            return found
+        written = self._values.find(partition, key)
+        return self._recording.settle(path, name, None if written is None else written.value)
+
+    def _put(self, name: str, partition: str, arguments: Any) -> Settled:
+        key, value = text(arguments, "key", most=KEY_CHARACTERS), arguments.get("value")
+        if self._invocation.caller.secrets.holds_secret(value):
+            raise StateDenied("secrets belong in the vault")
+        ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
+        if_revision = arguments.get("if_revision", ALWAYS)
+        if not isinstance(if_revision, str | Always | None):
+            raise TypeError("if_revision must be a text or null")
+        shape = [partition, key, value, ttl, [] if if_revision is ALWAYS else [if_revision]]
+        path = self._recording.place(name, shape, Effect.WRITE)
+        if (found := self._recording.find(path)) is not None:
+            return found
+        written = self._values.write(partition, key, value, ttl=ttl, if_revision=if_revision)
+        if isinstance(written, StateWritten):
+            self._invocation.ledger.put(path, written)
+            return self._recording.settle(path, name, {"ok": True, "entry": _entry(written)})
+        conflict = {} if written is None else {"conflict_revision": written}
+        return self._recording.settle(path, name, {"ok": False, **conflict})
+
+
+class Notes:
+    """`task.emitEvent`: what an author tells in the task's timeline."""
+
+    def __init__(self, invocation: Invocation, recording: Recording) -> None:
+        self._invocation = invocation
+        self._recording = recording
+        self._limits = invocation.inside.world.limits
+        self._count = 0
+
+    def emit(self, arguments: Any) -> Settled:
+        """Write an event, once however often the script is entered."""
+        arguments = self._invocation.caller.secrets.json(arguments)
+        note = self._read(arguments)
+        name = "task.emitEvent"
+        path = self._recording.place(name, arguments, Effect.WRITE)
+        if (found := self._recording.find(path)) is not None:
+            return found
+        self._count += 1
+        if self._count <= self._limits.notes:
+            self._invocation.note(note)
+        elif self._count == self._limits.notes + 1:
+            said = f"more than {self._limits.notes} events; the others are dropped"
+            self._invocation.note(
+                NoteEmitted(event_type="script.events", message=said, level="warning")
+            )
+        return self._recording.settle(path, name, None)
+
+    def _read(self, arguments: Any) -> NoteEmitted:
+        event_type = text(arguments, "event_type", most=TYPE_CHARACTERS)
+        if any(map(str.isspace, event_type)):
+            raise TypeError("event_type must have no spaces")
+        level = arguments.get("level", "info")
+        if not isinstance(level, str) or level not in LEVELS:
+            raise TypeError(f"level must be one of {', '.join(LEVELS)}")
+        payload = arguments.get("payload")
+        if len(json.dumps(payload)) > self._limits.note_bytes:
+            raise TypeError(f"payload must have at most {self._limits.note_bytes} bytes as JSON")
+        return NoteEmitted(
+            event_type=event_type,
+            title=optional_text(arguments, "title", most=TITLE_CHARACTERS),
+            message=optional_text(arguments, "message", most=MESSAGE_CHARACTERS),
+            payload=payload,
+            level=level,
+        )
+
+
+def _entry(written: StateWritten) -> dict[str, Any]:
+    entry = {"key": written.key, "value": written.value, "revision": str(written.revision)}
+    if written.expires_at is not None:
+        entry["expires_at"] = to_iso(written.expires_at)
+    return entry

@@ -1,0 +1,159 @@
+"""The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.core.clock import SystemClock
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.manifest.bundle import Bundle
+from penstock.manifest.prompts import PromptResolver, Prompts
+from penstock.manifest.tool import ToolManifest
+from penstock.resources.hosts import read_patterns
+from penstock.sandbox.reading.folder import Folder
+from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.modules import Inline, Wanted, load
+from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.reading.typescript import TypeScript
+from penstock.sandbox.script import Sandbox, Script
+from penstock.tools.policy import SCRIPT
+from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.script import ScriptTool
+from penstock.tools.spec import ANY_INPUT, ToolSpec
+
+
+class ScriptTools:
+    """Makes the tools of a bundle."""
+
+    def __init__(self, sandbox: Sandbox, usual: Bindings) -> None:
+        self._sandbox = sandbox
+        self._usual = usual
+        """What holds for every manifest, or for those that say nothing else."""
+
+    def of(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
+        """Return every tool of the bundle; one that is broken says so when it is called."""
+        return [
+            *(self._tool(each, scripts[name]) for name, each in bundle.tools.items()),
+            *(self._broken(name, found) for name, found in bundle.broken_tools.items()),
+        ]
+
+    def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
+        bindings = bindings_of(manifest, self._usual)
+        return ScriptTool(spec_of(manifest), script, bindings=bindings, sandbox=self._sandbox)
+
+    def _broken(self, tool_id: str, found: Sequence[Diagnostic]) -> ScriptTool:
+        spec = broken_spec(tool_id)
+        return ScriptTool(spec, errors(found), bindings=Bindings(), sandbox=self._sandbox)
+
+
+def open_scanner(cache: Path | None) -> Scanner:
+    """Return what reads scripts; what it made of them is kept in the cache."""
+    clock = SystemClock()
+    return Scanner(TypeScript(clock, cache), Lexer(clock, cache), cache)
+
+
+def load_tools(
+    bundle: Bundle, root: Path, tools: ScriptTools, cache: Path | None
+) -> tuple[Bundle, list[ScriptTool]]:
+    """Return the bundle as it is with its scripts, and every tool of it."""
+    bundle, scripts = load_scripts(bundle, root, open_scanner(cache))
+    return bundle, tools.of(bundle, scripts)
+
+
+def load_prompt_script(
+    prompts: Prompts, resolver: PromptResolver, root: Path, cache: Path | None
+) -> tuple[Script | None, Sequence[Diagnostic]]:
+    """Return the script that is asked for a part of the prompt, or what is wrong with it."""
+    folder = prompts.folder
+    wanted = Wanted(
+        files=Folder(root / folder),
+        folder="" if folder == "." else folder,
+        entry=resolver.script_file,
+        entrypoint=resolver.entrypoint,
+    )
+    loaded = load(wanted, open_scanner(cache))
+    return loaded.script, loaded.problems
+
+
+def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
+    """Read, strip and check the modules of every tool; none of their code runs.
+
+    Returns the bundle with what is wrong with them, and the scripts of the tools that are whole.
+    """
+    scripts: dict[str, Script] = {}
+    findings: dict[str, Sequence[Diagnostic]] = {}
+    for tool_id, manifest in bundle.tools.items():
+        loaded = load(_wanted(manifest, root), scanner)
+        if loaded.script is not None:
+            scripts[tool_id] = replace(loaded.script, engine=manifest.execution.engine)
+        if loaded.problems:
+            findings[tool_id] = loaded.problems
+    return bundle.with_findings(findings), scripts
+
+
+def spec_of(manifest: ToolManifest) -> ToolSpec:
+    """Return what callers may know of a manifest tool."""
+    return ToolSpec(
+        tool_id=manifest.tool_id,
+        description=manifest.description,
+        input_schema=manifest.input_schema,
+        output_schema=manifest.output_schema,
+        timeout_ms=manifest.timeout_ms,
+        effect=manifest.effect,
+        idempotent=manifest.idempotent,
+        is_frame=True,
+        is_offered=False,
+        direct_call=manifest.direct_call,
+        script_tools=frozenset(manifest.script_tools),
+        requires_permissions=frozenset(manifest.requires_permissions),
+        requires_approval=manifest.requires_approval,
+        retry=manifest.retry_policy,
+        labels=manifest.labels,
+        kind=SCRIPT,
+    )
+
+
+def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
+    """Return what the script of a manifest may reach."""
+    limits, own = manifest.limits, manifest.egress
+    return replace(
+        usual,
+        vault=manifest.vault,
+        state=manifest.state,
+        egress=usual.egress if own is None else read_patterns(own),
+        memory_mb=limits.memory_mb,
+        log_bytes=limits.log_bytes,
+        nested_calls=limits.nested_calls,
+    )
+
+
+def broken_spec(tool_id: str) -> ToolSpec:
+    """Return the face of a tool that cannot be called."""
+    return ToolSpec(
+        tool_id=tool_id,
+        description="This tool is broken: `penstock check` says why.",
+        input_schema=ANY_INPUT,
+        is_frame=True,
+        is_offered=False,
+        is_broken=True,
+        kind=SCRIPT,
+    )
+
+
+def errors(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return what breaks a tool."""
+    return [each for each in found if each.severity is Severity.ERROR]
+
+
+def _wanted(manifest: ToolManifest, root: Path) -> Wanted:
+    execution, folder = manifest.execution, manifest.folder
+    entry: str | Inline = execution.script_file or ""
+    if execution.script is not None:
+        at = execution.script_at
+        entry = Inline(text=execution.script, file=manifest.file, line=at.line, column=at.column)
+    return Wanted(
+        files=Folder(root / folder),
+        folder="" if folder == "." else folder,
+        entry=entry,
+        entrypoint=execution.entrypoint,
+    )

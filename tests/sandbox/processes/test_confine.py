@@ -1,0 +1,142 @@
+"""Confinement: what is left to a process that breaks out of its engine, layer by layer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.sandbox.processes.confine import LAYERS, REFUSED
+from penstock.sandbox.processes.process import CONFINE, LOOKED_AT, SYSTEM, Command
+
+TRIES = """
+import ctypes, json, os, socket, sys
+secret, parent = sys.argv[1], int(sys.argv[2])
+libc = ctypes.CDLL(None, use_errno=True)
+def ptrace():
+    if libc.ptrace(16, parent, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+tries = {
+    "read": lambda: open(secret).read(),
+    "look": lambda: os.listdir(os.path.dirname(secret)),
+    "write": lambda: open(secret, "w"),
+    "remove": lambda: os.remove(secret),
+    "connect": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+    "listen": lambda: socket.create_server(("127.0.0.1", 0)),
+    "run": lambda: os.posix_spawn("/bin/true", ["true"], {}),
+    "kill": lambda: os.kill(parent, 0),
+    "leave": lambda: os.setsid(),
+    "trace": ptrace,
+}
+denied = []
+for name, act in tries.items():
+    try:
+        act()
+    except OSError:
+        denied.append(name)
+print(json.dumps(denied))
+"""
+EVERYTHING = [
+    "read",
+    "look",
+    "write",
+    "remove",
+    "connect",
+    "listen",
+    "run",
+    "kill",
+    "leave",
+    "trace",
+]
+
+
+def command(layers: list[str], **more: object) -> Command:
+    given: dict[str, object] = {
+        "argv": ["unused"],
+        "folder": Path("/"),
+        "layers": layers,
+        "execute": [sys.executable, sys.prefix, sys.base_prefix, *SYSTEM],
+        "read": LOOKED_AT,
+    }
+    return Command(**(given | more))  # type: ignore[arg-type]
+
+
+def confined(plan: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(CONFINE), plan, sys.executable, "-I", "-S", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+
+def denied(secret: Path, layers: list[str]) -> list[str]:
+    secret.write_text("secret")
+    done = confined(command(layers).plan(), "-c", TRIES, str(secret), str(os.getpid()))
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def probed() -> dict[str, str]:
+    """Try each layer as a server does at its start: in a process that did nothing else before."""
+    program = (
+        "import json; from penstock.sandbox.processes.confine import probe; "
+        "print(json.dumps(probe()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_with_all_layers_nothing_is_left(tmp_path: Path) -> None:
+    """Confined by the OS (files, network, processes, memory)."""
+    layers = [name for name, why in probed().items() if not why]
+    left = set(EVERYTHING) - set(denied(tmp_path / "secret", layers))
+    assert not left or set(layers) != set(LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"),
+    [
+        ("landlock", {"read", "look", "write", "remove", "run", "kill"}),
+        ("seccomp", {"connect", "listen", "leave", "trace"}),
+        ("namespaces", {"connect"}),
+    ],
+)
+def test_each_layer_holds_something_or_the_program_does_not_run(
+    tmp_path: Path, layer: str, what: set[str]
+) -> None:
+    if probed()[layer]:
+        plan = command(["no_new_privs", layer]).plan()
+        assert confined(plan, "-c", "print('it ran')").returncode == REFUSED
+    else:
+        assert what <= set(denied(tmp_path / "secret", ["no_new_privs", layer]))
+
+
+def test_limits_are_laid_and_a_write_beyond_them_only_fails(tmp_path: Path) -> None:
+    plan = command([], limits={"FSIZE": 0, "CORE": 0}).plan()
+    program = f"import pathlib; pathlib.Path({str(tmp_path / 'a')!r}).write_text('x')"
+    done = confined(plan, "-c", program)
+    assert "File too large" in done.stderr
+    assert (tmp_path / "a").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"layers": ["seccomp"], "parent": 1}, "whoever started this has ended"),
+        ({"layers": ["landlock"], "execute": ["/no/such\0"]}, "embedded null"),
+    ],
+)
+def test_what_cannot_be_confined_does_not_run(plan: dict[str, object], said: str) -> None:
+    """Never silently less: the program is not begun."""
+    whole = json.loads(command([]).plan()) | plan
+    done = confined(json.dumps(whole), "-c", "print('it ran')")
+    assert done.stdout == ""
+    assert done.returncode
+    assert said in done.stderr
+    assert done.returncode in {1, REFUSED}

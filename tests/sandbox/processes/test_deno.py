@@ -1,0 +1,159 @@
+"""The engine deno: whether it is there, what it is started with, that nothing leads out of it."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import CallError, OutOfMemory, ScriptError, ToolTimeout
+from penstock.core.clock import SystemClock
+from penstock.sandbox.processes.deno import binary, command, missing_deno, open_deno
+from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.script import Bounds
+from penstock.testing.bridge import BEGINS_MS, FakeBridge
+from tests.kit.scripts import script_of
+
+pytestmark = pytest.mark.slow("each script has a process of its own, which takes 0.1 s to begin")
+
+
+@pytest.fixture(scope="module")
+def deno(machine_code: Path) -> Iterator[Separate]:
+    found = open_deno(SystemClock(), machine_code)
+    yield found
+    asyncio.run(found.close())
+
+
+async def run(deno: Separate, source: str, **more: Any) -> Any:
+    def echo(asked: Any) -> Any:
+        return {"status": "success", "output": asked["input"]}
+
+    bounds = Bounds(**({"seconds": 20} | more))
+    return await deno.run(script_of(source), {"n": 1}, FakeBridge({"callTool": echo}), bounds)
+
+
+def test_it_is_installed_here() -> None:
+    assert missing_deno() == ""
+    assert Path(binary()).name == "deno"
+
+
+def test_it_starts_with_no_permission_and_no_surroundings(tmp_path: Path) -> None:
+    """One single-use process, zero permissions."""
+    found = command(tmp_path, 64)
+    assert not [each for each in found.argv if each.startswith("--allow") or each == "-A"]
+    assert {"--no-prompt", "--no-remote", "--no-npm", "--cached-only"} <= set(found.argv)
+    assert sorted(found.environment) == ["DENO_DIR", "NO_COLOR", "TZ"]
+    assert found.limits["FSIZE"] == 0
+
+
+async def test_a_script_asks_its_host_and_returns(deno: Separate) -> None:
+    source = """
+        export async function run({ n }) {
+          const { output } = await flo.callTool({ tool_id: "t", input: n });
+          return [output, Date.now(), new Date() instanceof Date, typeof Intl];
+        }
+    """
+    assert await run(deno, source) == [1, BEGINS_MS + 1, True, "undefined"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("new Date(1e12).toLocaleString()", "09/09/2001, 01:46:40 AM"),
+        ("(1234567.891).toLocaleString()", "1234567.891"),
+        ("['b', 'ä', 'a'].sort((a, b) => a.localeCompare(b)).join('')", "abä"),
+        ("Date(5) === new Date().toString()", True),
+        ("new (class extends Date {})(0).getTime()", 0),
+        ("atob(btoa('\\xff\\0a'))", "\xff\0a"),
+        ("(() => { try { atob('a'); } catch (e) { return [e.name, e.code]; } })()", None),
+    ],
+)
+async def test_what_v8_has_otherwise_is_made_alike(
+    deno: Separate, expression: str, shown: Any
+) -> None:
+    """`Number.toLocaleString` and the like give the invariant form on both."""
+    wanted = ["InvalidCharacterError", 5] if shown is None else shown
+    assert await run(deno, f"export const run = () => {expression};") == wanted
+
+
+ESCAPES = [
+    "flo.callTool.constructor('return Deno')()",
+    "import('file:///etc/passwd').then((m) => m.default)",
+    "new Error().constructor.prepareStackTrace(1)",
+    "Reflect.construct(Date, [], Object).constructor.constructor('return process')()",
+    "crypto.getRandomValues(new Uint8Array(1)).constructor.constructor('return Deno')()",
+    "new TextEncoder().encode('a').constructor.constructor('return Deno')()",
+    "flo.fs.readBytes('task://a').catch((e) => e.constructor.constructor('return Deno')())",
+]
+
+
+@pytest.mark.parametrize("expression", ESCAPES)
+async def test_nothing_that_is_handed_in_leads_out(deno: Separate, expression: str) -> None:
+    with pytest.raises(ScriptError):
+        await run(deno, f"export const run = async () => {expression};")
+
+
+async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(deno: Separate) -> None:
+    """A foreign object from outside would lead to what is outside."""
+    source = """
+        export function run() {
+          const foreign = [];
+          const deep = () => {
+            try { deep(); } catch (error) {
+              const acts = [() => Date.now(), () => console.log(1), () => crypto.randomUUID()];
+              for (const act of [...acts, () => new TextEncoder().encode("a")]) {
+                try { act(); } catch (other) { if (!(other instanceof Error)) foreign.push(1); }
+              }
+              throw error;
+            }
+          };
+          try { deep(); } catch {}
+          return foreign.length;
+        }
+    """
+    assert await run(deno, source) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "bounds", "error"),
+    [
+        ("for (;;);", {"seconds": 0.2}, ToolTimeout),
+        ("const a = []; for (;;) a.push(new Array(1e5).fill(1.5));", {}, OutOfMemory),
+        ("const a = []; for (;;) a.push(new Uint8Array(1 << 20));", {}, OutOfMemory),
+    ],
+    ids=["loop", "heap", "buffers"],
+)
+async def test_its_process_ends_and_the_next_one_serves(
+    deno: Separate, source: str, bounds: dict[str, Any], error: type[CallError]
+) -> None:
+    await deno.warm(64)
+    with pytest.raises(error):
+        await run(deno, f"export function run() {{ {source} }}", **bounds)
+    assert await run(deno, "export const run = () => 1;") == 1
+
+
+async def test_what_is_answered_at_once_does_not_mix_with_what_is_on_its_way(
+    deno: Separate,
+) -> None:
+    source = """
+        export async function run() {
+          const seen = [];
+          const one = async (input) => {
+            const { output } = await flo.callTool({ tool_id: "t", input });
+            const when = flo.time.formatUnixTimestamp(output.n, "YYYY");
+            seen.push([output.n, when, crypto.randomUUID().length]);
+          };
+          const inputs = Array.from({ length: 40 }, (_, n) => ({ n, fill: "x".repeat(5e4) }));
+          await Promise.all(inputs.map(one));
+          return seen;
+        }
+    """
+    bridge = FakeBridge(
+        {
+            "callTool": lambda asked: {"status": "success", "output": asked["input"]},
+            "time.formatUnixTimestamp": lambda asked: str(asked["seconds"]),
+        }
+    )
+    found = await deno.run(script_of(source), {}, bridge, Bounds(seconds=20))
+    assert found == [[n, str(n), 36] for n in range(40)]

@@ -1,0 +1,105 @@
+"""A process: spoken to in frames, heard to its last word, ended with all that it began."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from penstock.sandbox.processes.process import Command, Process
+
+ECHO = "import os\nwhile True: os.write(1, os.read(0, 65536))"
+SAYS_MUCH = "import os; os.write(1, bytes([255] * 8))"
+DIES = "import sys; sys.stderr.write('last words'); sys.exit(3)"
+BEGETS = """
+import os, struct
+child = os.fork()
+while not child: pass
+said = str(child).encode()
+os.write(1, struct.pack("<3I", 2, 3, len(said)) + b"pid" + said)
+while True: pass
+"""
+
+STARTER = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from penstock.sandbox.processes.process import Command, Process
+argv = [sys.executable, "-I", "-S", "-c", "import os, signal; os.write(1, b'x'); signal.pause()"]
+process = Process(Command(argv=argv, folder=Path("/")), ThreadPoolExecutor(1))
+process._socket.settimeout(None)
+process._socket.recv(1)
+print(process._child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def reaper() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as found:
+        yield found
+
+
+def begun(program: str, folder: Path, reaper: ThreadPoolExecutor) -> Process:
+    argv = [sys.executable, "-I", "-S", "-c", program]
+    return Process(Command(argv=argv, folder=folder, limits={"CORE": 0}), reaper)
+
+
+async def test_frames_come_and_go_however_large(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
+    with closing(begun(ECHO, tmp_path, reaper)) as process:
+        large = bytes(1 << 18)
+        process.write("one", b"a", large)
+        process.write("two")
+        await process.flush()
+        assert await process.read() == ("one", [b"a", large])
+        assert await process.read() == ("two", [])
+
+
+async def test_one_that_ends_is_heard_to_its_last_word(
+    tmp_path: Path, reaper: ThreadPoolExecutor
+) -> None:
+    with closing(begun(DIES, tmp_path, reaper)) as process:
+        with pytest.raises(EOFError):
+            await process.read()
+        assert await process.last_words() == "3\nlast words"
+        assert not process.is_alive
+
+
+async def test_one_that_sends_no_frames_is_refused(
+    tmp_path: Path, reaper: ThreadPoolExecutor
+) -> None:
+    refused = pytest.raises(ValueError, match="parts")
+    with closing(begun(SAYS_MUCH, tmp_path, reaper)) as process, refused:
+        await process.read()
+
+
+async def test_what_it_began_ends_with_it(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
+    with ExitStack() as stack:
+        process = stack.enter_context(closing(begun(BEGETS, tmp_path, reaper)))
+        _, [child] = await process.read()
+        process.kill()
+        await process.last_words()
+    assert is_gone(int(child))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(watched) as ended:
+        return bool(select.select([ended], [], [], 10)[0])
+
+
+def test_it_does_not_outlive_who_began_it() -> None:
+    """Ended by the system when the process that began it is killed."""
+    starter = [sys.executable, "-c", STARTER]
+    done = subprocess.run(starter, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert is_gone(int(done.stdout))

@@ -1,0 +1,87 @@
+"""A folder gives out its own files and nothing else, whatever lies in it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.sandbox.reading.folder import Absence, Folder
+
+MOST = 1 << 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "tools"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "a.mts").write_text("a")
+    (folder / "lib" / "b.mts").write_text("b")
+    (tmp_path / "secret.mts").write_text("secret")
+    return folder
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.mts", b"a"), ("lib/b.mts", b"b")])
+def test_its_files_are_read(root: Path, name: str, content: bytes) -> None:
+    assert Folder(root).read(name, MOST) == content
+
+
+@pytest.mark.parametrize(
+    "name", ["c.mts", "lib", "a.mts/b.mts", "a" * 300, "a\0.mts", "\ud800.mts", ""]
+)
+def test_what_is_no_file_is_missing(root: Path, name: str) -> None:
+    assert Folder(root).read(name, MOST) is Absence.MISSING
+
+
+@pytest.mark.parametrize(
+    ("link", "to", "found"),
+    [
+        ("out.mts", "../secret.mts", Absence.ESCAPES),
+        ("out.mts", "/etc/passwd", Absence.ESCAPES),
+        ("out.mts", "lib/../../secret.mts", Absence.ESCAPES),
+        ("out.mts", "lib/b.mts", b"b"),
+        ("out.mts", "gone.mts", Absence.MISSING),
+        ("out.mts", "out.mts", Absence.MISSING),
+    ],
+)
+def test_symlinks_lead_where_they_may(
+    root: Path, link: str, to: str, found: bytes | Absence
+) -> None:
+    (root / link).symlink_to(to)
+    assert Folder(root).read(link, MOST) == found
+
+
+def test_a_folder_that_is_a_symlink_leads_out_too(root: Path, tmp_path: Path) -> None:
+    (root / "up").symlink_to(tmp_path)
+    assert Folder(root).read("up/secret.mts", MOST) is Absence.ESCAPES
+    assert Folder(root).read("../secret.mts", MOST) is Absence.ESCAPES
+
+
+def test_the_folder_itself_may_be_reached_by_a_symlink(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    assert Folder(tmp_path / "link").read("a.mts", MOST) == b"a"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_holds_up_nobody(root: Path, make: Callable[[Path], None]) -> None:
+    make(root / "pipe.mts")
+    assert Folder(root).read("pipe.mts", MOST) is Absence.MISSING
+
+
+def test_no_more_is_read_than_is_wanted(root: Path) -> None:
+    with (root / "large.mts").open("wb") as file:
+        file.truncate(1 << 40)
+    assert Folder(root).read("large.mts", 10) == bytes(10)
+
+
+def test_names_are_for_hints(root: Path) -> None:
+    (root / ".hidden").mkdir()
+    (root / ".hidden" / "c.mts").touch()
+    (root / "loop").symlink_to(root)
+    assert Folder(root).names() == ["a.mts", "lib/b.mts"]
+
+
+def test_names_end_somewhere(root: Path) -> None:
+    for number in range(20):
+        (root / f"{number}.mts").touch()
+    assert len(list(Folder(root, most_names=15).names())) == 15

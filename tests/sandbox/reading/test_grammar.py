@@ -1,0 +1,67 @@
+"""What the engine of scripts would not take is known before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.reading.grammar import Grammar
+from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.scan import Lines
+
+
+@pytest.mark.parametrize(
+    ("source", "problem", "place"),
+    [
+        ("let a = 1; let a = 2", "invalid redefinition of global identifier", (1, 18)),
+        ("1;\n  \r\n'é😀'; const b = 1, b = 2", "invalid redefinition", (3, 22)),
+        ("export {a}", "exported variable 'a' does not exist", (1, 1)),
+        ("let a; export {a}; export {a}", "duplicate exported name 'a'", (1, 29)),
+        ("const a = /(/", "expecting ')'", (1, 1)),
+        ("class A<B> {}", "Unexpected token '<'", (1, 8)),
+        ("label: { break other }", "break/continue label not found", (1, 16)),
+        ("class A { #a; #a }", "private class field is already defined", (1, 18)),
+        ("a?.b = 1", "invalid assignment left-hand side", (1, 8)),
+        ("08", "Octal literals are not allowed in strict mode", (1, 1)),
+        ("super()", "super() is only valid in a derived class constructor", (1, 6)),
+    ],
+)
+def test_refused(lexer: Lexer, source: str, problem: str, place: tuple[int, int]) -> None:
+    found = lexer.scan(source)
+    assert found.problem is not None
+    assert found.problem.startswith(problem)
+    assert Lines(source).place(found.problem_at) == place
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "await 1; for await (const a of []) {}",
+        "import {a} from './b.mjs'; export * from './c.mjs'; export {d} from './e.mjs'",
+        "import a from './a.json' with {type: 'json'}",
+        "import * as flo from 'flo:runtime'; export default () => flo.callTool({})",
+        "while (true) {}",
+        "throw new Error('not at load')",
+    ],
+)
+def test_what_is_taken_does_not_run(lexer: Lexer, source: str) -> None:
+    assert lexer.scan(source).problem is None
+
+
+def test_a_thousand_modules_take_no_more_memory_than_it_may_keep(machine_code: Path) -> None:
+    grammar = Grammar(SystemClock(), machine_code)
+    source = "export const value = [" + "'a text', " * 1_000 + "];"
+    for _ in range(200):
+        assert grammar.check(source, 10) is None
+    assert grammar.check("let a; let a", 10) is not None
+    grammar.close()
+
+
+def test_what_takes_too_long_is_given_up(machine_code: Path) -> None:
+    grammar = Grammar(SystemClock(), machine_code)
+    found = grammar.check("a;" * 1_000_000, 0.01)
+    assert found is not None
+    assert found.is_late
+    assert grammar.check("a;", 10) is None
+    grammar.close()

@@ -1,0 +1,280 @@
+"""What a manifest names becomes a script, or every problem of it at once."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.reading.folder import Folder
+from penstock.sandbox.reading.lexer import Lexer
+from penstock.sandbox.reading.modules import Inline, Loaded, Wanted, load
+from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.reading.typescript import TypeScript
+from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Script
+from penstock.sandbox.wasm.quickjs import QuickJs
+from penstock.testing.bridge import FakeBridge
+from tests.sandbox.files import InMemory
+
+GOOD = {
+    "main.mts": (
+        "import type { Place } from './lib/place.mts';\n"
+        "import { near, type Far } from './lib/place.mts';\n"
+        "import places from './places.json' with { type: 'json' };\n"
+        "import * as flo from 'flo:runtime';\n"
+        "import { callTool } from 'flo:runtime';\n"
+        "export default async (input: Place) => near(places);\n"
+    ),
+    "lib/place.mts": "export interface Place {}\nexport type Far = 1; export * from './near.js'\n",
+    "lib/near.js": "import '../main.mts'; export const near = () => 1\n",
+    "places.json": '["Oslo"]',
+}
+
+
+def loaded(scanner: Scanner, files: Mapping[str, str], entrypoint: str = "default") -> Loaded:
+    wanted = Wanted(
+        files=InMemory(files), folder="tools", entry=next(iter(files)), entrypoint=entrypoint
+    )
+    return load(wanted, scanner)
+
+
+def told(found: Loaded) -> list[str]:
+    assert (found.script is None) == bool(found.problems)
+    return [str(problem) for problem in found.problems]
+
+
+def script(scanner: Scanner, files: Mapping[str, str]) -> Script:
+    found = loaded(scanner, files)
+    assert told(found) == []
+    assert found.script is not None
+    return found.script
+
+
+def test_a_script_is_ready_to_run(scanner: Scanner) -> None:
+    found = script(scanner, GOOD)
+    assert (found.entry, found.entrypoint) == ("main.mts", "default")
+    assert list(found.modules) == ["main.mts", "lib/place.mts", "places.json", "lib/near.js"]
+    assert found.modules["main.mts"].imports == {
+        "./lib/place.mts": "lib/place.mts",
+        "./places.json": "places.json",
+        "flo:runtime": "flo:runtime",
+    }
+    assert [name for name, module in found.modules.items() if module.is_json] == ["places.json"]
+    assert ": Place" not in found.modules["main.mts"].source
+
+
+def test_its_digest_tells_when_anything_is_another(scanner: Scanner) -> None:
+    digests = {
+        script(scanner, GOOD).digest,
+        script(scanner, GOOD | {"places.json": "[]"}).digest,
+        script(scanner, GOOD | {"lib/near.js": "export const near = 1\n"}).digest,
+        script(scanner, {"other.mts": GOOD["main.mts"], **GOOD}).digest,
+    }
+    assert len(digests) == 4
+    assert script(scanner, GOOD).digest == script(scanner, dict(GOOD)).digest
+
+
+BROKEN = {
+    "main.mts": (
+        "import { nearer } from './lib/place.mts';\n"
+        "import { Place, fare } from './lib/place.mts';\n"
+        "import places from './places.json'; import './gone.mts'; import 'lodash';\n"
+        "import { callTools } from 'flo:runtime'; await import('./x.mts');\n"
+        "export const rum = () => import.meta;\n"
+    ),
+    "lib/place.mts": (
+        "import '../../x.mts';\nexport interface Place {}\nexport const near = 1, far = 2\n"
+    ),
+    "places.json": "[1,]",
+    "gong.mts": "",
+}
+PROBLEMS = [
+    'tools/lib/place.mts:1:8: error import-parent: import "../../x.mts" leads out of tools',
+    (
+        'tools/main.mts:1:1: error entrypoint-missing: "main.mts" does not export "run"; '
+        'it exports "rum"'
+    ),
+    (
+        'tools/main.mts:1:10: error import-name-missing: "./lib/place.mts" does not export '
+        '"nearer"; did you mean "near"?'
+    ),
+    (
+        'tools/main.mts:2:10: error import-name-missing: "./lib/place.mts" does not export '
+        '"Place"; use import type'
+    ),
+    (
+        'tools/main.mts:2:17: error import-name-missing: "./lib/place.mts" does not export '
+        '"fare"; did you mean "far"?'
+    ),
+    (
+        'tools/main.mts:3:20: error import-json: import of "./places.json" needs '
+        'with { type: "json" }'
+    ),
+    (
+        'tools/main.mts:3:44: error import-missing: "./gone.mts" does not exist; '
+        'did you mean "./gong.mts"?'
+    ),
+    (
+        'tools/main.mts:3:65: error import-bare: package import "lodash" is not allowed; '
+        'use a relative path such as "./lodash.mts"'
+    ),
+    (
+        'tools/main.mts:4:10: error import-name-missing: "flo:runtime" does not export '
+        '"callTools"; did you mean "callTool"?'
+    ),
+    "tools/main.mts:4:48: error import-dynamic: dynamic import() is not allowed",
+    "tools/main.mts:5:26: error import-meta: import.meta is not allowed",
+    "tools/places.json:1:4: error script-syntax: not valid JSON: Expecting value",
+]
+
+
+def test_all_problems_of_all_files_are_told_at_once(scanner: Scanner) -> None:
+    assert told(loaded(scanner, BROKEN, "run")) == PROBLEMS
+
+
+INDENTED = Inline(
+    text="import 'x';\nexport const run = () => 1", file="tools/a.tool.yaml", line=7, column=5
+)
+
+
+def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) -> None:
+    """M12: load errors point into the YAML file."""
+    wanted = Wanted(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
+    assert told(load(wanted, scanner)) == [
+        (
+            'tools/a.tool.yaml:7:5: error entrypoint-missing: the script does not export "start"; '
+            'it exports "run"'
+        ),
+        (
+            'tools/a.tool.yaml:7:12: error import-bare: package import "x" is not allowed; '
+            'use a relative path such as "./x.mts"'
+        ),
+    ]
+
+
+def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scanner) -> None:
+    """M12: imports resolve from the manifest's directory."""
+    text = "import { a } from './lib/a.mts';\nexport const run = (input: string) => a"
+    files = InMemory({"lib/a.mts": "export const a: number = 1"})
+    wanted = Wanted(files=files, entry=Inline(text=text, file="a.tool.yaml"), entrypoint="run")
+    found = load(wanted, scanner).script
+    assert found is not None
+    assert (found.entry, list(found.modules)) == ("inline.mts", ["inline.mts", "lib/a.mts"])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("'\ud800'", "a.yaml:3:1: error file-encoding: not UTF-8 at byte 1"),
+        ("\0", "a.yaml:3:1: error script-syntax: Unexpected character '\\0'"),
+        (
+            "",
+            (
+                'a.yaml:3:1: error entrypoint-missing: the script does not export "default"; '
+                "it exports nothing"
+            ),
+        ),
+    ],
+)
+def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> None:
+    entry = Inline(text=text, file="a.yaml", line=3)
+    assert told(load(Wanted(files=InMemory({}), entry=entry), scanner)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("gone.mts", 'tools/gone.mts:1:1: error file-missing: the file "gone.mts" does not exist'),
+        (
+            "a.tsx",
+            (
+                "tools/a.tsx:1:1: error ts-not-erasable: .tsx is not supported: "
+                "only TypeScript that can be erased"
+            ),
+        ),
+        (
+            "a.json",
+            'tools/a.json:1:1: error import-extension: "a.json" must end in .mts, .mjs, .ts or .js',
+        ),
+        ("a", 'tools/a:1:1: error import-extension: "a" must end in .mts, .mjs, .ts or .js'),
+    ],
+)
+def test_an_entry_that_is_no_script(scanner: Scanner, entry: str, problem: str) -> None:
+    wanted = Wanted(
+        files=InMemory({"a.tsx": "", "a.json": "1", "a": ""}), folder="tools", entry=entry
+    )
+    assert told(load(wanted, scanner)) == [problem]
+
+
+def test_symlinks_that_lead_out_are_told(scanner: Scanner, tmp_path: Path) -> None:
+    (tmp_path / "secret.mts").write_text("export default 1")
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "out.mts").symlink_to("../secret.mts")
+    (folder / "main.mts").write_text("import a from './out.mts'; export default a")
+    wanted = Wanted(files=Folder(folder), folder="tools", entry="main.mts")
+    assert told(load(wanted, scanner)) == [
+        'tools/main.mts:1:15: error import-escape: "./out.mts" leads out of tools through a symlink'
+    ]
+    wanted = Wanted(files=Folder(folder), folder="tools", entry="out.mts")
+    assert told(load(wanted, scanner)) == [
+        'tools/out.mts:1:1: error path-escape: "out.mts" leads out of tools through a symlink'
+    ]
+
+
+def test_a_graph_that_is_too_large_says_how_large(scanner: Scanner) -> None:
+    files = {f"{n}.mts": f"import './{n + 1}.mts'; export default 1" for n in range(300)}
+    (found,) = told(loaded(scanner, files))
+    assert found.startswith(
+        "tools/0.mts:1:1: error graph-too-large: the module graph has 257 files, "
+    )
+    assert found.endswith(" bytes; the limits are 256 and 4194304")
+
+
+@pytest.mark.slow("half a million problems are looked for")
+def test_thousands_of_problems_end(scanner: Scanner) -> None:
+    wrong = "".join(f"import {{gone{n}}} from './a{n % 200}.mts';\n" for n in range(1_900))
+    names = {f"a{n}.mts": "export const gone = 1" for n in range(100)}
+    others = {f"b{n}.mts": "" for n in range(2_000)}
+    found = loaded(scanner, {"main.mts": f"{wrong}export default 1", **names, **others})
+    assert len(found.problems) == 1_900
+    assert sum(each.suggestion is not None for each in found.problems) <= 20
+
+
+def test_threads_load_together(scanner: Scanner) -> None:
+    digests: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: digests.append(script(scanner, GOOD).digest))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(digests) == 8
+    assert len(set(digests)) == 1
+
+
+def test_a_script_from_the_cache_is_the_same(
+    tmp_path: Path, typescript: TypeScript, lexer: Lexer
+) -> None:
+    first, again = (script(Scanner(typescript, lexer, tmp_path / "c"), GOOD) for _ in range(2))
+    assert first == again
+
+
+async def test_what_was_loaded_runs(scanner: Scanner, machine_code: Path) -> None:
+    """M11: `flo` is a frozen global, and `flo:runtime` gives the same members, by name too."""
+    names = ", ".join(RUNTIME_NAMES)
+    source = (
+        f"import {{ {names} }} from 'flo:runtime'; import * as all from 'flo:runtime';\n"
+        "import places from './places.json' with { type: 'json' };\n"
+        "import { type Gone } from './gone.mts'; import { near } from './near.mts';\n"
+        f"export default (input: Gone) => [near(places), [{names}].every(\n"
+        "  (each, at) => each === Object.entries(all).find(([, it]) => it === each)?.[1])];\n"
+    )
+    others = {"places.json": '["Oslo"]', "near.mts": "export const near = (a: string[]) => a[0]"}
+    found = script(scanner, {"main.mts": source, **others})
+    sandbox = QuickJs(SystemClock(), machine_code)
+    assert await sandbox.run(found, {}, FakeBridge(), Bounds(seconds=5)) == ["Oslo", True]
+    await sandbox.close()

@@ -1,0 +1,42 @@
+"""The objects behind the handles of the blob are let go."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.reading.swc import IMPORTS, Objects, Swc
+
+
+def test_handles_are_used_again() -> None:
+    objects = Objects()
+    first = objects.add("a")
+    assert objects.take(first) == "a"
+    assert objects.add("b") == first
+    assert objects.drop(131) == 0
+    assert objects.get(130) is True
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"), [(128, 129, 1), (129, 130, 0), (131, 131, 1)]
+)
+def test_undefined_equals_null(first: int, second: int, equal: int) -> None:
+    assert Objects().equals(first, second) == equal
+
+
+def test_what_is_not_needed_is_refused() -> None:
+    (wanted,) = (each for each in IMPORTS if each.name == "__wbindgen_is_function")
+    with pytest.raises(RuntimeError, match="the blob asked for what stripping does not need"):
+        wanted.call(Objects(), [128])
+
+
+def test_a_thousand_sources_leave_no_object_behind(machine_code: Path) -> None:
+    swc = Swc(SystemClock(), machine_code)
+    for source in ("let a: 1", "enum A {}", "let a: ="):
+        for _ in range(3):
+            swc.strip(source, 5)
+        before = swc.handles, swc.size
+        for _ in range(100):
+            swc.strip(source, 5)
+        assert (swc.handles, swc.size) == before
+    swc.close()

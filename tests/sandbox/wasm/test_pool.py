@@ -1,0 +1,56 @@
+"""Steps are computed in threads, which are left before anybody is told that they were cancelled."""
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.wasm.pool import MOST_THREADS, Pool
+from penstock.sandbox.watch import Watch
+
+
+def watch_of(seconds: float = 5) -> Watch:
+    return Watch(SystemClock(), seconds, 30_000)
+
+
+async def test_a_step_returns_what_it_found_in_another_thread() -> None:
+    pool = Pool()
+    assert await pool.compute(threading.get_ident, watch_of()) != threading.get_ident()
+    pool.close()
+
+
+async def test_what_a_step_raises_comes_out() -> None:
+    pool = Pool()
+    with pytest.raises(ZeroDivisionError):
+        await pool.compute(lambda: 1 // 0, watch_of())
+    pool.close()
+
+
+async def test_who_cancels_hears_of_it_when_the_thread_is_out() -> None:
+    pool, watch, went_in, out = Pool(), watch_of(), threading.Event(), []
+
+    def step() -> None:
+        went_in.set()
+        while watch.ended is None:
+            went_in.wait()
+        out.append(watch.ended)
+
+    task = asyncio.create_task(pool.compute(step, watch))
+    await asyncio.to_thread(went_in.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert out == ["cancelled"]
+    pool.close()
+
+
+async def test_a_step_that_finds_no_thread_in_time_is_given_up() -> None:
+    pool, go_on = Pool(), threading.Event()
+    busy = [asyncio.create_task(pool.compute(go_on.wait, watch_of())) for _ in range(MOST_THREADS)]
+    await asyncio.wait(busy, timeout=0.05)
+    with pytest.raises(TimeoutError, match="timeout"):
+        await pool.compute(lambda: 1, watch_of(0.02))
+    go_on.set()
+    await asyncio.gather(*busy)
+    pool.close()

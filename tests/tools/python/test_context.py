@@ -1,0 +1,292 @@
+"""What a Python tool may ask of the runtime."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Origin
+from penstock.core.events import NoteEmitted
+from penstock.core.question import Option
+from penstock.core.signals import Suspend
+from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.policy import Caller
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import FunctionTool, tool
+
+
+def doing(work: Any) -> FunctionTool[Any, Any]:
+    """Return a tool that does something with its context."""
+
+    @tool(id="does", effect="none")
+    async def does(*, anything: ToolContext) -> Any:
+        """Do something."""
+        return await work(anything)
+
+    return does
+
+
+@tool(effect="none", direct_call=True)
+async def double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+async def notes(bench: Workbench) -> list[NoteEmitted]:
+    return [event for event in await bench.events() if isinstance(event, NoteEmitted)]
+
+
+async def test_the_values_of_a_context() -> None:
+    async def look(ctx: ToolContext) -> list[Any]:
+        return [
+            ctx.task_id == bench.ledger.task.task_id,
+            str(ctx.session_id) == str(ctx.task_id),
+            ctx.profile.profile_id,
+            ctx.depth,
+            ctx.attempt,
+            ctx.deadline,
+            ctx.cancelled,
+            ctx.call_id.startswith(f"{ctx.task_id}/1/does#"),
+            len(ctx.idempotency_key),
+        ]
+
+    bench = await open_workbench(doing(look))
+    output = (await bench.call("does")).output
+    assert output == [True, True, "local", 0, 1, 60.0, False, True, 32]
+
+
+async def test_a_context_is_injected_by_its_hint_alone() -> None:
+    """Injected by annotation, any parameter name, never in the schema."""
+
+    @tool(effect="none")
+    def two(first: ToolContext, second: "ToolContext | None" = None) -> bool:
+        """Take two."""
+        return first.task_id == (second.task_id if second else None)
+
+    assert two.spec.input_schema["properties"] == {}
+    assert (await (await open_workbench(two)).call("two")).output is True
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "input", "outcome"),
+    [
+        ("double", {"n": 2}, [True, 4]),
+        ("double", {"n": "2"}, [False, "INVALID_INPUT"]),
+        ("nothing_such", None, [False, "TOOL_NOT_FOUND"]),
+    ],
+)
+async def test_a_nested_call_gives_an_envelope_whatever_happens(
+    tool_id: str, input: Any, outcome: list[Any]
+) -> None:
+    async def call(ctx: ToolContext) -> list[Any]:
+        envelope = await ctx.call(tool_id, input)
+        return [envelope.ok, envelope.error.code if envelope.error else envelope.output]
+
+    bench = await open_workbench(doing(call), double)
+    assert (await bench.call("does")).output == outcome
+
+
+async def test_an_input_that_is_no_json_is_a_mistake_of_the_tool() -> None:
+    async def call(ctx: ToolContext) -> Any:
+        return await ctx.call("double", {"n": object()})
+
+    envelope = await (await open_workbench(doing(call), double)).call("does")
+    assert envelope.error
+    assert envelope.error.message.startswith("TypeError: the input of 'double' at /n is an object")
+
+
+async def test_a_plain_function_calls_emits_and_is_entered_again() -> None:
+    """Sync tools use `call_sync`."""
+
+    @tool(effect="none")
+    def plain(ctx: ToolContext) -> Any:
+        """Call from a thread, and ask through another tool."""
+        ctx.emit("began", "from a thread")
+        ctx.progress(1, 2, "half")
+        return [ctx.call_sync("double", {"n": 2}).output, ctx.call_sync("asks").output]
+
+    @tool(effect="none", direct_call=True)
+    async def asks(*, ctx: ToolContext) -> Any:
+        """Ask."""
+        return await ctx.ask("What?")
+
+    bench = await open_workbench(plain, double, asks)
+    with pytest.raises(Suspend):
+        await bench.call("plain")
+    await bench.answer({"text": "this"})
+    bench.enter()
+    assert (await bench.call("plain")).output == [4, "this"]
+    assert [each.event_type for each in await notes(bench)] == ["began", "progress", "progress"]
+    assert sum(each.tool_id == "double" for each in await bench.settled()) == 1
+
+
+async def test_call_sync_on_the_loop_is_a_mistake_with_a_way_out() -> None:
+    async def wrong(ctx: ToolContext) -> Any:
+        return ctx.call_sync("double", {"n": 1})
+
+    envelope = await (await open_workbench(doing(wrong), double)).call("does")
+    assert envelope.error
+    assert envelope.error.message == (
+        "RuntimeError: call_sync would stop the event loop here: await ctx.call(…) instead"
+    )
+
+
+async def test_notes_and_progress_stand_in_the_log() -> None:
+    async def tell(ctx: ToolContext) -> None:
+        ctx.emit("order.found", "Found it.", {"order": "A1"}, "warning")
+        ctx.progress(1)
+        ctx.progress(2, 4, "half")
+
+    bench = await open_workbench(doing(tell))
+    await bench.call("does")
+    assert await notes(bench) == [
+        NoteEmitted(
+            event_type="order.found",
+            message="Found it.",
+            payload={"order": "A1"},
+            level="warning",
+        ),
+        NoteEmitted(event_type="progress", payload={"done": 1}),
+        NoteEmitted(event_type="progress", message="half", payload={"done": 2, "total": 4}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (("",), "event_type must have 1 to 128 characters without spaces, not ''"),
+        (("a b",), "without spaces, not 'a b'"),
+        (("x" * 129,), "1 to 128 characters"),
+        (("x", None, None, "loud"), "level must be one of info, warning, error, not 'loud'"),
+        (("x", "m" * 4097), "message must have at most 4096 characters"),
+        (("x", None, object()), "TypeError: payload at / is an object; wanted: JSON, a pydantic"),
+    ],
+)
+async def test_what_is_no_event(event: Any, said: str) -> None:
+    async def tell(ctx: ToolContext) -> None:
+        ctx.emit(*event)
+
+    envelope = await (await open_workbench(doing(tell))).call("does")
+    assert envelope.error
+    assert said in envelope.error.message
+
+
+SHAPE = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "answer", "found"),
+    [
+        (None, None, {"text": "words"}, "words"),
+        (["Oslo", "Quito"], None, {"value": "Quito"}, "Quito"),
+        (["Oslo", "Quito"], None, {"text": "2"}, "Quito"),
+        (["Oslo", "Quito"], None, {"text": "neither"}, "neither"),
+        ([Option(label="Yes", value="y", aliases=("sure",))], None, {"text": "Sure "}, "y"),
+        (None, SHAPE, {"value": {"n": 1}}, {"n": 1}),
+        (None, SHAPE, {"text": '{"n": 1}'}, {"n": 1}),
+    ],
+)
+async def test_asking(options: Any, schema: Any, answer: Any, found: Any) -> None:
+    """The call parks and the function is entered again from the top."""
+    entered = 0
+
+    async def ask(ctx: ToolContext) -> Any:
+        nonlocal entered
+        entered += 1
+        return await ctx.ask("Which?", options=options, schema=schema)
+
+    bench = await open_workbench(doing(ask))
+    with pytest.raises(Suspend):
+        await bench.call("does")
+    (question,) = bench.questions
+    assert (question.text, question.tool_id) == ("Which?", "does")
+    await bench.answer(answer)
+    bench.enter()
+    assert (await bench.call("does")).output == found
+    assert entered == 2
+
+
+async def test_a_person_who_will_not_say_rejects_the_call() -> None:
+    async def ask(ctx: ToolContext) -> Any:
+        return await ctx.ask("Which?")
+
+    bench = await open_workbench(doing(ask))
+    with pytest.raises(Suspend):
+        await bench.call("does")
+    await bench.answer({"cancel": True})
+    bench.enter()
+    envelope = await bench.call("does")
+    assert envelope.error
+    assert (envelope.error.code, envelope.error.message) == (
+        "REJECTED",
+        "nobody answered: Which?",
+    )
+
+
+async def test_bytes_are_kept_beside_the_output() -> None:
+    async def keep(ctx: ToolContext) -> Any:
+        stored = await ctx.artifacts.put(b"%PDF-1.7", "application/pdf", "bill.pdf")
+        await ctx.artifacts.put(b"%PDF-1.7", "application/pdf", "bill.pdf")
+        return stored.size
+
+    bench = await open_workbench(doing(keep))
+    assert (await bench.call("does")).output == 8
+    (settled,) = await bench.settled()
+    (file,) = settled.files
+    assert (file.name, file.mime_type, file.is_image) == ("bill.pdf", "application/pdf", False)
+    assert await bench.blobs.get(file.blob_id) == b"%PDF-1.7"
+
+
+async def test_a_task_that_somebody_cancels_is_seen_in_a_thread() -> None:
+    begun, seen = threading.Event(), threading.Event()
+
+    @tool(effect="none")
+    def loops(ctx: ToolContext) -> None:
+        """Work until nobody wants it any more."""
+        begun.set()
+        while not ctx.cancelled:
+            seen.wait(0.001)
+        seen.set()
+
+    bench = await open_workbench(loops)
+    work = asyncio.create_task(bench.call("loops"))
+    await asyncio.to_thread(begun.wait, 5)
+    await bench.cancel()
+    assert await asyncio.to_thread(seen.wait, 5)
+    assert (await work).ok
+
+
+async def test_what_a_task_left_behind_still_does_is_refused() -> None:
+    """A call that has ended makes no calls, asks nothing and says nothing any more."""
+    late: list[str] = []
+
+    async def leave(ctx: ToolContext) -> None:
+        async def later() -> None:
+            await ctx.wait_cancelled()
+            ctx.progress(1)
+            for work in (ctx.call("double", {"n": 1}), ctx.ask("?")):
+                try:
+                    await work
+                except Exception as error:  # noqa: BLE001
+                    late.append(str(error))
+
+        left.append(asyncio.create_task(later()))
+
+    left: list[asyncio.Task[None]] = []
+    bench = await open_workbench(doing(leave), double)
+    assert (await bench.call("does")).ok
+    await left[0]
+    assert late == ['this call of "does" has ended; nothing follows it'] * 2
+    assert await notes(bench) == []
+
+
+async def test_a_direct_caller_s_script_reaches_the_tools_of_its_root() -> None:
+    async def call(ctx: ToolContext) -> bool:
+        return (await ctx.call("does")).ok
+
+    direct = Caller(origin=Origin.DIRECT)
+    bench = await open_workbench(doing(call))
+    envelope = await bench.call("does", caller=direct)
+    assert envelope.error
+    assert envelope.error.code == "TOOL_NOT_FOUND"

@@ -1,0 +1,386 @@
+"""A Python function as a tool."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Annotated, Any
+
+import pytest
+from pydantic import AfterValidator, BaseModel
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolFailed
+from penstock.core.envelope import Status
+from penstock.core.errors import DeclarationError
+from penstock.core.events import NoteEmitted
+from penstock.core.retry import RetryPolicy
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.invocation import invocation_for, open_workbench
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import FunctionTool, Options, Retry, tool
+
+WHO = contextvars.ContextVar("WHO", default="nobody")
+
+
+class Colour(Enum):
+    """A closed set."""
+
+    RED = "red"
+
+
+class Item(BaseModel):
+    """A model."""
+
+    sku: str
+
+
+@tool(effect="read", timeout=10, labels=["orders"], requires_permissions=["orders.read"])
+async def order_status(
+    order: str,
+    with_items: bool = False,  # noqa: FBT002
+    *,
+    ctx: ToolContext,
+) -> dict[str, Any]:
+    """Tell the state of one order and, if asked, its items.
+
+    Args:
+        order: The order number as printed on the bill.
+        with_items: Add the list of items.
+    """
+    return {"order": order, "with_items": with_items, "depth": ctx.depth}
+
+
+@tool
+def add(a: int, b: float = 1) -> Any:
+    """Add two numbers."""
+    return [type(a).__name__, type(b).__name__, a + b]
+
+
+@tool(effect="none")
+def typed(at: datetime, items: list[Item], colour: Colour = Colour.RED) -> Any:
+    """Say what was built."""
+    return [type(at).__name__, [type(each).__name__ for each in items], type(colour).__name__]
+
+
+def test_the_page_s_own_example() -> None:
+    spec = order_status.spec
+    assert spec.tool_id == "order_status"
+    assert spec.description == "Tell the state of one order and, if asked, its items."
+    assert spec.effect is Effect.READ
+    assert spec.timeout_ms == 10_000
+    assert spec.labels == ("orders",)
+    assert spec.requires_permissions == {"orders.read"}
+    assert spec.kind == "python"
+    assert spec.input_schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["order"],
+        "properties": {
+            "order": {
+                "type": "string",
+                "description": "The order number as printed on the bill.",
+            },
+            "with_items": {
+                "type": "boolean",
+                "description": "Add the list of items.",
+                "default": False,
+            },
+        },
+    }
+
+
+def test_a_tool_without_arguments_is_a_write_that_nobody_but_a_model_may_call() -> None:
+    spec = add.spec
+    assert (spec.effect, spec.idempotent, spec.direct_call) == (Effect.WRITE, False, False)
+    assert (spec.timeout_ms, spec.retry.max_attempts) == (60_000, 1)
+    assert (spec.requires_approval, spec.exclusive, spec.output_schema) == (False, False, None)
+
+
+def test_a_decorated_function_stays_a_function() -> None:
+    assert add(2, b=3) == ["int", "int", 5]
+    assert add.__name__ == "add"
+    assert list(inspect.signature(add).parameters) == ["a", "b"]
+    assert repr(add) == f"<tool 'add' of {__name__}>"
+
+
+@pytest.mark.parametrize(
+    ("input", "output"),
+    [
+        ({"a": 1, "b": 2.5}, ["int", "float", 3.5]),
+        ({"a": 1, "b": 2}, ["int", "float", 3.0]),
+        ({"a": 1.0, "b": 2.5}, ["int", "float", 3.5]),
+        ({"a": 1}, ["int", "int", 2]),
+    ],
+)
+async def test_numbers_are_of_the_hinted_kind_and_defaults_are_the_function_s(
+    input: dict[str, Any], output: Any
+) -> None:
+    envelope = await (await open_workbench(add)).call("add", input)
+    assert envelope.output == output
+
+
+async def test_a_function_gets_typed_values() -> None:
+    """The door validates with the JSON Schema, then the function gets typed values."""
+    bench = await open_workbench(typed)
+    given = {"at": "2026-11-21T09:00:00Z", "items": [{"sku": "a"}], "colour": "red"}
+    envelope = await bench.call("typed", given)
+    assert envelope.output == ["datetime", ["Item"], "Colour"]
+
+
+async def test_a_function_may_be_run_without_the_door() -> None:
+    invocation = await invocation_for(add)
+    assert await add.run({"a": 1}, invocation) == ["int", "int", 2]
+
+
+@pytest.mark.parametrize(
+    ("input", "path"),
+    [({"a": "1"}, "/a"), ({"a": 1, "c": 2}, ""), ({}, ""), ({"a": 1, "b": None}, "/b")],
+)
+async def test_nothing_is_coerced(input: dict[str, Any], path: str) -> None:
+    """`"1"` for int: `validation_error` with `/path`."""
+    envelope = await (await open_workbench(add)).call("add", input)
+    assert envelope.status is Status.VALIDATION_ERROR
+    assert envelope.error
+    assert envelope.error.details
+    assert [each["path"] for each in envelope.error.details["problems"]] == [path]
+
+
+def refuse_odd(number: int) -> int:
+    """Check what no JSON Schema says."""
+    if number % 2:
+        raise ValueError("must be even")
+    return number
+
+
+async def test_a_check_of_the_author_s_own_is_a_validation_error_too() -> None:
+    @tool
+    def halve(n: Annotated[int, AfterValidator(refuse_odd)]) -> int:
+        """Halve an even number."""
+        return n // 2
+
+    bench = await open_workbench(halve)
+    assert (await bench.call("halve", {"n": 4})).output == 2
+    envelope = await bench.call("halve", {"n": 3})
+    assert envelope.error
+    assert envelope.error.code == "INVALID_INPUT"
+    assert envelope.error.message == (
+        'input of "halve" is not valid: /n: Value error, must be even'
+    )
+
+
+async def test_a_late_hint_is_read_when_it_is_there() -> None:
+    @tool
+    def later(x: "Later") -> str:
+        """Use a class that comes below."""
+        return x.sku
+
+    later.__wrapped__.__globals__["Later"] = Item
+    envelope = await (await open_workbench(later)).call("later", {"x": {"sku": "a"}})
+    assert envelope.output == "a"
+
+
+Later = Item
+
+
+def bad_options() -> dict[str, tuple[Options, str, str]]:
+    return {
+        "id": ({"id": "no spaces"}, "bad-id", "'no spaces' is no tool id; wanted [A-Za-z_]"),
+        "description": ({"description": " "}, "missing-description", "write a docstring"),
+        "long": ({"description": "x" * 4097}, "bad-value", "over 4096 characters"),
+        "effect": ({"effect": "reed"}, "bad-value", "'effect' of tool 'f' must be one of none"),  # type: ignore[typeddict-item]
+        "timeout": ({"timeout": 0}, "bad-value", "a number up to 3600 seconds, not 0"),
+        "retry": ({"retry": Retry(attempts=0)}, "bad-value", "a Retry of 1 to 10 attempts"),
+        "approval": ({"requires_approval": {"if": {}}}, "bad-value", "True, False or {'when'"),
+        "when": ({"requires_approval": {"when": {"type": "x"}}}, "bad-value", "{'when': schema}"),
+        "permissions": ({"requires_permissions": "admin"}, "bad-value", "a list of permissions"),
+        "labels": ({"labels": [""]}, "bad-value", "a list of texts, not ['']"),
+        "key": ({"exclusive": ""}, "bad-value", "True, False, a key or a function"),
+        "schema": ({"output_schema": {"type": 1}}, "bad-value", "a JSON Schema, or None"),
+    }
+
+
+@pytest.mark.parametrize(("options", "code", "said"), bad_options().values(), ids=bad_options())
+def test_what_an_option_may_not_be(options: Options, code: str, said: str) -> None:
+    @tool(**options)
+    def f() -> None:
+        """Do it."""
+
+    (found,) = f.check()
+    assert found.code == code
+    assert said in found.message
+    assert found.line == f.__wrapped__.__code__.co_firstlineno + 1
+    with pytest.raises(DeclarationError, match=code):
+        _ = f.spec
+
+
+def test_an_option_that_does_not_exist_is_named_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"no argument 'efect'\. Did you mean 'effect'\?"):
+        FunctionTool(print, efect="none")  # type: ignore[call-arg]
+
+
+def test_only_functions_are_tools() -> None:
+    with pytest.raises(TypeError, match="@tool is for functions, not for <class"):
+        tool(Item)
+
+
+def test_every_option_reaches_the_spec() -> None:
+    when = {"properties": {"n": {"minimum": 10}}}
+
+    @tool(
+        id="other",
+        description="Another.",
+        effect="none",
+        idempotent=True,
+        direct_call=True,
+        requires_approval={"when": when},
+        retry=Retry(attempts=2, initial=0.5, multiplier=3, maximum=9),
+        exclusive="stock",
+        output_schema={"type": "object"},
+    )
+    def f() -> int:
+        """Say one."""
+        return 1
+
+    spec = f.spec
+    assert (spec.tool_id, spec.description, spec.idempotent) == ("other", "Another.", True)
+    assert (spec.direct_call, spec.requires_approval) == (True, {"when": when})
+    assert spec.retry == RetryPolicy(
+        max_attempts=2, initial_backoff_ms=500, multiplier=3, max_backoff_ms=9000
+    )
+    assert (spec.exclusive, spec.output_schema) == ("stock", {"type": "object"})
+
+
+async def test_a_plain_function_runs_beside_the_loop_with_its_context() -> None:
+    """Sync ones in a bounded thread pool; contextvars are carried over."""
+
+    @tool(effect="none")
+    def where() -> Any:
+        """Say where it runs, and for whom."""
+        return [threading.current_thread().name, WHO.get()]
+
+    WHO.set("ada")
+    envelope = await (await open_workbench(where)).call("where")
+    assert envelope.output == ["penstock-tool-1", "ada"]
+
+
+async def test_a_sync_tool_past_its_timeout_is_left_and_disturbs_nobody() -> None:
+    """A sync tool sleeping past `timeout` beside an async one: TIMEOUT; the other is not late."""
+    release, ended = threading.Event(), threading.Event()
+
+    @tool(effect="none", timeout=0.02)
+    def stuck(*, ctx: ToolContext) -> Any:
+        """Wait for long."""
+        release.wait(5)
+        ended.set()
+        return ctx.call_sync("quick").output
+
+    @tool(effect="none", timeout=5)
+    async def quick() -> int:
+        """Be quick."""
+        return 1
+
+    bench = await open_workbench(stuck, quick)
+    one, other = await asyncio.gather(bench.call("stuck"), bench.call("quick"))
+    assert one.status is Status.TIMEOUT
+    assert one.error
+    assert one.error.message == '"stuck" gave no answer in 0.02 s'
+    assert other.output == 1
+    release.set()
+    await asyncio.to_thread(ended.wait, 5)
+    assert [each.tool_id for each in await bench.settled()] == ["quick", "stuck"]
+
+
+async def test_an_async_tool_that_keeps_the_loop_is_told_off_once() -> None:
+    clock = FakeClock()
+
+    @tool(effect="none")
+    async def blocks() -> None:
+        """Block the loop, twice."""
+        clock.advance(0.12)
+        await settle(rounds=1)
+        clock.advance(0.2)
+
+    bench = await open_workbench(blocks, clock=clock)
+    await bench.call("blocks")
+    (note,) = [event for event in await bench.events() if isinstance(event, NoteEmitted)]
+    assert (note.event_type, note.level) == ("tool.blocking", "warning")
+    assert note.message
+    assert note.message.startswith('"blocks" kept the event loop for 0.12 s')
+
+
+@tool(effect="none")
+def fails(how: str) -> Any:
+    """Fail in some way."""
+    match how:
+        case "says so":
+            raise ToolFailed(
+                "no such order", "NOT_FOUND", suggestion="Look it up.", details={"near": ["A1"]}
+            )
+        case "exits":
+            raise SystemExit(3)
+        case "stops":
+            raise StopIteration
+        case "own timeout":
+            raise TimeoutError("upstream")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case _:
+            raise ValueError("x" * 3000)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("says so", "NOT_FOUND", "no such order"),
+        ("exits", "TOOL_FAILED", "the tool tried to end the process (SystemExit(3))"),
+        ("interrupt", "TOOL_FAILED", "the tool tried to end the process (KeyboardInterrupt())"),
+        ("stops", "TOOL_FAILED", "RuntimeError: the tool raised StopIteration()"),
+        ("own timeout", "TOOL_FAILED", "TimeoutError: upstream"),
+        ("raises", "TOOL_FAILED", "ValueError: " + "x" * 1987 + "…"),
+    ],
+)
+async def test_how_a_failure_is_told(how: str, code: str, message: str) -> None:
+    envelope = await (await open_workbench(fails)).call("fails", {"how": how})
+    assert envelope.status is Status.FAILED
+    assert envelope.error
+    assert (envelope.error.code, envelope.error.message) == (code, message)
+    assert (envelope.error.retryable, envelope.error.continuable) == (False, True)
+
+
+async def test_what_a_tool_says_of_its_failure_reaches_the_model() -> None:
+    bench = await open_workbench(fails)
+    await bench.call("fails", {"how": "says so"})
+    (settled,) = await bench.settled()
+    assert settled.context == (
+        '{"error":"no such order","code":"NOT_FOUND","suggestion":"Look it up.",'
+        '"details":{"near":["A1"]}}'
+    )
+
+
+async def test_an_output_that_is_not_as_hinted_is_refused() -> None:
+    @tool(effect="none")
+    async def wrong() -> int:
+        """Return what was not promised."""
+        return "1"  # type: ignore[return-value]
+
+    envelope = await (await open_workbench(wrong)).call("wrong")
+    assert envelope.error
+    assert envelope.error.code == "INVALID_OUTPUT"
+    assert envelope.error.message.startswith('output of "wrong" is not valid: /: "1" is not')
+
+
+async def test_models_and_times_are_valid_outputs_of_their_hints() -> None:
+    class Out(BaseModel):
+        at: datetime
+        items: list[Item]
+
+    @tool(effect="none")
+    async def good() -> Out:
+        """Return a model."""
+        return Out(at=datetime(2026, 1, 1, tzinfo=UTC), items=[Item(sku="a")])
+
+    envelope = await (await open_workbench(good)).call("good")
+    assert envelope.output == {"at": "2026-01-01T00:00:00Z", "items": [{"sku": "a"}]}

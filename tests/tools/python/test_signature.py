@@ -1,0 +1,243 @@
+"""What a function's hints and docstring say about it as a tool."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.signature import parse_docstring, read_signature
+
+
+class Colour(Enum):
+    """A closed set."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+class Item(BaseModel):
+    """A model of its own."""
+
+    sku: str
+    count: int = Field(default=1, ge=1)
+
+
+class Tree(BaseModel):
+    """A model that holds itself."""
+
+    title: str
+    children: "list[Tree]" = []
+
+
+def everything(  # noqa: PLR0913
+    order: int,
+    note: str | None,
+    size: Literal["s", "m"],
+    items: list[Item],
+    *,
+    colour: Colour = Colour.RED,
+    when: Annotated[datetime, Field(description="Wins over Args.")] | None = None,
+    weight: Annotated[float, Field(gt=0)] = 1.5,
+    ctx: ToolContext,
+) -> dict[str, int]:
+    """Do everything.
+
+    A second paragraph.
+
+    Args:
+        order: The number of the order,
+            as printed.
+        size (str): How large.
+        weight: In kilograms.
+
+    Returns:
+        Nothing of interest.
+    """
+    raise NotImplementedError
+
+
+ITEM = {
+    "type": "object",
+    "description": "A model of its own.",
+    "properties": {
+        "sku": {"type": "string"},
+        "count": {"type": "integer", "minimum": 1, "default": 1},
+    },
+    "required": ["sku"],
+}
+GOLDEN = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "order": {"type": "integer", "description": "The number of the order, as printed."},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "size": {"type": "string", "enum": ["s", "m"], "description": "How large."},
+        "items": {"type": "array", "items": ITEM},
+        "colour": {"type": "string", "enum": ["red", "blue"], "description": "A closed set."},
+        "when": {
+            "anyOf": [
+                {"type": "string", "format": "date-time", "description": "Wins over Args."},
+                {"type": "null"},
+            ],
+            "default": None,
+        },
+        "weight": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "In kilograms.",
+            "default": 1.5,
+        },
+    },
+    "required": ["order", "note", "size", "items"],
+}
+
+
+def test_the_schema_of_a_function_with_everything() -> None:
+    """Schema equals the golden file: references inlined, texts from Args, Annotated wins."""
+    signature = read_signature(everything)
+    assert signature.findings == []
+    assert signature.input_schema == GOLDEN
+    assert signature.description == "Do everything.\n\nA second paragraph."
+    assert signature.contexts == ("ctx",)
+    assert signature.output_schema == {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+    }
+
+
+def test_a_description_in_annotated_wins_over_args() -> None:
+    def f(x: Annotated[int, Field(description="Mine.")]) -> None:
+        """Do it.
+
+        Args:
+            x: Theirs.
+        """
+
+    assert read_signature(f).input_schema["properties"]["x"]["description"] == "Mine."
+
+
+def test_a_model_that_holds_itself_keeps_its_definition() -> None:
+    def grow(tree: Tree) -> None:
+        """Grow."""
+
+    schema = read_signature(grow).input_schema
+    tree = schema["properties"]["tree"]
+    assert tree["properties"]["title"] == {"type": "string"}
+    assert tree["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}
+    assert list(schema["$defs"]) == ["Tree"]
+
+
+def outputs() -> dict[str, tuple[Any, Any]]:
+    return {
+        "dict": (dict, None),
+        "anything": (Any, None),
+        "nothing": (None, None),
+        "bytes": (bytes, None),
+        "bytes inside": (list[bytes], None),
+        "text": (str, {"type": "string"}),
+        "model": (Item, ITEM | {"required": ["sku"]}),
+        "times are checked by shape": (datetime, {"type": "string"}),
+        "list": (list[int], {"type": "array", "items": {"type": "integer"}}),
+    }
+
+
+@pytest.mark.parametrize(("hint", "expected"), outputs().values(), ids=outputs())
+def test_the_output_schema_is_that_of_the_return_hint(hint: Any, expected: Any) -> None:
+    def f() -> None:
+        """Do it."""
+
+    f.__annotations__["return"] = hint
+    assert read_signature(f).output_schema == expected
+
+
+def no_hint(x) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Lack a hint."""
+
+
+def many(*values: int) -> None:
+    """Take many."""
+
+
+def any_name(**values: int) -> None:
+    """Take any name."""
+
+
+def by_place(x: int, /) -> None:
+    """Take by place."""
+
+
+def unknown_hint(x: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Hint at nothing."""
+
+
+def no_json(x: Callable[[], int]) -> None:
+    """Want a function."""
+
+
+def no_json_out() -> Callable[[], int]:
+    """Give a function."""
+    raise NotImplementedError
+
+
+async def yields() -> Any:
+    """Yield."""
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        (no_hint, "python-hint", "the parameter 'x' has no type hint; add one, such as x: str"),
+        (many, "python-parameter", "'values' takes any number of values; take a list"),
+        (any_name, "python-parameter", "'values' takes any name"),
+        (by_place, "python-parameter", "'x' is positional-only; remove the /"),
+        (unknown_hint, "python-hint", "a hint cannot be read: name 'Nowhere' is not defined"),
+        (no_json, "python-hint", "the parameter 'x': "),
+        (no_json_out, "python-hint", "what it returns"),
+        (yields, "python-hint", "it yields values; a tool returns one"),
+    ],
+)
+def test_what_makes_no_tool_is_found_by_line(
+    function: Callable[..., Any], code: str, said: str
+) -> None:
+    (found,) = read_signature(function).findings
+    assert found.code == code
+    assert said in found.message
+    assert found.file == "test_signature.py"
+    assert found.line == function.__code__.co_firstlineno
+
+
+def test_each_parameter_is_found_on_its_own_line() -> None:
+    def several(
+        good: int,
+        *args: int,
+        **kwargs: int,
+    ) -> None:
+        """Take too much."""
+
+    first = several.__code__.co_firstlineno
+    findings = read_signature(several).findings
+    assert [found.line - first for found in findings] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "description", "told"),
+    [
+        ("", "", {}),
+        ("One line.", "One line.", {}),
+        ("A.\n\nArgs:\n    x: One.\n    y (int): Two\n        more.\n", "A.", None),
+        ("A.\n\nArgs:\n  x:\n    On the next line.\n\nNote:\n  z: no", "A.", None),
+        ("Args: are not a section here.", "Args: are not a section here.", {}),
+    ],
+)
+def test_docstrings(text: str, description: str, told: dict[str, str] | None) -> None:
+    found, texts = parse_docstring(text)
+    assert found == description
+    if told is None:
+        assert texts in ({"x": "One.", "y": "Two more."}, {"x": "On the next line."})
+    else:
+        assert texts == told

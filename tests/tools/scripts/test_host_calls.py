@@ -1,0 +1,133 @@
+"""Calls that a script makes, and the time that it waits."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.limits import Limits
+from penstock.testing.clock import FakeClock
+from penstock.testing.invocation import open_workbench
+from penstock.tools.policy import SCRIPT
+from penstock.tools.scripts.bindings import Bindings
+from tests.kit.hosts import Asking, asking, replace_spec
+from tests.kit.tools import Act, Gate, echo
+
+BAD_CALLS: list[dict[str, Any]] = [
+    {"input": {}},
+    {"tool_id": "", "input": {}},
+    {"tool_id": 1, "input": {}},
+    {"tool_id": ["look"], "input": {}},
+    {"tool_id": "look", "input": None},
+    {"tool_id": "look", "input": []},
+    {"tool_id": "look", "input": "x"},
+    {"tool_id": "look", "input": {}, "wait": "no"},
+    {"tool_id": "look", "input": {}, "wait": None},
+]
+BAD_TIMES: list[Any] = [None, "1", True, -1, 3_600_001, float("inf"), float("nan"), 10**400, {}, []]
+
+
+@pytest.mark.parametrize("arguments", BAD_CALLS)
+async def test_a_call_of_no_form_is_a_mistake(arguments: dict[str, Any]) -> None:
+    host = await asking(Act("look"))
+    assert await host.refusal("callTool", arguments) == "TypeError"
+
+
+@pytest.mark.parametrize("tool_id", ["nothing", "a/b", "look#1", "../look", "x" * 5000, "\ud800"])
+async def test_a_tool_that_there_is_not_is_an_envelope(tool_id: str) -> None:
+    host = await asking(Act("look"))
+    found = await host.value("callTool", tool_id=tool_id, input={})
+    assert found["error"]["code"] in {"TOOL_NOT_FOUND", "NOT_PERMITTED"}
+
+
+async def test_an_envelope_has_no_other_members_than_the_page_says() -> None:
+    host = await asking(Act("look"))
+    found = await host.value("callTool", tool_id="look", input={})
+    assert found == {"status": "success", "output": {"done": "look"}}
+    missing = await host.value("callTool", tool_id="nothing", input={})
+    assert missing.keys() == {"status", "error"}
+    assert missing["error"].keys() == {"code", "message", "retryable", "continuable"}
+
+
+async def test_what_is_recorded_is_not_called_again() -> None:
+    host = await asking(look := Act("look", echo))
+    first = await host.ask("callTool", {"tool_id": "look", "input": {"n": 1}})
+    host.begin()
+    again = await host.ask("callTool", {"tool_id": "look", "input": {"n": 1.0}})
+    assert (again.value, again.at_ms) == (first.value, first.at_ms)
+    assert (first.order, again.order is None) == (None, False)
+    assert len(look.runs) == 1
+
+
+async def test_no_more_calls_than_the_manifest_allows_and_recorded_ones_do_not_count() -> None:
+    host = await asking(look := Act("look", echo), bindings=Bindings(nested_calls=2))
+    asked = [{"tool_id": "look", "input": {"n": n}} for n in range(5)]
+    found = [await host.value("callTool", **each) for each in asked[:3]]
+    assert [each["status"] for each in found] == ["success", "success", "failed"]
+    assert found[2]["error"]["code"] == "BUDGET_EXCEEDED"
+    host.begin()
+    again = [await host.value("callTool", **each) for each in asked]
+    assert again[:3] == found
+    assert [each["status"] for each in again[3:]] == ["success", "success"]
+    assert len(look.runs) == 4
+
+
+async def test_further_calls_wait_their_turn() -> None:
+    gate = Gate()
+    tool = Act("script", kind=SCRIPT, is_frame=True)
+    look = replace_spec(Act("look", gate))
+    bench = await open_workbench(tool, look, limits=Limits(nested_in_flight=2))
+    host = Asking(bench, tool, Bindings())
+    asked = [
+        asyncio.ensure_future(host.ask("callTool", {"tool_id": "look", "input": {"n": n}}))
+        for n in range(4)
+    ]
+    await gate.reached()
+    assert len(look.runs) == 2
+    gate.open()
+    assert all(each.value["status"] == "success" for each in await asyncio.gather(*asked))
+    assert len(look.runs) == 4
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "warns"),
+    [
+        (Effect.READ, Effect.WRITE, True),
+        (Effect.NONE, Effect.READ, True),
+        (Effect.READ, Effect.READ, False),
+        (Effect.WRITE, Effect.WRITE, False),
+    ],
+)
+async def test_a_call_that_does_more_than_is_claimed_is_told_once(
+    own: Effect, other: Effect, warns: bool
+) -> None:
+    """L3: "a nested call of stronger effect gives a warning event `script.effect`"."""
+    host = await asking(Act("look", effect=other), effect=own)
+    for _ in range(2):
+        for _ in range(2):
+            await host.value("callTool", tool_id="look", input={})
+        host.begin()
+    said = f'"look" has the effect {other}, "script" claims {own}'
+    assert await host.notes("script.effect") == [said] * warns
+
+
+@pytest.mark.parametrize("ms", BAD_TIMES)
+@pytest.mark.parametrize("name", ["sleep", "timer"])
+async def test_a_time_of_no_form_is_a_mistake(name: str, ms: Any) -> None:
+    host = await asking()
+    assert await host.refusal(name, {"ms": ms}) == "TypeError"
+
+
+async def test_a_sleep_that_ended_is_not_slept_again() -> None:
+    host = await asking()
+    clock = host.bench.world.clock
+    assert isinstance(clock, FakeClock)
+    sleeping = asyncio.ensure_future(host.ask("sleep", {"ms": 1500}))
+    await clock.elapse(2)
+    settled = await sleeping
+    assert settled.at_ms == host.host.begins_ms + 1500
+    host.begin()
+    again = await host.ask("sleep", {"ms": 1500})
+    assert again.at_ms == settled.at_ms
+    assert clock.sleepers == 0

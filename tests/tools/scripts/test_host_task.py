@@ -1,0 +1,145 @@
+"""What a script keeps in its task, and tells in its timeline."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.events import NoteEmitted
+from penstock.core.limits import Limits
+from penstock.testing.clock import FakeClock
+from penstock.testing.invocation import open_workbench
+from penstock.tools.scripts.bindings import Bindings
+from tests.kit.hosts import Asking, asking
+from tests.kit.tools import Act
+
+BAD_KEYS: list[Any] = [None, "", 1, True, [], {}, "x" * 257]
+BAD_WRITES: list[dict[str, Any]] = [
+    {"ttl_seconds": 0},
+    {"ttl_seconds": -1},
+    {"ttl_seconds": 31_536_001},
+    {"ttl_seconds": "1"},
+    {"if_revision": 1},
+    {"if_revision": []},
+    {"if_revision": True},
+]
+BAD_NOTES: list[dict[str, Any]] = [
+    {},
+    {"event_type": ""},
+    {"event_type": 1},
+    {"event_type": "a b"},
+    {"event_type": "a\n"},
+    {"event_type": "x" * 129},
+    {"event_type": "a", "title": "x" * 201},
+    {"event_type": "a", "title": 1},
+    {"event_type": "a", "message": "x" * 4001},
+    {"event_type": "a", "level": "loud"},
+    {"event_type": "a", "level": []},
+    {"event_type": "a", "payload": "x" * 33_000},
+]
+READS = ["task.getState", "task.getToolState"]
+WRITES = ["task.putState", "task.putToolState"]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+@pytest.mark.parametrize("name", [*READS, *WRITES])
+async def test_a_key_of_no_form_is_a_mistake(name: str, key: Any) -> None:
+    host = await asking()
+    assert await host.refusal(name, {"key": key, "value": 1}) == "TypeError"
+
+
+@pytest.mark.parametrize("wrong", BAD_WRITES)
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_of_no_form_is_a_mistake(name: str, wrong: dict[str, Any]) -> None:
+    host = await asking()
+    assert await host.refusal(name, {"key": "k", "value": 1} | wrong) == "TypeError"
+
+
+async def test_values_of_the_task_and_of_a_tool_are_apart() -> None:
+    host = await asking()
+    await host.value("task.putState", key="k", value="all")
+    await host.value("task.putToolState", key="k", value="own")
+    assert await host.value("task.getState", key="k") == "all"
+    assert await host.value("task.getToolState", key="k") == "own"
+    assert await host.value("task.getToolState", key="k", tool_id="script") == "own"
+    assert await host.value("task.getToolState", key="k", tool_id="other") is None
+
+
+async def test_a_write_says_what_is_there_or_what_is_in_its_way() -> None:
+    host = await asking()
+    first = await host.value("task.putState", key="k", value=1, if_revision=None)
+    assert first == {"ok": True, "entry": {"key": "k", "value": 1, "revision": "1"}}
+    other = await host.value("task.putState", key="k", value=2, if_revision="9")
+    assert other == {"ok": False, "conflict_revision": "1"}
+    gone = await host.value("task.putState", key="new", value=2, if_revision="9")
+    assert gone == {"ok": False}
+
+
+async def test_a_value_whose_time_is_over_is_gone() -> None:
+    host = await asking()
+    clock = host.bench.world.clock
+    assert isinstance(clock, FakeClock)
+    made = await host.value("task.putState", key="k", value=1, ttl_seconds=10)
+    assert made["entry"]["expires_at"] == "2026-11-21T09:00:10.000Z"
+    clock.advance(10)
+    assert await host.value("task.getState", key="k") is None
+
+
+async def test_a_write_is_done_once_and_a_read_sees_what_it_saw() -> None:
+    host = await asking()
+    before = await host.value("task.getState", key="k")
+    await host.value("task.putState", key="k", value=1)
+    host.begin()
+    assert await host.value("task.getState", key="k") is before
+    again = await host.value("task.putState", key="k", value=1)
+    assert again["entry"]["revision"] == "1"
+
+
+async def test_a_secret_does_not_go_into_the_task() -> None:
+    """V6: "`task.put*` refuse a value that contains a given-out secret"."""
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    for name in WRITES:
+        found = await host.refusal(name, {"key": "k", "value": {"a": ["s3cr3t-value"]}})
+        assert found == "STATE_DENIED"
+
+
+@pytest.mark.parametrize("wrong", BAD_NOTES)
+async def test_an_event_of_no_form_is_a_mistake(wrong: dict[str, Any]) -> None:
+    host = await asking()
+    assert await host.refusal("task.emitEvent", wrong) == "TypeError"
+
+
+async def test_an_event_is_told_once_without_secrets() -> None:
+    host = await asking()
+    for _ in range(2):
+        await host.value("vault.get", scope="profile", key="token")
+        await host.value(
+            "task.emitEvent", event_type="a.b", title="", payload={"t": "s3cr3t-value"}
+        )
+        host.begin()
+    told = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
+    assert told == [NoteEmitted(event_type="a.b", title="", payload={"t": "[secret:token]"})]
+
+
+async def test_past_the_limit_events_are_dropped_after_one_warning() -> None:
+    bench = await open_workbench(tool := Act("script"), limits=Limits(notes=2))
+    host = Asking(bench, tool, Bindings())
+    for number in range(5):
+        await host.value("task.emitEvent", event_type="a", payload=number)
+    told = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
+    assert [each.event_type for each in told] == ["a", "a", "script.events"]
+    assert told[-1].message == "more than 2 events; the others are dropped"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("region", "north"), (" region ", "north"), ("other", None)]
+)
+async def test_texts_of_the_operator(key: str, value: Any) -> None:
+    host = await asking()
+    assert await host.value("getRuntimeConfig", key=key) == value
+
+
+@pytest.mark.parametrize("key", [None, "", "  ", 1, []])
+async def test_a_blank_name_of_a_text_is_a_mistake(key: Any) -> None:
+    host = await asking()
+    assert await host.refusal("getRuntimeConfig", {"key": key}) == "TypeError"

@@ -1,0 +1,74 @@
+"""The script tools of a bundle, whole and broken."""
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.core.call import Effect
+from penstock.core.retry import RetryPolicy
+from penstock.resources.hosts import read_patterns
+from penstock.tools.policy import SCRIPT
+from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.manifests import bindings_of, broken_spec
+from penstock.tools.scripts.script import ScriptTool
+from tests.kit.project import ProjectFolder
+
+RUN = "export const run = () => 1;"
+USUAL = Bindings(egress=read_patterns(["usual.test"]), runtime_config={"a": "b"})
+GIVEN = {
+    "effect": "read",
+    "idempotent": "true",
+    "timeout_ms": "5",
+    "script_tools": "[b]",
+    "requires_permissions": "[p.one]",
+    "labels": "[l]",
+    "retry_policy": "{max_attempts: 3}",
+    "egress": "[own.test]",
+    "limits": "{memory_mb: 128, nested_calls: 5, log_bytes: 7}",
+    "vault": "[{key: k, scope_kinds: [shared]}]",
+}
+
+
+def tools_of(project: ProjectFolder) -> dict[str, ScriptTool]:
+    """Return the script tools of a project."""
+    found = load_project(load(project.root)).tools
+    return {each.spec.tool_id: each for each in found if isinstance(each, ScriptTool)}
+
+
+def test_a_manifest_that_says_little(project: ProjectFolder) -> None:
+    project.tool("a", RUN, direct_call="false")
+    spec = tools_of(project)["a"].spec
+    assert (spec.kind, spec.is_frame, spec.is_offered, spec.direct_call) == (
+        SCRIPT,
+        True,
+        False,
+        False,
+    )
+    assert (spec.effect, spec.timeout_ms, spec.retry.max_attempts) == (Effect.WRITE, 60_000, 1)
+
+
+def test_what_a_manifest_says_is_what_callers_know(project: ProjectFolder) -> None:
+    project.tool("b", RUN)
+    project.tool("a", RUN, **GIVEN)
+    spec = tools_of(project)["a"].spec
+    assert (spec.effect, spec.idempotent, spec.timeout_ms) == (Effect.READ, True, 5)
+    assert (spec.script_tools, spec.labels) == (frozenset({"b"}), ("l",))
+    assert spec.requires_permissions == {"p.one"}
+    assert spec.retry == RetryPolicy(max_attempts=3)
+
+
+def test_what_a_script_may_reach(project: ProjectFolder) -> None:
+    project.tool("b", RUN)
+    project.tool("a", RUN, **GIVEN)
+    manifests = load_project(load(project.root)).bundle.tools
+    own, usual = (bindings_of(manifests[name], USUAL) for name in ("a", "b"))
+    assert (own.memory_mb, own.nested_calls, own.log_bytes) == (128, 5, 7)
+    assert own.egress == read_patterns(["own.test"])
+    assert [each.key for each in own.vault] == ["k"]
+    assert (usual.egress, usual.runtime_config) == (USUAL.egress, {"a": "b"})
+
+
+@pytest.mark.parametrize("script", ["import x from 'lodash';", "export const go = 1;", "const ="])
+def test_a_broken_tool_is_there_and_cannot_be_called(project: ProjectFolder, script: str) -> None:
+    project.tool("a", script)
+    assert tools_of(project)["a"].spec == broken_spec("a")

@@ -1,0 +1,159 @@
+"""What a script asked of its host, over its entries."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.core.call import CallPath, Effect
+from penstock.core.call_errors import ToolFailed
+from penstock.core.envelope import ErrorDetail
+from penstock.sandbox.bridge import Settled
+from penstock.testing.clock import FakeClock
+from penstock.tools.scripts.recording import Recording, detail_of, refusal_of, refused
+from tests.kit.hosts import Asking, asking
+from tests.kit.tools import Act
+
+VALUES: list[Any] = [
+    None,
+    1,
+    "text",
+    [1, {"a": None}],
+    b"\x00\xff",
+    {"body": b"\xff", "status": 200},
+    {"$bytes": "no bytes at all"},
+    {"a": {"$bytes": "AA=="}},
+]
+
+
+def recording_of(host: Asking, version: str = "") -> Recording:
+    host.begin()
+    return Recording(host.invocation, version)
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_what_settled_is_found_as_it_was(value: Any) -> None:
+    host = await asking()
+    recording = recording_of(host)
+    path = recording.place("x", {}, Effect.READ)
+    assert recording.find(path) is None
+    assert recording.is_live
+    assert recording.settle(path, "x", value).value == value
+    again = recording_of(host)
+    is_bytes = isinstance(value, bytes) or (isinstance(value, dict) and "body" in value)
+    found = again.find(again.place("x", {}, Effect.READ), has_bytes=is_bytes)
+    assert found is not None
+    assert found.value == value
+    assert not again.is_live
+
+
+@pytest.mark.parametrize("error", [TypeError("wrong"), ToolFailed("no", "MY_CODE", retryable=True)])
+async def test_a_refusal_is_found_as_it_was(error: Any) -> None:
+    host = await asking()
+    recording = recording_of(host)
+    path = recording.place("x", {}, Effect.READ)
+    first = recording.refuse(path, "x", error)
+    found = recording_of(host).find(path)
+    assert found is not None
+    assert found.refusal == first.refusal == refused(error, 0).refusal
+    assert refusal_of(detail_of(error)).name == (
+        "TypeError" if isinstance(error, TypeError) else "FloError"
+    )
+
+
+def test_a_detail_tells_which_error_the_script_sees() -> None:
+    assert refusal_of(ErrorDetail(code="TYPE_ERROR", message="")).name == "TypeError"
+    assert refusal_of(ErrorDetail(code="TypeError", message="")).name == "FloError"
+
+
+async def test_the_clock_shows_in_a_later_entry_what_it_showed() -> None:
+    host = await asking()
+    clock = host.bench.world.clock
+    assert isinstance(clock, FakeClock)
+    recording = recording_of(host)
+    recording.begin()
+    began = recording.begins_ms
+    clock.advance(5)
+    path = recording.place("x", {}, Effect.READ)
+    at_ms = recording.settle(path, "x", 1).at_ms
+    clock.advance(5)
+    again = recording_of(host)
+    found = again.find(path)
+    assert found is not None
+    assert (again.begins_ms, found.at_ms, at_ms) == (began, began + 5000, began + 5000)
+
+
+async def test_the_order_is_that_in_which_they_settled() -> None:
+    host = await asking()
+    recording = recording_of(host)
+    paths = [recording.place("x", n, Effect.READ) for n in range(3)]
+    for number in (2, 0, 1):
+        recording.settle(paths[number], "x", number)
+    found = [recording_of(host).find(path) for path in paths]
+    orders = [each.order for each in found if each and each.order is not None]
+    assert sorted(range(3), key=orders.__getitem__) == [2, 0, 1]
+
+
+async def test_what_settled_first_is_delivered_first() -> None:
+    """A write that waits for the disk is not overtaken by a read that settled after it."""
+    host = await asking()
+    recording, told = recording_of(host), list[str]()
+    on_disk = asyncio.Event()
+
+    async def work(path: CallPath, name: str) -> Settled:
+        settled = recording.settle(path, name, name)
+        if name == "write":
+            await on_disk.wait()
+        return settled
+
+    async def delivered(name: str) -> None:
+        path = recording.place(name, {}, Effect.READ)
+        told.append((await recording.live(path, work(path, name))).value)
+
+    running = [asyncio.ensure_future(delivered(name)) for name in ("write", "read", "other")]
+    for _ in range(5):
+        await host.bench.world.clock.sleep(0)
+    assert told == []
+    on_disk.set()
+    await asyncio.gather(*running)
+    assert told == ["write", "read", "other"]
+
+
+async def test_a_call_that_fails_does_not_hold_up_the_others() -> None:
+    host = await asking()
+    recording = recording_of(host)
+
+    async def fails() -> Settled:
+        raise ToolFailed("no")
+
+    path = recording.place("x", {}, Effect.READ)
+    with pytest.raises(ToolFailed):
+        await recording.live(path, fails())
+    other = recording.place("y", {}, Effect.READ)
+
+    async def works() -> Settled:
+        return recording.settle(other, "y", 1)
+
+    assert (await recording.live(other, works())).value == 1
+
+
+async def test_a_change_of_the_script_is_told_once() -> None:
+    host = await asking()
+    await host.value("sleep", ms=0)
+    for version, told in (("1", 0), ("2", 1), ("2", 1), ("3", 2), ("1", 3), ("1", 3)):
+        host.version = version
+        host.begin()
+        assert len(await host.notes("script.changed")) == told, version
+
+
+async def test_a_secret_is_not_recorded() -> None:
+    host = await asking(Act("look"))
+    recording = recording_of(host)
+    host.invocation.caller.secrets.add("token", "s3cr3t-value")
+    path = recording.place("x", {}, Effect.READ)
+    assert recording.settle(path, "x", ["s3cr3t-value"]).value == ["[secret:token]"]
+    other = recording.place("y", {}, Effect.READ)
+    settled = recording.refuse(other, "y", TypeError("not s3cr3t-value"))
+    assert settled.refusal
+    assert settled.refusal.detail.message == "not [secret:token]"
+    assert "s3cr3t-value" not in repr(await host.bench.events())
