@@ -6,8 +6,11 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
-APART := tests/chaos tests/conformance tests/contracts/test_sandbox.py \
+SHAPE := tests/test_shape.py tests/test_public.py
+APART := tests/chaos tests/conformance tests/contracts/test_sandbox.py tests/sandbox/processes \
+         tests/app/test_type_check.py tests/cli/test_debug.py \
          $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py)
+SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
@@ -23,9 +26,9 @@ run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the o
 
 test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then what starts programs (ARGS= goes to pytest).
 	@echo "Running the suite"
-	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(APART:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(SUITE) $(ARGS)
 	@echo "Running what there is of it on Postgres"
-	@$(BIN)/python -m pytest -q -n auto -k postgres $(APART:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
 	@echo "Running what starts programs: conformance, chaos, hostile scripts, terminals"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
@@ -46,7 +49,7 @@ check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but 
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/test_shape.py tests/test_public.py
+	$(BIN)/python -m pytest -q $(SHAPE)
 	$(BIN)/python scripts/docs.py --check
 
 fix: .venv/dev      ## Let ruff repair what it can.

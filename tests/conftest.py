@@ -1,5 +1,6 @@
 """What every test runs under: one event loop, no network, one second, nothing skipped in CI."""
 
+import gc
 import os
 import sys
 import time
@@ -27,7 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep compiled code with what pytest keeps, not with what the user's own projects do."""
+    """Keep compiled code with what pytest keeps, not with what the user's own projects do.
+
+    Thousands of tests are collected, and none of them is ever garbage: the collector waits.
+    """
+    gc.disable()
     if config.cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(config.cache.mkdir("compiled"))
 
@@ -38,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = item.get_closest_marker("slow")
         if mark and not (mark.args or mark.kwargs.get("reason")):
             raise pytest.UsageError(f"{item.nodeid} is slow: say why, slow(reason)")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector look only at what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
