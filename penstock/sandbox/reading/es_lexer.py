@@ -13,11 +13,10 @@ from pathlib import Path
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.lexer import Export, Findings, Statement, unescaped, unquoted
+from penstock.sandbox.reading.reader import MEMORY_BYTES, Blob, Reader
 from penstock.sandbox.wasm.binding import Engine, Instance
 
-MEMORY_BYTES = 512 << 20
-_KEPT_BYTES = 32 << 20
-"""Memory never shrinks: an instance that one large file has blown up is not kept."""
+BLOB = Blob(name="lexer.wasm", kept_bytes=32 << 20, overcome="it needs too much memory to be read")
 _MOST = 2_000
 """Statements and exports of one module: each costs a dozen calls, so they are not endless."""
 _NOWHERE = 0xFFFFFFFF
@@ -37,61 +36,34 @@ class EsLexer:
     """The blob and an instance of it; used by one thread at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        self._clock = clock
-        self._engine = Engine("lexer.wasm", (), clock, cache)
-        self._guest: _Guest | None = None
+        self._reader = Reader(BLOB, clock, cache, begin=_Guest, unread=Findings)
 
     def scan(self, source: str, seconds: float) -> Findings:
         """Read one module within so many seconds."""
-        if self._guest is not None and self._guest.instance.size > _KEPT_BYTES:
-            self._drop()
-        if self._guest is None:
-            self._guest = _Guest(self._engine, self._clock)
-        try:
-            return self._guest.scan(source, self._clock.monotonic() + seconds)
-        except TimeoutError:
-            self._drop()
-            return Findings(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
-        except RuntimeError:
-            self._drop()
-            return Findings(problem="it needs too much memory to be read")
+        return self._reader.read(source, seconds)
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
-        self._drop()
-        self._engine.close()
-
-    def _drop(self) -> None:
-        guest, self._guest = self._guest, None
-        if guest is not None:
-            guest.instance.close()
+        self._reader.close()
 
 
 class _Guest:
     """One instance of the blob."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
-        self._clock = clock
+    def __init__(self, engine: Engine) -> None:
         self.instance = Instance(engine, self, MEMORY_BYTES)
         self.instance.call("_initialize")
         self._begin = self.instance.call("sa", 0)
 
-    def scan(self, source: str, deadline: float) -> Findings:
+    def read(self, source: str) -> Findings:
         units = source.encode("utf-16-le")
         count, instance = len(units) // 2, self.instance
-        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         # The source, and room for findings: the shortest statement has eight characters.
         instance.grow_to(self._begin + len(units) + 16 * count + (1 << 16))
         instance.call("sa", count)
         instance.write(self._begin, units)
-        self._engine.ticker.begin(self)
-        try:
-            is_read = instance.call("parse")
-        finally:
-            self._engine.ticker.end(self)
         text = _Text(source, units)
-        if not is_read:
+        if not instance.call("parse"):
             return Findings(problem="not valid JavaScript", problem_at=text.at(instance.quick("e")))
         statements = tuple(islice(self._statements(text), _MOST))
         exports = tuple(islice(self._exports(text), _MOST))

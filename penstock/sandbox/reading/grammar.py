@@ -11,13 +11,14 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.lexer import Findings
+from penstock.sandbox.reading.reader import MEMORY_BYTES, Blob, Reader
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "quickjs.wasm"
-MEMORY_BYTES = 512 << 20
 _STACK_BYTES = 200 << 10
 _KEPT_BYTES = 16 << 20
 """What was compiled stays in memory: after so much of it an instance is not kept."""
+_OVERCOME = "it is nested too deeply, or needs too much memory to be read"
 _MODULE = 1
 _PLACE = re.compile(r":(\d+):(\d+)\n")
 _OWN_LIMITS = ("out of memory", "stack overflow")
@@ -28,42 +29,22 @@ class Grammar:
     """The blob and an instance of it; used by one thread at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        self._clock = clock
-        self._engine = Engine(BLOB, IMPORTS, clock, cache)
-        self._guest: _Guest | None = None
+        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=_OVERCOME)
+        self._reader = Reader[Findings | None](blob, clock, cache, begin=_Guest, unread=Findings)
 
     def check(self, source: str, seconds: float) -> Findings | None:
         """Return what is wrong with a module, or None."""
-        if self._guest is not None and self._guest.instance.size > _KEPT_BYTES:
-            self._drop()
-        if self._guest is None:
-            self._guest = _Guest(self._engine, self._clock)
-        try:
-            return self._guest.check(source, self._clock.monotonic() + seconds)
-        except TimeoutError:
-            self._drop()
-            return Findings(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
-        except RuntimeError:
-            self._drop()
-            return Findings(problem="it is nested too deeply, or needs too much memory to be read")
+        return self._reader.read(source, seconds)
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
-        self._drop()
-        self._engine.close()
-
-    def _drop(self) -> None:
-        guest, self._guest = self._guest, None
-        if guest is not None:
-            guest.instance.close()
+        self._reader.close()
 
 
 class _Guest:
     """One instance of the blob, which has no host but this file."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
-        self._clock = clock
+    def __init__(self, engine: Engine) -> None:
         self.instance = Instance(engine, self, MEMORY_BYTES)
         self.instance.call("_initialize")
         if self.instance.call("qjs_init"):
@@ -72,15 +53,10 @@ class _Guest:
         self._quick("qjs_set_max_stack_size", _STACK_BYTES)
         self._quick("qjs_set_module_loader", 1)
 
-    def check(self, source: str, deadline: float) -> Findings | None:
-        self.instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
+    def read(self, source: str) -> Findings | None:
         content = source.encode()
         code, name, size = self.keep(content), self.keep(b"module"), self.keep(bytes(4))
-        self._engine.ticker.begin(self)
-        try:
-            made = self.instance.call("qjs_compile", code, len(content), name, _MODULE, 0, size)
-        finally:
-            self._engine.ticker.end(self)
+        made = self.instance.call("qjs_compile", code, len(content), name, _MODULE, 0, size)
         problem = None if made else self._problem(source)
         for each in (code, name, size, *([made] if made else [])):
             self._quick("wasm_free", each)

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.clock import Clock
+from penstock.sandbox.reading.reader import MEMORY_BYTES, Blob, Reader
 from penstock.sandbox.reading.typescript import Stripped
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
-MEMORY_BYTES = 512 << 20
+BLOB = "swc.wasm"
 _KEPT_BYTES = 48 << 20
-"""Memory never shrinks: an instance that one large file has blown up is not kept."""
+_OVERCOME = "it is nested too deeply, or needs too much memory to be read"
 _FIRST_FREE = 132
 _UNDEFINED = object()
 _UNDEFINED_AT = 128
@@ -26,64 +27,45 @@ class Swc:
     """The blob and an instance of it; used by one thread at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        self._clock = clock
-        self._engine = Engine("swc.wasm", IMPORTS, clock, cache)
-        self._guest: _Guest | None = None
+        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=_OVERCOME)
+        self._reader = Reader(blob, clock, cache, begin=self._begin, unread=Stripped)
+        self._objects: Objects | None = None
 
     @property
     def handles(self) -> int:
         """How many objects the instance has handles of."""
-        return self._guest.objects.count if self._guest is not None else 0
+        return self._objects.count if self._objects is not None else 0
 
     @property
     def size(self) -> int:
         """Bytes of the memory of the instance."""
-        return self._guest.instance.size if self._guest is not None else 0
+        return self._reader.size
 
     def strip(self, source: str, seconds: float) -> Stripped:
         """Replace every type by blanks, within so many seconds."""
-        if self.size > _KEPT_BYTES:
-            self._drop()
-        if self._guest is None:
-            self._guest = _Guest(self._engine, self._clock)
-        try:
-            return self._guest.strip(source, self._clock.monotonic() + seconds)
-        except TimeoutError:
-            self._drop()
-            return Stripped(problem=f"to read it takes longer than {seconds:g} s", is_late=True)
-        except RuntimeError:
-            self._drop()
-            return Stripped(problem="it is nested too deeply, or needs too much memory to be read")
+        return self._reader.read(source, seconds)
 
     def close(self) -> None:
         """Free the memory and end the thread of the deadline."""
-        self._drop()
-        self._engine.close()
+        self._reader.close()
 
-    def _drop(self) -> None:
-        guest, self._guest = self._guest, None
-        if guest is not None:
-            guest.instance.close()
+    def _begin(self, engine: Engine) -> "_Guest":
+        guest = _Guest(engine)
+        self._objects = guest.objects
+        return guest
 
 
 class _Guest:
     """One instance of the blob, and the objects that it has handles of."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
-        self._clock = clock
+    def __init__(self, engine: Engine) -> None:
         self.objects = Objects()
         self.instance = self.objects.instance = Instance(engine, self.objects, MEMORY_BYTES)
 
-    def strip(self, source: str, deadline: float) -> Stripped:
+    def read(self, source: str) -> Stripped:
         objects, instance = self.objects, self.instance
-        instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         answer = instance.quick("__wbindgen_add_to_stack_pointer", -16)
-        self._engine.ticker.begin(self)
-        try:
-            instance.call("transformSync", answer, objects.add(source), _UNDEFINED_AT)
-        finally:
-            self._engine.ticker.end(self)
+        instance.call("transformSync", answer, objects.add(source), _UNDEFINED_AT)
         value, error, failed = struct.unpack("<III", instance.read(answer, 12))
         instance.quick("__wbindgen_add_to_stack_pointer", 16)
         return _refused(objects.take(error)) if failed else _done(objects.take(value))

@@ -1,0 +1,104 @@
+"""A blob that reads sources, with one instance of it at hand.
+
+Memory never shrinks, and what is kept of one source may stay in it: an instance that has grown too
+large is not used again, and neither is one that a source has stopped.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from penstock.core.clock import Clock
+from penstock.sandbox.wasm.binding import Engine, Import, Instance
+
+MEMORY_BYTES = 512 << 20
+Found = TypeVar("Found")
+_Read_co = TypeVar("_Read_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A wasm module that reads, and how it is used."""
+
+    name: str
+    imports: Sequence[Import] = ()
+    kept_bytes: int
+    """An instance with more memory is not used again."""
+    overcome: str
+    """What is said of a source that is too much for it."""
+
+
+class Guest(Protocol[_Read_co]):
+    """One instance of a blob that reads.
+
+    Contract: `read` raises what the instance raises, and is then not called again.
+    """
+
+    @property
+    def instance(self) -> Instance:
+        """Its memory and its functions."""
+        ...
+
+    def read(self, source: str) -> _Read_co:
+        """Return what is found in a source."""
+        ...
+
+
+class Reader(Generic[Found]):
+    """A blob and an instance of it; used by one thread at a time."""
+
+    def __init__(
+        self,
+        blob: Blob,
+        clock: Clock,
+        cache: Path | None,
+        *,
+        begin: Callable[[Engine], Guest[Found]],
+        unread: Callable[..., Found],
+    ) -> None:
+        self._blob = blob
+        self._clock = clock
+        self._engine = Engine(blob.name, blob.imports, clock, cache)
+        self._begin = begin
+        self._unread = unread
+        self._guest: Guest[Found] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the memory of the instance."""
+        return self._guest.instance.size if self._guest is not None else 0
+
+    def read(self, source: str, seconds: float) -> Found:
+        """Read one source within so many seconds, or say why it was given up."""
+        if self.size > self._blob.kept_bytes:
+            self._drop()
+        if self._guest is None:
+            self._guest = self._begin(self._engine)
+        try:
+            return self._timed(self._guest, source, self._clock.monotonic() + seconds)
+        except TimeoutError:
+            self._drop()
+            said = f"to read it takes longer than {seconds:g} s"
+            return self._unread(problem=said, is_late=True)
+        except RuntimeError:
+            self._drop()
+            return self._unread(problem=self._blob.overcome)
+
+    def close(self) -> None:
+        """Free the memory and end the thread of the deadline."""
+        self._drop()
+        self._engine.close()
+
+    def _timed(self, guest: Guest[Found], source: str, deadline: float) -> Found:
+        guest.instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
+        self._engine.ticker.begin(self)
+        try:
+            return guest.read(source)
+        finally:
+            self._engine.ticker.end(self)
+
+    def _drop(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            guest.instance.close()

@@ -1,0 +1,77 @@
+"""An instance of a blob is used again, unless a source has blown it up or stopped it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.sandbox.reading.es_lexer import BLOB
+from penstock.sandbox.reading.lexer import Findings
+from penstock.sandbox.reading.reader import MEMORY_BYTES, Reader
+from penstock.sandbox.wasm.binding import Engine, Instance
+
+
+class Copy:
+    """Reads nothing; what a source says is done to the instance."""
+
+    def __init__(self, engine: Engine, begun: list["Copy"]) -> None:
+        self.instance = Instance(engine, self, MEMORY_BYTES)
+        self.instance.call("_initialize")
+        begun.append(self)
+
+    def read(self, source: str) -> Findings:
+        if source == "large":
+            self.instance.grow_to(BLOB.kept_bytes + 1)
+        if source == "late":
+            raise TimeoutError(source)
+        if source == "trap":
+            raise RuntimeError(source)
+        return Findings()
+
+
+@pytest.fixture
+def begun() -> list[Copy]:
+    return []
+
+
+@pytest.fixture
+def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
+    def begin(engine: Engine) -> Copy:
+        return Copy(engine, begun)
+
+    reader = Reader(BLOB, SystemClock(), machine_code, begin=begin, unread=Findings)
+    yield reader
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "instances"), [("small", 1), ("large", 2), ("late", 2), ("trap", 2)]
+)
+def test_an_instance_is_kept_while_it_is_sound(
+    reader: Reader[Findings], begun: list[Copy], source: str, instances: int
+) -> None:
+    reader.read(source, 5)
+    assert reader.read("small", 5) == Findings()
+    assert len(begun) == instances
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("late", Findings(problem="to read it takes longer than 2.5 s", is_late=True)),
+        ("trap", Findings(problem="it needs too much memory to be read")),
+    ],
+)
+def test_why_a_source_was_given_up_is_told(
+    reader: Reader[Findings], source: str, found: Findings
+) -> None:
+    assert reader.read(source, 2.5) == found
+
+
+def test_a_closed_one_holds_no_memory(reader: Reader[Findings]) -> None:
+    assert reader.size == 0
+    reader.read("small", 5)
+    assert reader.size > 0
+    reader.close()
+    assert reader.size == 0
