@@ -4,18 +4,17 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import EDIT, NO, YES, ask, text_answer
+from penstock.cli.asking import EDIT, NO, YES, ask_here, text_answer
 from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
-from penstock.cli.render import Screen, clean, envelope_text, print_table
+from penstock.cli.render import clean, envelope_text, print_table
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
@@ -86,12 +85,12 @@ async def _get(runtime: Runtime, question: str) -> QuestionRecord:
 
 
 def _body(record: QuestionRecord, what: str | None) -> dict[str, Any]:
-    part = question_record(record)
     if what is None:
-        Screen(Console(highlight=False, stderr=True)).question(part)
-        return ask(part, input)
+        if (body := ask_here(record)) is None:
+            raise typer.Abort
+        return body
     if record.question.kind is not QuestionKind.APPROVAL:
-        return text_answer(part, what)
+        return text_answer(question_record(record), what)
     said = what.strip().lower()
     if said in YES | EDIT:
         return {"decision": "approve"}

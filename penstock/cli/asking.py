@@ -4,7 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.core.question import QuestionKind
+from rich.console import Console
+
+from penstock.chat.parts import question_record
+from penstock.cli.render import Screen
+from penstock.core.question import QuestionKind, QuestionRecord
 
 Read = Callable[[str], str]
 """Shows a prompt and returns the line that the person wrote. Raises EOFError."""
@@ -25,6 +29,19 @@ def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     if question["kind"] == QuestionKind.USER_MESSAGE and question.get("schema") is not None:
         return body | _payload(read)
     return body
+
+
+def ask_here(record: QuestionRecord) -> dict[str, Any] | None:
+    """Put a question to who sits at the terminal; None when the person answers later.
+
+    It is shown on stderr: what a command prints stays what a program reads.
+    """
+    part = question_record(record)
+    Screen(Console(highlight=False, stderr=True)).question(part)
+    try:
+        return ask(part, input)
+    except EOFError:
+        return None
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:

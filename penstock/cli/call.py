@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
 
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.pairs import Read, read_pairs
-from penstock.chat.parts import question_record
 from penstock.chat.selecting import unknown_skills
-from penstock.cli.asking import ask
+from penstock.cli.asking import ask_here
 from penstock.cli.background import Background, on_interrupt
 from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
@@ -20,7 +18,7 @@ from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
-from penstock.cli.render import Screen, clean, envelope_text
+from penstock.cli.render import clean, envelope_text
 from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
 from penstock.core.call_errors import ToolNotFound
@@ -182,11 +180,7 @@ class _OneCall:
         find = self._runtime.parts.projections.find_question(question_id)
         if (record := self._background.do(find)) is None:
             return False
-        part = question_record(record)
-        Screen(Console(highlight=False, stderr=True)).question(part)
-        try:
-            body = ask(part, input)
-        except EOFError:
+        if (body := ask_here(record)) is None:
             return False
         self._background.do(self._runtime.answer(question_id, body))
         return True

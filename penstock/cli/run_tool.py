@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
@@ -18,7 +17,7 @@ from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
 from penstock.builtins import SKILLS, TOOLS
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import NO, YES, ask, text_answer
+from penstock.cli.asking import NO, YES, ask_here, text_answer
 from penstock.cli.background import Background
 from penstock.cli.completion import every_tool
 from penstock.cli.excerpt import excerpt, place_of
@@ -26,7 +25,7 @@ from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
-from penstock.cli.render import Screen, clean, pretty
+from penstock.cli.render import clean, pretty
 from penstock.cli.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
@@ -173,16 +172,12 @@ class _OneTrial:
     def _answered(self, reply: Reply) -> bool:
         """Answer the first question; False when nobody does."""
         record = reply.questions[0]
+        body: dict[str, Any] | None = None
         if self._answers:
             body = _body(record, self._answers.popleft())
         elif self._is_asking:
-            part = question_record(record)
-            Screen(Console(highlight=False, stderr=True)).question(part)
-            try:
-                body = ask(part, input)
-            except EOFError:
-                return False
-        else:
+            body = ask_here(record)
+        if body is None:
             return False
         self._background.do(self._trial.runtime.answer(record.question.question_id, body))
         return True

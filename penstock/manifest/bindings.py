@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.manifest.fields import Field, Node, quoted
-from penstock.manifest.kinds import ID, ListOf, OneOf, Record, SetOf, Text
+from penstock.manifest.kinds import ID, ListOf, OneOf, Record, SetOf, Text, from_fields
 
 SCOPES = ("profile", "session", "task", "shared")
 VAULT_SCOPES = ("profile", "shared")
@@ -63,10 +63,6 @@ def refuse_overlaps(state: Node) -> None:
         before.append((name, prefix, str(kind)))
 
 
-def _vault_key(_: Node, values: dict[str, Any]) -> VaultKey:
-    return VaultKey(**values)
-
-
 VAULT_FIELDS = (
     Field(
         key="key",
@@ -107,7 +103,7 @@ STATE_FIELDS = (
     ),
 )
 VAULT = ListOf(
-    item=Record(fields=VAULT_FIELDS, build=_vault_key),
+    item=Record(fields=VAULT_FIELDS, build=from_fields(VaultKey)),
     wanted="a list of {key, scope_kinds}",
     most=MOST,
 )

@@ -55,6 +55,10 @@ class Node:
         """Return where its key stands; of an item of a list, the item."""
         return self.document.keys.get(self.path, self.place)
 
+    def line_of(self, key: str) -> int:
+        """Return the line in which a value stands, or where the mapping begins that lacks it."""
+        return (self.at(key) if key in self.value else self).place.line
+
     def at(self, *keys: str | int) -> "Node":
         """Return a value inside this one; None where there is none."""
         value = self.value

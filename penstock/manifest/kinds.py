@@ -194,6 +194,11 @@ class Record:
         return self.build(node, read_fields(node, self.fields))
 
 
+def from_fields(make: Callable[..., Any]) -> Callable[[Node, dict[str, Any]], Any]:
+    """Return a `build` that takes each field as it was read."""
+    return lambda _, values: make(**values)
+
+
 def refuse_doubles(node: Node, noun: str, key: str = "") -> None:
     """Note each item of a list, or the text under a key of it, that was there before."""
     seen: set[str] = set()

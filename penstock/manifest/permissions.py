@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.manifest.fields import Field, Node, quoted, read_fields
-from penstock.manifest.kinds import Label, ListOf, Record, Text
+from penstock.manifest.kinds import Label, ListOf, Record, Text, from_fields
 
 WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
@@ -101,14 +100,6 @@ def _refuse_doubles(noun: str, ids: list[Node]) -> None:
             each.refuse(f"duplicate-{noun}", said)
 
 
-def _permission(_: Node, values: dict[str, Any]) -> Permission:
-    return Permission(**values)
-
-
-def _group(_: Node, values: dict[str, Any]) -> PermissionGroup:
-    return PermissionGroup(**values)
-
-
 def _named(key: str, noun: str) -> Iterator[Field]:
     yield Field(
         key=key, kind=Label(wanted=f"a {noun} id"), required=True, meaning=f"The {noun}'s id."
@@ -124,7 +115,7 @@ GROUP_FIELDS = (
     Field(
         key="permissions",
         kind=ListOf(
-            item=Record(fields=PERMISSION_FIELDS, build=_permission),
+            item=Record(fields=PERMISSION_FIELDS, build=from_fields(Permission)),
             wanted="a list of permissions",
             most=500,
         ),
@@ -139,7 +130,7 @@ FIELDS = (
     Field(
         key="groups",
         kind=ListOf(
-            item=Record(fields=GROUP_FIELDS, build=_group),
+            item=Record(fields=GROUP_FIELDS, build=from_fields(PermissionGroup)),
             wanted="a list of 1 to 100 groups",
             least=1,
             most=100,

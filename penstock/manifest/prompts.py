@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Node, Wrong, read_fields
-from penstock.manifest.kinds import Record, Whole
+from penstock.manifest.kinds import Record, Whole, from_fields
 from penstock.manifest.paths import FilePath
 from penstock.manifest.source import Place
 
@@ -62,8 +62,7 @@ class _Preamble:
         return node.value
 
 
-def _execution(_: Node, values: dict[str, Any]) -> str | None:
-    preamble: str | None = values["preamble"]
+def _preamble(preamble: str | None) -> str | None:
     return preamble
 
 
@@ -103,7 +102,7 @@ RESOLVER_FIELDS = (
 FIELDS = (
     Field(
         key="execution",
-        kind=Record(fields=EXECUTION_FIELDS, build=_execution),
+        kind=Record(fields=EXECUTION_FIELDS, build=from_fields(_preamble)),
         required=True,
         meaning="What the prompt begins with.",
     ),

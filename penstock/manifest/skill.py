@@ -16,7 +16,7 @@ from penstock.manifest.paths import FilePath
 from penstock.manifest.tool import (
     DESCRIPTION,
     LABELS,
-    PERMISSIONS,
+    REQUIRES_PERMISSIONS,
     TOOL_IDS,
     ToolManifest,
     read_tool,
@@ -73,7 +73,7 @@ def read_skill(node: Node) -> SkillManifest:
         **values,
         inline=inline,
         file=node.document.file,
-        line=node.at("skill_id").place.line if "skill_id" in node.value else node.place.line,
+        line=node.line_of("skill_id"),
         folder=node.home.shown,
     )
 
@@ -189,12 +189,7 @@ FIELDS = (
         default=(),
         meaning="The agent must have all of them.",
     ),
-    Field(
-        key="requires_permissions",
-        kind=PERMISSIONS,
-        default=(),
-        meaning="The profile must hold all of them.",
-    ),
+    REQUIRES_PERMISSIONS,
     Field(
         key="execution_model_tier",
         kind=OneOf(words=TIERS),

@@ -20,11 +20,13 @@ from penstock.manifest.kinds import (
     Record,
     Text,
     Whole,
+    from_fields,
     refuse_doubles,
 )
 from penstock.manifest.schemas import JsonSchema
 
 WHAT = "a tool manifest"
+TIMEOUT_MS = 60_000
 _NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"(\*|(\*\.)?{_NAME}(\.{_NAME})*|\[[0-9A-Fa-f:.]+\])"
 _PATTERN = re.compile(rf"(https?://)?{_HOST}(:[0-9]{{1,5}})?")
@@ -39,6 +41,9 @@ class ToolLimits:
     log_bytes: int = 262_144
 
 
+USUAL = ToolLimits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolManifest:
     """One tool as its author wrote it, with every default filled in."""
@@ -47,7 +52,7 @@ class ToolManifest:
     description: str
     input_schema: Json
     execution: Execution
-    timeout_ms: int = 60_000
+    timeout_ms: int = TIMEOUT_MS
     retry_policy: RetryPolicy = ONCE
     vault: tuple[VaultKey, ...] = ()
     state: tuple[StateBinding, ...] = ()
@@ -62,7 +67,7 @@ class ToolManifest:
     egress: tuple[str, ...] | None = None
     """None is what the project says."""
     labels: tuple[str, ...] = ()
-    limits: ToolLimits = ToolLimits()
+    limits: ToolLimits = USUAL
     trust: str | None = None
     trusted_source: bool = False
     file: str
@@ -95,7 +100,7 @@ def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Wrong:
         execution=values.pop("execution") or _no_execution(node),
         **values,
         file=node.document.file,
-        line=node.at("name").place.line if "name" in node.value else node.place.line,
+        line=node.line_of("name"),
         folder=node.home.shown,
         skill=skill,
     )
@@ -115,39 +120,32 @@ class _Approval:
         """Return the flag, or the mapping with its schema."""
         if isinstance(node.value, bool):
             return node.value
-        return Record(fields=_WHEN, build=_when, wanted=self.wanted).read(node)
-
-
-def _when(_: Node, values: dict[str, Any]) -> Json:
-    return values
-
-
-def _retry(_: Node, values: dict[str, Any]) -> RetryPolicy:
-    return RetryPolicy(**values)
-
-
-def _limits(_: Node, values: dict[str, Any]) -> ToolLimits:
-    return ToolLimits(**values)
+        return Record(fields=_WHEN, build=from_fields(dict), wanted=self.wanted).read(node)
 
 
 RETRY_FIELDS = (
-    Field(key="max_attempts", kind=Whole(low=1, high=10), default=1, meaning="The first included."),
+    Field(
+        key="max_attempts",
+        kind=Whole(low=1, high=10),
+        default=ONCE.max_attempts,
+        meaning="The first included.",
+    ),
     Field(
         key="initial_backoff_ms",
         kind=Whole(low=0, high=600_000),
-        default=200,
+        default=ONCE.initial_backoff_ms,
         meaning="The wait before the second attempt.",
     ),
     Field(
         key="multiplier",
         kind=Number(low=1, high=10),
-        default=2,
+        default=ONCE.multiplier,
         meaning="Each further wait is so many times the one before.",
     ),
     Field(
         key="max_backoff_ms",
         kind=Whole(low=0, high=600_000),
-        default=10_000,
+        default=ONCE.max_backoff_ms,
         meaning="No wait is longer.",
     ),
 )
@@ -155,19 +153,19 @@ LIMIT_FIELDS = (
     Field(
         key="memory_mb",
         kind=Whole(low=16, high=512),
-        default=64,
+        default=USUAL.memory_mb,
         meaning="Of one sandbox.",
     ),
     Field(
         key="nested_calls",
         kind=Whole(low=0, high=10_000),
-        default=1000,
+        default=USUAL.nested_calls,
         meaning="New calls of other tools in one call.",
     ),
     Field(
         key="log_bytes",
         kind=Whole(low=0, high=1_048_576),
-        default=262_144,
+        default=USUAL.log_bytes,
         meaning="What the script may write with `console`.",
     ),
 )
@@ -175,8 +173,11 @@ _WHEN = (Field(key="when", kind=JsonSchema(), required=True, meaning="What the i
 TOOL_IDS = ListOf(
     item=Text(wanted="a tool id", least=1, most=200), wanted="a list of tool ids", most=200
 )
-PERMISSIONS = ListOf(
-    item=Label(wanted="a permission id"), wanted="a list of permission ids", most=200
+REQUIRES_PERMISSIONS = Field(
+    key="requires_permissions",
+    kind=ListOf(item=Label(wanted="a permission id"), wanted="a list of permission ids", most=200),
+    default=(),
+    meaning="The profile must hold all of them.",
 )
 LABELS = ListOf(
     item=Text(wanted="a string of at most 64 characters", most=64),
@@ -207,12 +208,12 @@ FIELDS = (
     Field(
         key="timeout_ms",
         kind=Whole(low=1, high=3_600_000),
-        default=60_000,
+        default=TIMEOUT_MS,
         meaning="Of one attempt, nested calls included; time spent waiting for people is free.",
     ),
     Field(
         key="retry_policy",
-        kind=Record(fields=RETRY_FIELDS, build=_retry),
+        kind=Record(fields=RETRY_FIELDS, build=from_fields(RetryPolicy)),
         default=ONCE,
         meaning="When a failed call is tried again; once, unless it says more.",
     ),
@@ -230,12 +231,7 @@ FIELDS = (
         default=(),
         meaning="Tools that scripts may call when this one is the direct call.",
     ),
-    Field(
-        key="requires_permissions",
-        kind=PERMISSIONS,
-        default=(),
-        meaning="The profile must hold all of them.",
-    ),
+    REQUIRES_PERMISSIONS,
     Field(key="output_schema", kind=JsonSchema(), meaning="What every output is checked against."),
     Field(
         key="effect",
@@ -269,8 +265,8 @@ FIELDS = (
     Field(key="labels", kind=LABELS, default=(), meaning="For filters and rules."),
     Field(
         key="limits",
-        kind=Record(fields=LIMIT_FIELDS, build=_limits),
-        default=ToolLimits(),
+        kind=Record(fields=LIMIT_FIELDS, build=from_fields(ToolLimits)),
+        default=USUAL,
         meaning="What one call may use.",
     ),
     Field(

@@ -1,11 +1,16 @@
 """Puts a question to the person at the terminal."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penstock.cli.asking import ask, text_answer
+from penstock.cli.asking import ask, ask_here, text_answer
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.question import Question, QuestionKind, QuestionRecord
 
 
 def person(*lines: str) -> Callable[[str], str]:
@@ -73,3 +78,34 @@ def test_a_script_gets_words_and_what_goes_with_them(
 ) -> None:
     assert ask({"kind": "user_message", "text": "?", "schema": {}}, person(*lines)) == body
     assert ask({"kind": "user_message", "text": "?"}, person("May")) == {"text": "May"}
+
+
+ASKED = QuestionRecord(
+    question=Question(
+        question_id=QuestionId("q_1"),
+        kind=QuestionKind.ASK_USER,
+        text="Which?",
+        path=CallPath("c_1"),
+    ),
+    log_id=LogId("ses_1"),
+    task_id=TaskId("task_1"),
+    profile_id=ProfileId("local"),
+    agent="assistant",
+    asked_at=Moment(0),
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "body"), [("the red one\n", {"text": "the red one"}), ("", None)]
+)
+def test_a_question_is_shown_where_programs_do_not_read(
+    lines: str,
+    body: dict[str, Any] | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert ask_here(ASKED) == body
+    printed = capsys.readouterr()
+    assert "Which?" in printed.err
+    assert "Which?" not in printed.out

@@ -61,3 +61,9 @@ def test_a_value_inside_has_its_path_and_its_place() -> None:
 @pytest.mark.parametrize("keys", [("x",), ("a", 5), ("a", 0, "b"), ("a", "b")])
 def test_what_is_not_there_is_nothing(keys: tuple[str | int, ...]) -> None:
     assert node("a: [1]").at(*keys).value is None
+
+
+def test_a_mapping_stands_where_the_key_stands_that_names_it() -> None:
+    mapping = node("is_on: true\nname: a")
+    assert mapping.line_of("name") == 2
+    assert mapping.line_of("other") == 1

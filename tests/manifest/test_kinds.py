@@ -18,6 +18,7 @@ from penstock.manifest.kinds import (
     SetOf,
     Text,
     Whole,
+    from_fields,
 )
 from penstock.manifest.source import Document
 
@@ -32,7 +33,7 @@ KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (OneOf(words=("a", "b")), ["a"], ["c", "", 1, ["a"]]),
     (ListOf(item=Flag(), wanted="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
     (SetOf(words=("a", "b"), wanted="some"), [["a"], ["b", "a"]], [[], ["a", "a"], [["a"]], "a"]),
-    (Record(fields=(), build=lambda _, values: values), [{}, {"x-a": 1}], [[], "a", None]),
+    (Record(fields=(), build=from_fields(dict)), [{}, {"x-a": 1}], [[], "a", None]),
 ]
 
 

@@ -3,25 +3,28 @@
 from functools import partial
 from typing import Any
 
-from penstock.builtins.sheets.a1 import Area, Cell, read_area, read_cell, whole_area
+from penstock.builtins.sheets.a1 import Cell, read_area, read_cell, whole_area
+from penstock.builtins.sheets.cells import (
+    PREVIEW_COLUMNS,
+    PREVIEW_ROWS,
+    VALUES,
+    assignments_of,
+    check_size,
+    check_values,
+)
 from penstock.builtins.sheets.text import MOST_BYTES, CsvText, text_of, written
 from penstock.core.call import Effect
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.paths import FilePath
 from penstock.store.changes import reason
-from penstock.tools.builtin import URI, builtin, fields_of, list_of, place
+from penstock.tools.builtin import URI, builtin, place
 from penstock.tools.invocation import Invocation
 
 SHEET = "Sheet1"
-PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
-MOST_READ = 50_000
-MOST_CREATED = 100_000
-VALUE: Json = {"type": ["string", "number", "boolean", "null"]}
-VALUES: Json = {"type": "array", "items": {"type": "array", "items": VALUE}}
 CELL: Json = {"type": "string", "description": "Such as B2."}
 RANGE: Json = {"type": "string", "description": "Such as A1:C5."}
-ASSIGNMENTS = list_of(fields_of({"cell": CELL, "value?": VALUE}), most=10_000)
+ASSIGNMENTS = assignments_of(CELL)
 
 
 @builtin(
@@ -99,21 +102,6 @@ async def csv_edit_cells(input: Json, invocation: Invocation) -> Any:
     text = await _read(path, invocation)
     content: bytes = await invocation.inside.threads.run(partial(text.edit, assignments))
     return await _write(path, content, invocation, replaces=True)
-
-
-def check_size(area: Area) -> None:
-    """Raise ToolFailed for more cells than are read at once."""
-    if area.size > MOST_READ:
-        raise reason(
-            "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
-        )
-
-
-def check_values(values: list[list[Any]]) -> None:
-    """Raise ToolFailed for more cells than a new file may have."""
-    cells = len(values) * max(map(len, values), default=0)
-    if cells > MOST_CREATED:
-        raise reason("too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}")
 
 
 async def _read(path: FilePath, invocation: Invocation) -> CsvText:

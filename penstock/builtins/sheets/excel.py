@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, read_area
+from penstock.builtins.sheets.cells import VALUES, assignments_of, check_size, check_values
 from penstock.builtins.sheets.package import MOST_BYTES
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
@@ -20,8 +21,6 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 
 SHEET: Json = {"type": "string", "minLength": 1, "maxLength": 31, "pattern": r"^[^\[\]:*?/\\]+$"}
-VALUE: Json = {"type": ["string", "number", "boolean", "null"]}
-VALUES: Json = {"type": "array", "items": {"type": "array", "items": VALUE}}
 CELL: Json = {"type": "string", "description": "Such as B2, or Sheet!B2."}
 CELLS = list_of(CELL, most=10_000)
 RANGE: Json = {"type": "string", "description": "Such as A1:C5, or 'My sheet'!A1:C5."}
@@ -29,7 +28,7 @@ ROW = whole(1, MOST_ROWS)
 ROWS = list_of(ROW, most=1000)
 COLUMN: Json = {"type": "string", "pattern": "^[A-Za-z]{1,3}$", "description": "Such as B."}
 COLUMNS = list_of(COLUMN, most=1000)
-ASSIGNMENTS = list_of(fields_of({"cell": CELL, "value?": VALUE}), most=10_000)
+ASSIGNMENTS = assignments_of(CELL)
 SOURCE_ROW = fields_of({"row": ROW, "sheet?": SHEET})
 SOURCE_COLUMN = fields_of({"column": COLUMN, "sheet?": SHEET})
 OPERATION = fields_of(
@@ -45,8 +44,6 @@ CHANGES = (
     *("operations", "assignments", "row_copies", "column_copies", "style_copies"),
     "auto_fit_rows",
 )
-MOST_READ = 50_000
-MOST_CREATED = 100_000
 _LOST = " Formulas are not computed; pictures and shapes are not kept."
 _EXTRA = "sheets"
 
@@ -75,10 +72,7 @@ async def excel_read(input: Json, invocation: Invocation) -> Any:
     named = input.get("sheet")
     if area.sheet is not None and named is not None and area.sheet != named:
         raise reason("bad_range", f"the range is of {area.sheet!r}, and sheet is {named!r}")
-    if area.size > MOST_READ:
-        raise reason(
-            "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
-        )
+    check_size(area)
     content = await _read(path, invocation)
     sheet, values = await _with_book("read", content, invocation, area, area.sheet or named)
     return {
@@ -102,9 +96,7 @@ async def excel_create(input: Json, invocation: Invocation) -> Any:
     """Write a new workbook."""
     path, values = _place(input, invocation), input["values"]
     sheet = input.get("sheet", "Sheet1")
-    cells = len(values) * max(map(len, values), default=0)
-    if cells > MOST_CREATED or any(len(row) > MOST_COLUMNS for row in values):
-        raise reason("too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}")
+    check_values(values, most_columns=MOST_COLUMNS)
     content = await _with_book("create", b"", invocation, sheet, values)
     change = await invocation.workspace.write(path, content, replaces=False)
     invocation.change = FileChanges(files=(change,))

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.builtins.sheets.a1 import Area
+from penstock.builtins.sheets.cells import PREVIEW_COLUMNS, PREVIEW_ROWS
 from penstock.builtins.sheets.edits import edit
 from penstock.builtins.sheets.workbook import Book, new_book, sizes_of
 from penstock.core.envelope import Json
-
-PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
 
 
 def inspect(content: bytes) -> list[dict[str, Any]]:
