@@ -1,0 +1,252 @@
+"""A flow as its author wrote it: steps in the order of the file, each of one of nine kinds.
+
+The fields are those of the flow files (spec/flows.md, sections 6 and 7). A definition is text that
+was understood, not yet checked against anything outside the file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+AGENTS_AT_ONCE = 4
+"""Agent steps of a segment at the same time, unless the flow says otherwise."""
+SHELL_SECONDS = 1800
+CODE_MS = 60_000
+DECIDER = "flow-decision"
+"""The agent that decides a fork when no person does and the step names none."""
+
+
+class StepKind(StrEnum):
+    """What a step does. The values are the `type:` of the file."""
+
+    AGENT = "agent"
+    FORK = "fork"
+    CONDITIONAL = "conditional"
+    AGENT_DECISION = "agent-decision"
+    LOOP_DECISION = "agent-loop-decision"
+    FLOW_REF = "flow-ref"
+    SHELL = "shell"
+    CODE = "code"
+    CODE_DECISION = "code-decision"
+
+
+ROUTERS = frozenset(
+    {
+        StepKind.FORK,
+        StepKind.CONDITIONAL,
+        StepKind.AGENT_DECISION,
+        StepKind.LOOP_DECISION,
+        StepKind.CODE_DECISION,
+    }
+)
+"""The kinds that say which step is next."""
+
+
+class ValueType(StrEnum):
+    """What an output or an input of a run may be."""
+
+    STRING = "string"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    OBJECT = "object"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A value that a step promises."""
+
+    name: str
+    description: str = ""
+    value_type: ValueType | None = None
+    """None: a text that may be missing."""
+    pattern: str | None = None
+    """A regular expression that the text must contain; beats the type."""
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInput:
+    """A value that a run of the flow takes."""
+
+    name: str
+    value_type: ValueType
+    is_required: bool = False
+    default: Any = None
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often a step that failed is tried again, and how far apart."""
+
+    attempts: int = 3
+    delay: int = 60
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What every step may have; what a kind does not know stays as it is here."""
+
+    step_id: str
+    kind: StepKind
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Name -> template."""
+    blocked_by: tuple[str, ...] = ()
+    on_complete: str | None = None
+    on_error: str | None = None
+    is_last: bool = False
+    """After it, and after the rest of its segment, the flow ends with success."""
+    retry: Tries | None = None
+    max_iterations: int | None = None
+    """How often a way back may be taken."""
+
+    @property
+    def is_router(self) -> bool:
+        """Whether it says which step is next."""
+        return self.kind in ROUTERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStep(Step):
+    """An agent works until it calls `finish`."""
+
+    kind: StepKind = StepKind.AGENT
+    agent: str
+    task: str | None = None
+    """A template; None is the task of the run."""
+    outputs: tuple[Output, ...] = ()
+    """Besides those of the agent, and instead of those of the same name."""
+    output: str | None = None
+    """A hint at the file that it is to write."""
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork(Step):
+    """A person chooses; where none may be asked, an agent does."""
+
+    kind: StepKind = StepKind.FORK
+    question: str
+    branches: Mapping[str, str]
+    """Option -> step."""
+    options: tuple[str, ...]
+    is_multiple: bool = False
+    allows_custom: bool = False
+    allows_notes: bool = True
+    agent: str | None = None
+    """Who decides instead of a person; None is the built-in one."""
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditional(Step):
+    """Whether something was found decides."""
+
+    kind: StepKind = StepKind.CONDITIONAL
+    check: str
+    """`STEP` or `STEP.FIELD`."""
+    present: str
+    absent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDecision(Step):
+    """An agent picks one of the branches."""
+
+    kind: StepKind = StepKind.AGENT_DECISION
+    agent: str
+    task: str
+    branches: Mapping[str, str]
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopDecision(Step):
+    """An agent says whether to go round once more."""
+
+    kind: StepKind = StepKind.LOOP_DECISION
+    agent: str
+    task: str
+    loop_target: str
+    exit_target: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRef(Step):
+    """Other flows, one after another."""
+
+    kind: StepKind = StepKind.FLOW_REF
+    path: str
+    """A template: a path, or a glob."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell(Step):
+    """A command of the system."""
+
+    kind: StepKind = StepKind.SHELL
+    command: str
+    timeout: int = SHELL_SECONDS
+    """Seconds."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    is_idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code(Step):
+    """A handler in the sandbox."""
+
+    kind: StepKind = StepKind.CODE
+    outputs: tuple[Output, ...] = ()
+    target: str | None = None
+    """The handler's file; None is the one beside the flow."""
+    timeout: int = CODE_MS
+    """Milliseconds."""
+    tools: tuple[str, ...] = ()
+    egress: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDecision(Code):
+    """A handler in the sandbox that picks one of the branches."""
+
+    kind: StepKind = StepKind.CODE_DECISION
+    branches: Mapping[str, str]
+
+
+AnyStep = (
+    AgentStep
+    | Fork
+    | Conditional
+    | AgentDecision
+    | LoopDecision
+    | FlowRef
+    | Shell
+    | Code
+    | CodeDecision
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """A whole flow."""
+
+    name: str
+    """For people; the command comes from the path."""
+    description: str
+    steps: tuple[AnyStep, ...]
+    max_concurrent: int = AGENTS_AT_ONCE
+    needs_task: bool = False
+    task_prompt: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[RunInput, ...] = ()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, AnyStep]:
+        """Every step by its id."""
+        return {step.step_id: step for step in self.steps}
