@@ -9,8 +9,6 @@ from penstock.core.messages import AssistantMessage, Message, ToolMessage
 from penstock.core.text import cut, estimate_tokens
 from penstock.engine.state import SessionState, TaskState
 
-UNKNOWN_WINDOW = 32_000
-"""Tokens, for a model that does not say how much it can read."""
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
 _PREVIEW = 200
@@ -149,10 +147,13 @@ def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:
     return ToolMessage(message.call_id, message.name, text, message.ok)
 
 
-def room(window: int | None, asked: int | None, max_tokens: int) -> int:
-    """Return how many tokens a request may have: as the agent says, or as the model can read."""
+def room(window: int | None, asked: int | None, max_tokens: int, *, usual: int) -> int:
+    """Return how many tokens a request may have: as the agent says, or as the model can read.
+
+    `usual` stands for a model of which nobody says how much it can read.
+    """
     if asked is not None:
         return asked
     if window is None:
-        return UNKNOWN_WINDOW
+        return usual
     return max(int(window * (1 - _MARGIN)) - max_tokens, 1)

@@ -143,7 +143,10 @@ class ChatWork:
         agent = self._agent(held.state)
         settings = agent.settings
         limit = room(
-            model.card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens
+            model.card.context_tokens,
+            settings.context_max_tokens,
+            settings.llm_max_tokens,
+            usual=self._world.limits.window_tokens,
         )
         budget = Budget(settings.allowance(), task, self._world.clock)
         ledger = Ledger(held, task, budget, self._key)

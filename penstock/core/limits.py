@@ -108,6 +108,10 @@ class Limits:
     """How long a tool that was cancelled may go on before it is left behind."""
     shutdown_seconds: float = 5
     """How long running calls may go on after a stop was asked for."""
+    models: int = 1000
+    """Models in use at once; one that is written `provider:model` is a model of its own."""
+    window_tokens: int = 32_000
+    """What a model can read of which nobody says it: its `context_tokens` win."""
     reply_bytes: int = 16 * MIB
     """A model's reply, as its server sends it."""
     model_connect_seconds: float = 10

@@ -15,8 +15,6 @@ from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.offline import OfflineModel
 
-MOST_MODELS = 1000
-"""Models in use at once; a name that is no entry makes a model of its own."""
 OFFLINE = "offline"
 OPENAI = "openai"
 COMPATIBLE: Mapping[str, str | None] = {
@@ -74,9 +72,10 @@ class Models:
         """Return the model of this name; None is the default. Raises ConfigError."""
         wanted = name or self.default
         if (made := self._made.get(wanted)) is None:
-            if len(self._made) >= MOST_MODELS:
+            if len(self._made) >= self._limits.models:
                 raise ConfigError(
-                    f"{MOST_MODELS} models are in use: write the model {wanted!r} to penstock.toml"
+                    f"{self._limits.models} models are in use, as many as limits.models allows: "
+                    f"write the model {wanted!r} to penstock.toml, or raise the limit"
                 )
             made = self._made[wanted] = self._make(wanted)
         return made

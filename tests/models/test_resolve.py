@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from penstock.core.errors import ConfigError
+from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
@@ -80,10 +81,10 @@ async def test_a_program_may_add_its_own_model() -> None:
 
 
 async def test_names_without_an_entry_are_bounded() -> None:
-    models = Models([LOCAL])
-    for number in range(1000):
+    models = Models([LOCAL], limits=Limits(models=3))
+    for number in range(3):
         models.get(f"offline:{number}")
-    with pytest.raises(ConfigError, match="1000 models are in use"):
+    with pytest.raises(ConfigError, match=r"3 models are in use, as many as limits\.models allows"):
         models.get("offline:one-more")
     await models.close()
     assert models.get("offline:one-more").card.name == "one-more"
