@@ -1,0 +1,168 @@
+"""`${{…}}` in the texts of flows and agents: parsed once, expanded in one pass (section 8).
+
+Inserted text is never looked at again, so nothing that a model or a person wrote can name a value.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from penstock.core.canonical import compact
+
+OPENING, CLOSING, LITERAL = "${{", "}}", "$${{"
+_PLACE = re.compile(r"\$?\$\{\{")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_MOST_KEPT = 4_096
+"""Templates that stay parsed."""
+
+
+class Kind(StrEnum):
+    """Where a value comes from. The values are the prefixes of the file."""
+
+    TASK = "task"
+    INPUT = "input"
+    RESULT = "result"
+    LOOP = "loop"
+    FORK = "fork"
+    CONFIG = "config"
+    FLOW_INPUT = "flow.input"
+
+
+LOOP_MEMBERS = ("iteration", "max")
+FORK_MEMBERS = ("answer", "notes")
+_MEMBERS = {Kind.LOOP: LOOP_MEMBERS, Kind.FORK: FORK_MEMBERS}
+
+
+class Fault(StrEnum):
+    """Why a place names no value. The values are codes of diagnostics."""
+
+    UNKNOWN = "template-unknown"
+    UNCLOSED = "template-unclosed"
+    TOO_DEEP = "template-too-deep"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A place that names a value."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    """What follows the prefix."""
+    text: str
+    """The place as it is written."""
+    offset: int
+    """Where it begins, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A place that names nothing; it is left as it is."""
+
+    fault: Fault
+    text: str
+    offset: int
+
+
+Piece = str | Ref | Broken
+
+
+class Missing:
+    """A value that is not there."""
+
+
+MISSING = Missing()
+LookUp = Callable[[Ref], Any]
+"""The value of a place, or MISSING, which is inserted as nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with places in it."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def refs(self) -> list[Ref]:
+        """The places that name a value."""
+        return [piece for piece in self.pieces if isinstance(piece, Ref)]
+
+    @property
+    def broken(self) -> list[Broken]:
+        """The places that name nothing."""
+        return [piece for piece in self.pieces if isinstance(piece, Broken)]
+
+    def expand(self, look_up: LookUp) -> str:
+        """Return the text with a value in every place: text as it is, others as compact JSON."""
+        return "".join(self._texts(look_up))
+
+    def value(self, look_up: LookUp) -> Any:
+        """Return what the template comes to: typed, when it is nothing but one place."""
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], Ref):
+            found = look_up(self.pieces[0])
+            return "" if found is MISSING else found
+        return self.expand(look_up)
+
+    def _texts(self, look_up: LookUp) -> Iterator[str]:
+        for piece in self.pieces:
+            if isinstance(piece, Ref):
+                yield shown(look_up(piece))
+            else:
+                yield piece if isinstance(piece, str) else piece.text
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is inserted into a text."""
+    if value is MISSING:
+        return ""
+    return value if isinstance(value, str) else compact(value)
+
+
+@lru_cache(_MOST_KEPT)
+def parse(text: str) -> Template:
+    """Return a text with its places found; places that name nothing are among the pieces."""
+    pieces: list[Piece] = []
+    plain, at = "", 0
+    while found := _PLACE.search(text, at):
+        plain += text[at : found.start()]
+        if found[0] == LITERAL:
+            plain, at = plain + OPENING, found.end()
+            continue
+        place = _place(text, found.start())
+        pieces.extend((plain, place) if plain else (place,))
+        plain, at = "", found.start() + len(place.text)
+    plain += text[at:]
+    return Template((*pieces, plain) if plain else tuple(pieces))
+
+
+def _place(text: str, start: int) -> Ref | Broken:
+    line_end = text.find("\n", start)
+    end = text.find(CLOSING, start, None if line_end < 0 else line_end)
+    if end < 0:
+        return Broken(Fault.UNCLOSED, OPENING, start)
+    written = text[start : end + len(CLOSING)]
+    inside = written[len(OPENING) : -len(CLOSING)].strip(" \t")
+    named = _named(inside)
+    if isinstance(named, Fault):
+        return Broken(named, written, start)
+    kind, names = named
+    return Ref(kind, names, written, start)
+
+
+def _named(inside: str) -> tuple[Kind, tuple[str, ...]] | Fault:
+    """Return what a place names, or why it names nothing."""
+    prefix = "flow.input" if inside.startswith("flow.input.") else inside.split(".", 1)[0]
+    if prefix not in set(Kind) or prefix == inside != Kind.TASK:
+        return Fault.UNKNOWN
+    kind = Kind(prefix)
+    names = tuple(inside[len(prefix) + 1 :].split(".")) if inside != prefix else ()
+    if any(not _NAME.fullmatch(name) for name in names):
+        return Fault.UNKNOWN
+    most = {Kind.TASK: 0, Kind.LOOP: 2, Kind.FORK: 2}.get(kind, 1)
+    if kind is not Kind.RESULT and len(names) > most:
+        return Fault.TOO_DEEP
+    if kind in _MEMBERS and (len(names) < most or names[1] not in _MEMBERS[kind]):
+        return Fault.UNKNOWN
+    return kind, names
