@@ -336,9 +336,11 @@ def _end_in_line(held: HeldLog) -> None:
     current = held.state.current
     if current is None or current.is_ended or current.is_suspended:
         return
-    for task in [each for each in held.state.queue.values() if each.cancel_requested]:
+    in_line = [each for each in held.state.queue.values() if each.cancel_requested]
+    for task in in_line:
         held.add(cancelled(task), task.task_id)
-    held.submit()
+    if in_line:
+        held.submit()
 
 
 def _nothing(task_id: TaskId) -> None:

@@ -160,6 +160,30 @@ async def test_a_crash_is_noticed_and_said() -> None:
     assert await active.events() == [TaskStarted(), TaskResumed(crashed=True), ended()]
 
 
+async def test_that_a_task_goes_on_is_written_with_what_it_does_next() -> None:
+    log = Bundles(FakeClock())
+    active = ActiveLog(finish, log=log)
+    await active.say()
+    lease = await log.acquire(LOG, "other")
+    assert lease
+    await log.append(lease, [Entry(TaskStarted(), ONE)])
+    await log.surrender(lease)
+    await active.run()
+    assert log.bundles == [[TaskStarted], [TaskResumed, TaskEnded]]
+
+
+class Bundles(MemoryLog):
+    """Notes what was written together."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.bundles: list[list[type]] = []
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        self.bundles.append([type(each.event) for each in entries])
+        return super().append(lease, entries)
+
+
 @pytest.mark.parametrize("writes", [False, True], ids=["at once", "after a write"])
 async def test_a_task_at_which_the_process_dies_again_and_again_fails(writes: bool) -> None:
     async def die(held: HeldLog, task: TaskState) -> None:

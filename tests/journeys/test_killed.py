@@ -20,7 +20,7 @@ from tests.kit.logs import code
 from tests.kit.questions import ask_color, mail
 from tests.kit.tools import Act, calling, together
 
-WRITES = 31
+WRITES = 28
 """How often the story below is written to, when nobody dies."""
 
 

@@ -31,7 +31,7 @@ STORY = """
         writes: [send, post, later].map((r) => r.error?.code ?? r.status) };
     }
 """
-WRITES = 28
+WRITES = 26
 """How often the story is written down at most when nobody dies: neighbours go together."""
 
 
