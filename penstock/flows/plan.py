@@ -10,21 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from penstock.core.step import Outcome
 from penstock.flows.definition import Flow, Step, StepKind
 
 ON_ERROR, BRANCH, ON_COMPLETE = "on_error", "branch", "on_complete"
 _RANK = (ON_ERROR, BRANCH, ON_COMPLETE)
 """Of several requests to go elsewhere, the best comes first."""
-
-
-class Outcome(StrEnum):
-    """How a visit of a step ended."""
-
-    SUCCESS = "success"
-    SOFT = "soft"
-    """A failure that `on_error` may catch."""
-    HARD = "hard"
-    """A failure that ends the flow."""
 
 
 class RunStatus(StrEnum):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.core.step import Outcome
 from penstock.flows.definition import (
     AgentDecision,
     AgentStep,
@@ -13,7 +14,6 @@ from penstock.flows.definition import (
     Shell,
     Step,
 )
-from penstock.flows.plan import Outcome
 
 Answers = Mapping[str, Any]
 """What a visit `step/n`, or every visit of a step, comes to: an outcome, or a router's targets."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.flows.plan import Aborted, Jumped, Notice, Outcome, Over, Plan, RunStatus, Skipped
+from penstock.core.step import Outcome
+from penstock.flows.plan import Aborted, Jumped, Notice, Over, Plan, RunStatus, Skipped
 from tests.flows.examples import EXAMPLES, SOFT, W1, W2, Answers, agent, flow, fork, ref, shell
 
 
