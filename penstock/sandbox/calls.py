@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.core.signals import Signal, Suspend
 from penstock.sandbox.bridge import Bridge, Settled
+from penstock.sandbox.head_start import begin
 from penstock.sandbox.messages import Delivery, Message
 
 DROPPED_AT_THE_END = {"sleep", "timer"}
@@ -35,14 +36,15 @@ class Calls:
         self.held += message.size
         try:
             found = self._bridge.ask(message.name, message.value)
+            begun = found if isinstance(found, Settled) else begin(found)
         except Suspend as signal:
             self._parked[number] = signal
             return
-        if isinstance(found, Settled):
-            self._settle(number, found)
+        if isinstance(begun, Settled):
+            self._settle(number, begun)
             return
-        self._open[number] = task = asyncio.ensure_future(found)
-        task.add_done_callback(lambda done: self._done(number, done))
+        self._open[number] = begun
+        begun.add_done_callback(lambda done: self._done(number, done))
 
     def drop(self, number: int) -> None:
         """Give up a call that the script does not want any more."""

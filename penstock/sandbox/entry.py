@@ -13,6 +13,8 @@ from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
+_TURN = 0.005
+"""Seconds that an entry may hold the loop while its host calls are answered at once."""
 
 
 class Entry:
@@ -25,6 +27,7 @@ class Entry:
         self._woken = asyncio.Event()
         self._calls = Calls(self._bridge, self._woken.set)
         self._console = Console(self._bridge, entering.bounds)
+        self._turn_began = asyncio.get_running_loop().time()
 
     async def run(self, input: Any) -> Any:
         """Return the output."""
@@ -76,6 +79,7 @@ class Entry:
 
     async def _next(self) -> Sequence[Delivery]:
         """Return what is to be delivered, as soon as there is something."""
+        await self._let_others()
         while True:
             self._woken.clear()
             if self._watch.ended:
@@ -88,6 +92,17 @@ class Entry:
                 await self._tell_rejections()
                 raise ScriptError(NOTHING_SETTLES)
             await self._within_time(self._woken.wait())
+            self._turn_began = asyncio.get_running_loop().time()
+
+    async def _let_others(self) -> None:
+        """Give the loop to others if this entry has held it for a while."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._turn_began < _TURN:
+            return
+        self._woken.clear()
+        loop.call_soon(self._woken.set)
+        await self._woken.wait()
+        self._turn_began = loop.time()
 
     async def _end(self, ending: Message) -> Any:
         """Settle what is open, then return the output or raise the error."""

@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from penstock.core.awaited import taken
 from penstock.tools.deadline import Cut, Deadline
 from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
@@ -147,7 +148,7 @@ class Cuttable(Generator[Any, Any, Any]):
 def _gate(awaited: "asyncio.Future[Any]") -> Any:
     """Return a future that opens with the other one, and can be cancelled without it."""
     gate = asyncio.get_running_loop().create_future()
-    awaited.add_done_callback(partial(_open, gate))
+    taken(awaited).add_done_callback(partial(_open, gate))
     return next(gate.__await__())
 
 

@@ -9,6 +9,7 @@ from penstock.sandbox.bridge import Settled
 from penstock.sandbox.calls import Calls
 from penstock.sandbox.messages import Message
 from penstock.testing.bridge import FakeBridge, never
+from penstock.testing.clock import settle
 
 
 def asked(number: int, name: str = "callTool", value: Any = None) -> Message:
@@ -41,6 +42,16 @@ async def test_what_is_recorded_comes_in_its_order_one_at_a_time() -> None:
         calls.ask(asked(number, value=order))
     batches = [[each.number for each in calls.take()] for _ in range(5)]
     assert batches == [[3], [4], [2], [1], []]
+
+
+async def test_what_need_not_wait_is_settled_as_it_is_asked() -> None:
+    async def answer(_asked: Any) -> Any:
+        return 1
+
+    calls, _ = calls_of(callTool=answer)
+    calls.ask(asked(1))
+    assert not calls.can_move
+    assert [each.number for each in calls.take()] == [1]
 
 
 async def test_what_just_happened_comes_together() -> None:
@@ -84,14 +95,27 @@ async def test_one_question_is_the_signal_that_was_raised() -> None:
     assert calls.parking() is signal
 
 
+async def lose_later(_asked: Any) -> Any:
+    await settle(rounds=1)
+    raise LeaseLost
+
+
 async def test_a_lost_lease_is_raised_at_once() -> None:
-    calls, _ = calls_of(callTool=raising(LeaseLost()), fetch=never)
+    calls, _ = calls_of(callTool=lose_later, fetch=never)
     calls.ask(asked(1, "fetch"))
     calls.ask(asked(2))
     with pytest.raises(LeaseLost):
         await calls.finish()
     with pytest.raises(LeaseLost):
         calls.take()
+    await calls.close()
+
+
+async def test_what_was_lost_before_any_wait_ends_the_asking() -> None:
+    calls, _ = calls_of(callTool=raising(LeaseLost()), fetch=never)
+    calls.ask(asked(1, "fetch"))
+    with pytest.raises(LeaseLost):
+        calls.ask(asked(2))
     await calls.close()
 
 

@@ -190,6 +190,21 @@ async def test_a_task_that_a_tool_waits_for_is_cancelled_with_it() -> None:
     assert ended == ["inner", "outer"]
 
 
+async def test_several_tools_may_wait_for_one_task() -> None:
+    async def answer() -> int:
+        await settle()
+        return 1
+
+    shared = asyncio.ensure_future(answer())
+
+    async def wait(_input: Any, _invocation: Any) -> int:
+        return await shared
+
+    bench = await open_workbench(Act("one", wait), Act("other", wait))
+    one, other = await asyncio.gather(bench.call("one"), bench.call("other"))
+    assert (one.output, other.output) == (1, 1)
+
+
 # ---- what a tool does to itself ------------------------------------------------------------------
 
 

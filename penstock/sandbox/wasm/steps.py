@@ -1,6 +1,5 @@
 """A guest in this process: a machine whose steps are computed on the loop, or in threads."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.wasm.binding import Engine
 from penstock.sandbox.wasm.machine import Image, Machine
 from penstock.sandbox.wasm.pool import Pool
-from penstock.sandbox.watch import IS_LONG, SLICE
+from penstock.sandbox.watch import IS_LONG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +40,10 @@ class Steps:
         """To bring another machine to where this one is."""
         self._is_inline = site.inline_seconds > 0
         self._computed = 0.0
-        self._since_yield = 0.0
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
         if self._is_inline:
-            await self._let_others()
             try:
                 return self._step(deliveries, held)
             except TimeoutError as stopped:
@@ -98,9 +95,7 @@ class Steps:
                 if self._around.is_over or any(said.kind == "ask" for said in self._around.said):
                     return deliveries[at:]
         finally:
-            took = self._watch.end()
-            self._computed += took
-            self._since_yield += took
+            self._computed += self._watch.end()
             self._is_inline = self._is_inline and self._computed < self._site.inline_seconds
         return ()
 
@@ -138,11 +133,3 @@ class Steps:
             machine.instance.alarm = self._watch.alarm
             machine.enter(self._around, self._entering.script.entry)
         return self._machine
-
-    async def _let_others(self) -> None:
-        """Give the loop to others when enough of it was used."""
-        if self._since_yield > SLICE / 2:
-            self._since_yield = 0.0
-            passed = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_soon(passed.set_result, None)
-            await passed
