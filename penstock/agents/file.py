@@ -1,7 +1,7 @@
 """Agents from files: Markdown with front matter; the body is the instructions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ MOST_FILES = 2000
 MOST_BYTES = 1024 * 1024
 MOST_TURNS = 50
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SELECTED = "selected_skills"
 FIELDS = (
     "name",
     "description",
@@ -35,14 +36,14 @@ FIELDS = (
     "card",
     "architect",
     "max_turns",
-    "selected_skills",
+    SELECTED,
     "labels",
 )
 """What may stand in an agent file. A chat reads name, description, model, tools, max_turns,
 selected_skills and labels; `skills` are the handbooks of a flow."""
 LISTS = {
     "tools": "a list of tool names",
-    "selected_skills": "a list of skill ids",
+    SELECTED: "a list of skill ids",
     "labels": "a list of strings",
 }
 _TOP = Place(line=1, column=1)
@@ -56,8 +57,11 @@ class AgentFiles:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def load_agents(root: Path) -> AgentFiles:
-    """Read every agent of a project; a file with an error takes no part."""
+def load_agents(root: Path, skills: Collection[str] | None = None) -> AgentFiles:
+    """Read every agent of a project; a file with an error takes no part.
+
+    `skills` are the ids of all that there are; without them nobody looks whether there are such.
+    """
     found = AgentFiles()
     homes: dict[str, str] = {}
     for folder in FOLDERS:
@@ -69,7 +73,7 @@ def load_agents(root: Path) -> AgentFiles:
             if path.name.endswith(".chain.md"):
                 continue
             file = path.relative_to(root).as_posix()
-            agent, findings = _load(path, file)
+            agent, findings = _load(path, file, skills)
             found.diagnostics += findings
             if agent is None:
                 continue
@@ -82,13 +86,16 @@ def load_agents(root: Path) -> AgentFiles:
     return found
 
 
-def parse_agent(text: str, file: str) -> tuple[Agent | None, Sequence[Diagnostic]]:
+def parse_agent(
+    text: str, file: str, skills: Collection[str] | None = None
+) -> tuple[Agent | None, Sequence[Diagnostic]]:
     """Read one agent file; None if it has an error."""
     matter = parse_front_matter(text, file)
     head = matter.head
     fields = _Fields(head)
     if not head.problems:
         fields.check()
+        fields.check_skills(skills)
     if any(each.severity is Severity.ERROR for each in head.problems):
         return None, head.problems
     tools = fields.texts("tools")
@@ -138,6 +145,17 @@ class _Fields:
             self.texts(key)
         self.whole("max_turns", 1, 1000)
 
+    def check_skills(self, known: Collection[str] | None) -> None:
+        """Note every skill that is selected from the start and that there is not."""
+        selected = self.texts(SELECTED) or ()
+        for number, each in enumerate(selected if known is not None else ()):
+            if each in (known or ()):
+                continue
+            near = nearest(each, known or ())
+            said = f'"{each}" in "{SELECTED}" is not a skill of this bundle or a built-in'
+            place = self._head.values.get((SELECTED, number), self._place(SELECTED))
+            self._head.problem("unknown-skill-ref", said, place, near and f'did you mean "{near}"?')
+
     def text(self, key: str) -> str | None:
         """Return a text, or None if there is none."""
         value = self._values.get(key)
@@ -168,9 +186,12 @@ class _Fields:
         code = "bad-value" if key in {"name", "max_turns"} else "wrong-type"
         message = f'"{key}" must be {wanted}, found {_found(self._values[key])}'
         finding = Diagnostic(code=code, message=message, file=self._head.file)
-        at = self._head.values.get((key,), _TOP)
+        at = self._place(key)
         if not any((p.code, p.message) == (finding.code, message) for p in self._head.problems):
             self._head.problem(code, message, at)
+
+    def _place(self, key: str) -> Place:
+        return self._head.values.get((key,), _TOP)
 
     def _unknown(self, key: str) -> None:
         at, near = self._head.keys[key,], nearest(key, FIELDS)
@@ -187,7 +208,9 @@ class _Fields:
         )
 
 
-def _load(path: Path, file: str) -> tuple[Agent | None, Sequence[Diagnostic]]:
+def _load(
+    path: Path, file: str, skills: Collection[str] | None
+) -> tuple[Agent | None, Sequence[Diagnostic]]:
     def refused(code: str, message: str) -> tuple[None, Sequence[Diagnostic]]:
         return None, [Diagnostic(code=code, message=message, file=file)]
 
@@ -197,7 +220,7 @@ def _load(path: Path, file: str) -> tuple[Agent | None, Sequence[Diagnostic]]:
             return refused(
                 "file-too-large", f"the file has {size} bytes; the limit is {MOST_BYTES}"
             )
-        return parse_agent(path.read_text(encoding="utf-8"), file)
+        return parse_agent(path.read_text(encoding="utf-8"), file, skills)
     except UnicodeDecodeError as error:
         return refused("file-encoding", f"not UTF-8 at byte {error.start}")
     except OSError as error:

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.core.errors import PenstockError
 from penstock.manifest.discover import walk
 from penstock.tools.registry import Registry
@@ -41,7 +42,9 @@ class Shelf:
 
         What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
         """
-        registry = Registry([*TOOLS, *project.tools, *self.added])
+        registry = Registry(
+            [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)]
+        )
         parts = self.runtime.parts
         parts.invoker.renew(registry)
         parts.skills.renew({**SKILLS, **project.bundle.skills})

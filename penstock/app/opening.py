@@ -9,11 +9,12 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
@@ -121,7 +122,9 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         models.add(model)
     models.get()
     return Inventory(
-        registry=Registry([*TOOLS, *project.tools, *added.tools]),
+        registry=Registry(
+            [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)]
+        ),
         rules=Rules(entry.rule() for entry in settings.rules),
         agents=Catalog([*project.agents, *added.agents]),
         models=models,

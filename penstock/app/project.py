@@ -7,6 +7,7 @@ from pathlib import Path
 from penstock.agents.agent import Agent
 from penstock.agents.file import load_agents
 from penstock.agents.preface import Preface, PromptScript
+from penstock.app.global_tools import check_chosen, opened_to_all
 from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
@@ -35,6 +36,8 @@ class Project:
     root: Path
     agents: tuple[Agent, ...] = ()
     tools: tuple[Tool, ...] = ()
+    builtin_tools: tuple[Tool, ...] = TOOLS
+    """As the settings have them: some may be global here that are not so elsewhere."""
     bundle: Bundle = field(default_factory=Bundle)
     """What its manifests say."""
     sandbox: ProjectSandbox | None = None
@@ -42,6 +45,11 @@ class Project:
     preface: Preface | None = None
     """What stands first in every system prompt."""
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def every_tool(self) -> tuple[Tool, ...]:
+        """Return the built-in tools and the project's."""
+        return (*self.builtin_tools, *self.tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +104,12 @@ def load_project(
     the sandbox of an earlier edition, if that is given.
     """
     root = settings.root
-    agents = load_agents(root)
     reserved = {tool.spec.tool_id for tool in TOOLS}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
-    bundle = load_bundle(root, _neighbours(loaded, (*TOOLS, *added), settings))
+    chosen = settings.global_tools
+    given, python = opened_to_all((*TOOLS, *added), chosen), opened_to_all(loaded.tools, chosen)
+    bundle = load_bundle(root, _neighbours(loaded, given, settings))
+    agents = load_agents(root, {*SKILLS, *bundle.skills, *bundle.broken_skills})
     sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
     scripts: list[Tool] = []
     if bundle.tools or bundle.broken_tools:
@@ -107,15 +117,22 @@ def load_project(
     preface = None
     if bundle.prompts is not None:
         bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
-    python = [each for each in loaded.tools if each.tool_id not in bundle.broken_tools]
+    whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
+    known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     return Project(
         root=root,
         agents=tuple(agents.agents),
-        tools=(*python, *scripts),
+        tools=(*whole, *opened_to_all(scripts, chosen)),
+        builtin_tools=given[: len(TOOLS)],
         bundle=bundle,
         sandbox=sandbox,
         preface=preface,
-        diagnostics=(*agents.diagnostics, *loaded.diagnostics, *bundle.diagnostics),
+        diagnostics=(
+            *agents.diagnostics,
+            *loaded.diagnostics,
+            *bundle.diagnostics,
+            *check_chosen(chosen, known, root / FILE),
+        ),
     )
 
 
@@ -160,12 +177,14 @@ def _preface(
 
 
 def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> Neighbours:
-    specs = [each.spec for each in (*given, *loaded.tools)]
+    specs, chosen = [each.spec for each in (*given, *loaded.tools)], settings.global_tools
     return Neighbours(
         builtin_tools=frozenset(each.spec.tool_id for each in given),
-        builtin_skills=frozenset(SKILLS),
+        builtin_skills={name: each.tools for name, each in SKILLS.items()},
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
-        open_tools=frozenset(each.tool_id for each in specs if each.is_global or each.direct_call),
+        open_tools=frozenset(
+            [*(each.tool_id for each in specs if each.is_global or each.direct_call), *chosen]
+        ),
         engines=settings.sandbox.allow,
     )
 

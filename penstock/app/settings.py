@@ -77,6 +77,8 @@ class Settings(BaseModel):
     """How many requests a minute."""
     tools: ToolSection = ToolSection()
     """Which tools are loaded."""
+    global_tools: tuple[str, ...] = ()
+    """Ids of tools that every model and every script may call, beside the global ones there are."""
     egress: EgressSection = EgressSection()
     """Which hosts may be reached."""
     notifications: dict[str, NotificationEntry] = Field(default_factory=dict)

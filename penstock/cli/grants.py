@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import Project
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.cli.completion import every_tool
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -45,7 +45,7 @@ def show_grants(
 ) -> None:
     """Show who may call a tool, and why."""
     found = find(project).project
-    registry = Registry([*TOOLS, *found.tools])
+    registry = Registry(found.every_tool)
     spec = registry.get(tool).spec
     caller = _caller(found, registry, skill or (), root)
     origins = [origin] if origin else list(Origin)

@@ -9,7 +9,7 @@ import typer
 
 from penstock.app.project import Project, load_project
 from penstock.app.typings import FILE, typing_files
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.project import read_settings
@@ -114,7 +114,7 @@ def _read(name: str, folder: Path | None) -> tuple[Path, Project]:
 
 def _tools(project: Project) -> set[str]:
     manifests = (each.tool_id for each in project.bundle.every_tool)
-    return {*(each.spec.tool_id for each in (*TOOLS, *project.tools)), *manifests}
+    return {*(each.spec.tool_id for each in project.every_tool), *manifests}
 
 
 def _check(name: str, taken: set[str], noun: str) -> None:

@@ -14,7 +14,7 @@ from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
 from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import NO, YES, ask_here, text_answer
@@ -117,7 +117,7 @@ def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
     for finding in project.diagnostics:
         note(clean(str(finding)))
     try:
-        mocks = read_mocks(raw, [each.spec.tool_id for each in (*TOOLS, *project.tools)])
+        mocks = read_mocks(raw, [each.spec.tool_id for each in project.every_tool])
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
     if mocks.has_state_bindings:
@@ -131,7 +131,7 @@ def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
 
 def _missing(project: Project, tool_id: str) -> Envelope | None:
     try:
-        Registry([*TOOLS, *project.tools]).get(tool_id)
+        Registry(project.every_tool).get(tool_id)
     except ToolNotFound as error:
         return error.envelope()
     return None

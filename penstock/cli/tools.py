@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import Project
-from penstock.builtins import SKILLS, TOOLS
+from penstock.builtins import SKILLS
 from penstock.cli.completion import every_tool
 from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
@@ -55,9 +55,9 @@ def list_tools(
     wanted = None if skill is None else _granted(found, skill)
     tools = [
         each
-        for each in (*TOOLS, *found.tools)
+        for each in found.every_tool
         if _is_wanted(each.spec, wanted, label)
-        and (not builtin or each in TOOLS)
+        and (not builtin or each.spec.kind == "builtin")
         and (state is None or (each.spec.direct_call if state else each.spec.is_broken))
     ]
     places = [_place(each, found) for each in tools]
@@ -76,7 +76,7 @@ def list_tools(
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Show what a tool wants and gives, with defaults filled in."""
     found = find(project).project
-    chosen = Registry([*TOOLS, *found.tools]).get(tool)
+    chosen = Registry(found.every_tool).get(tool)
     part = spec_part(chosen.spec) | {"defined": _place(chosen, found)}
     manifest = _manifests(found).get(tool)
     if isinstance(chosen, ScriptTool) and manifest is not None:

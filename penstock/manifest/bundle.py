@@ -149,14 +149,14 @@ def _check(
         by_id.setdefault(skill.manifest.skill_id, skill)
     own = {each.manifest.tool_id for each in tools}
     known = own | neighbours.builtin_tools | neighbours.python_tools.keys()
-    references = References(known, by_id.keys() | neighbours.builtin_skills, catalog)
+    references = References(known, by_id.keys() | neighbours.builtin_skills.keys(), catalog)
     for tool in tools:
         references.check_tool(tool)
         check_engine(tool, neighbours.engines)
     for skill in skills:
         references.check_skill(skill)
     check_cycles(by_id)
-    check_script_tools(tools, by_id, neighbours.open_tools)
+    check_script_tools(tools, by_id, neighbours)
     return [
         Diagnostic(
             code="duplicate-tool",

@@ -1,9 +1,10 @@
 """What skills and tools make of each other: cycles, and helpers that nobody could call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from penstock.manifest.references import ReadSkill, ReadTool
+from penstock.manifest.references import Neighbours, ReadSkill, ReadTool
 from penstock.manifest.selection import SkillGrants, grant
+from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
 
 MOST_SHOWN = 10
@@ -40,19 +41,21 @@ def _note_cycle(skill: ReadSkill, back_to: str, path: Sequence[str]) -> None:
 
 
 def check_script_tools(
-    tools: Sequence[ReadTool], skills: Mapping[str, ReadSkill], open_tools: frozenset[str]
+    tools: Sequence[ReadTool], skills: Mapping[str, ReadSkill], neighbours: Neighbours
 ) -> None:
     """Warn of `script_tools` that have no effect, or none where a model calls the tool."""
     with_helpers = [each for each in tools if each.manifest.script_tools]
     if not with_helpers:
         return
     direct = {each.manifest.tool_id for each in tools if each.manifest.direct_call}
+    always = direct | neighbours.open_tools
     manifests = {name: each.manifest for name, each in skills.items()}
-    offers = _offers(manifests.keys(), {n: grant([n], manifests) for n in manifests}, skills)
+    granted = {name: grant([name], manifests, neighbours.builtin_skills) for name in manifests}
+    offers = _offers(granted, manifests)
     for tool in with_helpers:
         is_hidden = False
         for skill_id, grants in offers.get(tool.manifest.tool_id, ()):
-            within = grants.tools | grants.inline | grants.script_tools | direct | open_tools
+            within = grants.tools | grants.inline | grants.script_tools | always
             missing = [each for each in tool.manifest.script_tools if each not in within]
             if missing:
                 _warn_hidden(tool, skill_id, missing)
@@ -62,12 +65,11 @@ def check_script_tools(
 
 
 def _offers(
-    names: Iterable[str], grants: Mapping[str, SkillGrants], skills: Mapping[str, ReadSkill]
+    grants: Mapping[str, SkillGrants], skills: Mapping[str, SkillManifest]
 ) -> Mapping[str, list[tuple[str, SkillGrants]]]:
     """Return, for each tool, the skills that offer it to models, and what these grant."""
     offers: dict[str, list[tuple[str, SkillGrants]]] = {}
-    for name in names:
-        skill = skills[name].manifest
+    for name, skill in skills.items():
         for tool_id in dict.fromkeys((*skill.tools, *(each.tool_id for each in skill.inline))):
             offers.setdefault(tool_id, []).append((name, grants[name]))
     return offers

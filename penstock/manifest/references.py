@@ -1,6 +1,6 @@
 """What manifests say about each other: ids that are taken, and ids that name nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.diagnostics import nearest
@@ -33,7 +33,8 @@ class Neighbours:
     """What a project has besides its manifests."""
 
     builtin_tools: frozenset[str] = frozenset()
-    builtin_skills: frozenset[str] = frozenset()
+    builtin_skills: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """With the tools that each grants."""
     python_tools: Mapping[str, Definition] = field(default_factory=dict)
     open_tools: frozenset[str] = frozenset()
     """Of these tools, those that every script may call: global ones, and direct calls."""
@@ -73,14 +74,14 @@ def check_ids(
     named = [(each.manifest.tool_id, each.node.at("name")) for each in tools]
     places = _check_ids("tool", named, neighbours.builtin_tools, neighbours.python_tools)
     own = [(each.manifest.skill_id, each.node.at("skill_id")) for each in skills]
-    _check_ids("skill", own, neighbours.builtin_skills, {})
+    _check_ids("skill", own, neighbours.builtin_skills.keys(), {})
     return places
 
 
 def _check_ids(
     noun: str,
     named: Sequence[tuple[str, Node]],
-    builtin: frozenset[str],
+    builtin: Collection[str],
     python: Mapping[str, Definition],
 ) -> Mapping[str, list[Definition]]:
     places: dict[str, list[Definition]] = {}

@@ -148,3 +148,28 @@ def test_a_list_of_skills_is_a_list_of_texts() -> None:
     _, findings = parse_agent("---\nname: a\nselected_skills: [1]\n---\nHi", "a.md")
     (finding,) = findings
     assert finding.message.startswith('"selected_skills" must be a list of skill ids, found array')
+
+
+UNKNOWN = (
+    'unknown-skill-ref: "resaerch" in "selected_skills" is not a skill of this bundle or a '
+    'built-in; did you mean "research"?'
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "place"), [("[zip, resaerch]", "3:24"), ("zip, resaerch", "3:18")]
+)
+def test_a_skill_that_is_selected_in_vain_is_named_with_the_nearest(
+    written: str, place: str
+) -> None:
+    text = f"---\nname: a\nselected_skills: {written}\n---\nHi"
+    agent, findings = parse_agent(text, "a.md", {"research", "zip"})
+    assert agent is None
+    assert [str(each) for each in findings] == [f"a.md:{place}: error {UNKNOWN}"]
+
+
+def test_without_the_skills_of_a_project_nobody_looks_for_them(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/a.md").write_text("---\nname: a\nselected_skills: [none]\n---\n")
+    assert load_agents(tmp_path).agents
+    assert not load_agents(tmp_path, ()).agents

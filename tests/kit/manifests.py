@@ -8,8 +8,8 @@ from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.references import Neighbours
 
 NEIGHBOURS = Neighbours(
-    builtin_tools=frozenset({"read_text_file", "send_media_attachment", "ask_user"}),
-    builtin_skills=frozenset({"read_dir"}),
+    builtin_tools=frozenset({"read_dir", "read_text_file", "send_media_attachment", "ask_user"}),
+    builtin_skills={"read_dir": ("read_dir",)},
     open_tools=frozenset({"ask_user"}),
 )
 TOOL = """

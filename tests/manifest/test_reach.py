@@ -74,6 +74,17 @@ def test_helpers_that_the_skill_grants_by_itself_are_not_hidden(tmp_path: Path) 
     assert findings(tmp_path, files) == []
 
 
+def test_helpers_that_a_required_built_in_skill_grants_are_not_hidden(tmp_path: Path) -> None:
+    files = {
+        "a.tool.yaml": tool("script_tools: [read_dir]\ndirect_call: true"),
+        "s.skill.yaml": skill("tools: [a]\nrequires_skills: [read_dir]"),
+    }
+    assert findings(tmp_path, files) == []
+    files["s.skill.yaml"] = skill("tools: [a]")
+    (found,) = findings(tmp_path, files)
+    assert found.startswith("a.tool.yaml:5:1: warning script-tools-hidden:")
+
+
 def test_helpers_of_an_inline_tool_are_hidden_in_its_skill(tmp_path: Path) -> None:
     inline = "tool_definitions:\n- " + tool(HELPED).strip().replace("\n", "\n  ")
     (found,) = load(tmp_path, {"s.skill.yaml": skill(inline)}).diagnostics

@@ -1,0 +1,85 @@
+"""What `global_tools` of penstock.toml names is there for every model and every script."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.agents.offer import offered
+from penstock.agents.settings import ChatSettings
+from penstock.app.global_tools import check_chosen, opened_to_all
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.builtins import TOOLS
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.tools.python.function import tool
+from penstock.tools.tool import Tool
+from tests.kit.project import ProjectFolder
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+BUILT_IN = next(each for each in TOOLS if each.spec.tool_id == "read_dir")
+
+
+@pytest.mark.parametrize("given", [BUILT_IN, look_up])
+def test_a_tool_that_is_chosen_is_global_here_and_nowhere_else(given: Tool) -> None:
+    name = given.spec.tool_id
+    (found,) = opened_to_all([given], [name])
+    assert found.spec.is_global
+    assert found.spec.is_offered
+    assert not given.spec.is_global
+    assert opened_to_all([given], ["other"]) == (given,)
+
+
+SCRIPT = """
+export async function run() {
+  const found = await flo.callTool({ tool_id: "helper", input: {} });
+  return found.status === "success" ? found.output : found.error.code;
+}
+"""
+
+
+@pytest.mark.parametrize(("chosen", "output"), [((), "NOT_PERMITTED"), (("helper",), 5)])
+async def test_every_script_may_call_it_and_nobody_outside(
+    project: ProjectFolder, chosen: tuple[str, ...], output: Any
+) -> None:
+    """`global_tools`: ids added to the global runtime tools; outside no grant comes of it."""
+    project.tool("asks", SCRIPT)
+    project.tool("helper", "export const run = () => 5;", direct_call="false")
+    async with project.opened(settings={"global_tools": chosen}) as runtime:
+        assert (await runtime.call("asks", {})).output == output
+        outside = (await runtime.call("helper", {})).error
+    assert outside is not None
+
+
+async def test_a_model_is_offered_it_without_a_skill(project: ProjectFolder) -> None:
+    """`enabled_tools` null: global runtime tools."""
+    project.tool("helper", "export const run = () => 5;", direct_call="false")
+    project.write("penstock.toml", 'global_tools = ["helper", "read_dir", "look_up"]\n')
+    async with project.opened(tools=[look_up]) as runtime:
+        found = offered(Agent(), runtime.parts.invoker, LOCAL_PROFILE)
+        settings = ChatSettings(enabled_tools=("helper",))
+        listed = offered(Agent(settings=settings), runtime.parts.invoker, LOCAL_PROFILE)
+    assert {"helper", "read_dir", "look_up"} <= {each.spec.tool_id for each in found}
+    assert [each.spec.tool_id for each in listed] == ["helper"]
+
+
+def test_what_is_not_there_is_named_with_the_nearest(project: ProjectFolder) -> None:
+    project.tool("helper", "export const run = () => 5;")
+    project.write("penstock.toml", '# one\nglobal_tools = ["helpre", "mcp__notes__read"]\n')
+    (found,) = load_project(load(project.root, cache_dir=str(project.cache))).diagnostics
+    assert str(found) == (
+        'penstock.toml:2:1: error unknown-tool-ref: "helpre" in "global_tools" is not a tool of '
+        'this project or a built-in; did you mean "helper"?'
+    )
+
+
+def test_without_a_file_the_first_line_stands_for_where_it_was_said(tmp_path: Path) -> None:
+    (found,) = check_chosen(["none"], ["a_tool"], tmp_path / "penstock.toml")
+    assert (found.line, found.suggestion) == (1, None)
