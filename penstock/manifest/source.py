@@ -69,6 +69,10 @@ class Places(Mapping[YamlPath, Place]):
         style = event.style if isinstance(event, yaml.ScalarEvent) else ""
         self._spans[path] = (start.line, start.column, end.line, end.column, style)
 
+    def mark(self, path: YamlPath, line: int, column: int, end: int) -> None:
+        """Keep where a part of one line stands, all counted from 0."""
+        self._spans[path] = (line, column, line, end, None)
+
     def __getitem__(self, path: YamlPath) -> Place:
         """Return where the part begins, and where it ends in that line."""
         line, column, end_line, end_column, style = self._spans[path]
