@@ -9,6 +9,7 @@ from penstock.agents.file import load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
 from penstock.app.scripts import ProjectSandbox, with_engines
+from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.skill_manifests import SKILLS
@@ -136,9 +137,13 @@ def load_project(
     )
 
 
-def check_project(settings: Settings, *further: Look) -> ProjectCheck:
-    """Return every finding in a project; each further look finds what it knows about."""
-    project = load_project(settings)
+def check_project(settings: Settings, *further: Look, engine: Engine | None = None) -> ProjectCheck:
+    """Return every finding in a project; each further look finds what it knows about.
+
+    With an engine, as if every script ran in it.
+    """
+    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox, only=engine)
+    project = load_project(settings, sandbox=sandbox)
     found = [*project.diagnostics, *(each for look in further for each in look(project))]
     return ProjectCheck(
         diagnostics=tuple(sort(found)),
@@ -147,7 +152,9 @@ def check_project(settings: Settings, *further: Look) -> ProjectCheck:
     )
 
 
-def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bundle, list[Tool]]:
+def _scripts(
+    bundle: Bundle, settings: Settings, sandbox: ProjectSandbox
+) -> tuple[Bundle, list[Tool]]:
     """Return the bundle with what is wrong with its scripts, and its tools.
 
     What reads scripts is loaded for projects that have some.
@@ -159,7 +166,7 @@ def _scripts(bundle: Bundle, settings: Settings, sandbox: Sandbox) -> tuple[Bund
     )
     tools = make(sandbox, usual)
     found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
-    return with_engines(found[0], settings.sandbox), found[1]
+    return with_engines(found[0], sandbox), found[1]
 
 
 def _preface(

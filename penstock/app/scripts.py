@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.app.sections import SandboxSection
+from penstock.app.sections import Engine, SandboxSection
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, Severity
@@ -27,9 +27,13 @@ USUAL = SandboxSection()
 class ProjectSandbox:
     """The Sandbox of a project: each script in the engine that it wants, or in the project's."""
 
-    def __init__(self, cache: Path, chosen: SandboxSection = USUAL) -> None:
+    def __init__(
+        self, cache: Path, chosen: SandboxSection = USUAL, *, only: Engine | None = None
+    ) -> None:
+        """`only` is the engine of every script, whatever it wishes for."""
         self._cache = cache
         self._chosen = chosen
+        self._only = only
         self._engines: dict[str, Sandbox] = {}
         self._layers: Mapping[str, str] | None = None
         self._told: Callable[[str], None] | None = None
@@ -57,6 +61,10 @@ class ProjectSandbox:
         """Run every script under a debugger, and tell the address at which it may attach."""
         self._told = told
 
+    def engine_for(self, wish: str | None) -> str:
+        """Return the engine of a script with this wish, or with none."""
+        return DENO if self._told else self._only or wish or self._chosen.engine
+
     @property
     def layers(self) -> Mapping[str, str]:
         """Return every layer of confinement, with why this machine lacks it, or nothing."""
@@ -66,8 +74,7 @@ class ProjectSandbox:
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
-        wanted = DENO if self._told else script.engine or self._chosen.engine
-        engine = self._engine(wanted)
+        engine = self._engine(self.engine_for(script.engine))
         return await engine.run(script, input, bridge, bounds)
 
     async def close(self) -> None:
@@ -116,7 +123,7 @@ def missing_engine(name: str) -> str:
     return ""
 
 
-def with_engines(bundle: Bundle, chosen: SandboxSection) -> Bundle:
+def with_engines(bundle: Bundle, sandbox: ProjectSandbox) -> Bundle:
     """Return the bundle with a warning for every tool whose engine cannot run here."""
     findings = {
         tool_id: [
@@ -130,6 +137,6 @@ def with_engines(bundle: Bundle, chosen: SandboxSection) -> Bundle:
             )
         ]
         for tool_id, manifest in bundle.tools.items()
-        if (missing := missing_engine(manifest.execution.engine or chosen.engine))
+        if (missing := missing_engine(sandbox.engine_for(manifest.execution.engine)))
     }
     return bundle.with_findings(findings) if findings else bundle

@@ -177,6 +177,11 @@ class SandboxSection(BaseModel):
         return self
 
 
+def in_engine(engine: Engine | None) -> dict[str, Any]:
+    """Return what wins over the file where one engine is asked for; `allow` still holds."""
+    return {} if engine is None else {"sandbox": {"engine": engine}}
+
+
 class NotificationEntry(BaseModel):
     """`[notifications.NAME]`: a channel that `send_notification` writes to."""
 

@@ -13,6 +13,8 @@ from penstock.app.mocks import Mocks
 from penstock.app.opening import Additions, inventory_of, open_storage
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
+from penstock.app.scripts import ProjectSandbox
+from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load
 from penstock.app.stand_ins import MockedEgress, StandIn
 from penstock.app.wiring import Storage, assemble
@@ -144,10 +146,14 @@ async def open_trial(settings: Settings, project: Project, plan: Plan) -> AsyncI
         yield trial
 
 
-def load_for_trial(root: Path, texts: Json) -> tuple[Settings, Project]:
-    """Read a project, with the texts that mocks give to scripts."""
-    settings = load(root, runtime_config=dict(texts)) if texts else load(root)
-    return settings, load_project(settings)
+def load_for_trial(
+    root: Path, texts: Json, engine: Engine | None = None
+) -> tuple[Settings, Project]:
+    """Read a project, with the texts that mocks give to scripts; all run in the engine, if any."""
+    given: dict[str, Any] = {"runtime_config": dict(texts)} if texts else {}
+    settings = load(root, **given, **in_engine(engine))
+    sandbox = ProjectSandbox(settings.cache_path, settings.sandbox, only=engine)
+    return settings, load_project(settings, sandbox=sandbox)
 
 
 async def _fill_vault(storage: Storage, mocks: Mocks) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +11,9 @@ import typer
 
 from penstock.app.edition import SECONDS, look
 from penstock.app.project import Look, ProjectCheck, check_project
+from penstock.app.sections import Engine, in_engine
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
-from penstock.cli.options import ProjectFolder
+from penstock.cli.options import EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import read_settings
 from penstock.cli.render import clean
@@ -34,40 +36,49 @@ Types = Annotated[
 Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
 
 
-def check(
-    path: Folder = None,
-    *,
-    project: ProjectFolder = None,
-    strict: Strict = False,
-    types: Types = False,
-    watch: Watch = False,
-    as_json: ForPrograms = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command takes."""
+
+    path: Folder = None
+    project: ProjectFolder = None
+    strict: Strict = False
+    types: Types = False
+    engine: EngineName = None
+    watch: Watch = False
+    as_json: ForPrograms = None
+
+
+@taking(Options)
+def check(options: Options) -> None:
     """Find everything that is wrong with the project's files, all at once.
 
     Needs no keys, no network and no database.
     """
-    folder, further = path or project, _further(types=types)
-    found = _look(folder, further)
+    folder, as_json = options.path or options.project, options.as_json
+    again = partial(_look, folder, _further(types=options.types), options.engine)
+    found = again()
     show(found, as_json=as_json)
-    if watch:
+    if options.watch:
         pause = partial(threading.Event().wait, SECONDS)
-        for each in looks(folder, pause, further):
+        for each in looks(folder, pause, again):
             show(each, as_json=as_json)
         raise typer.Exit(INTERRUPTED)
-    is_wrong = found.errors or (strict and found.warnings)
+    is_wrong = found.errors or (options.strict and found.warnings)
     raise typer.Exit(FAILED if is_wrong else FINE)
 
 
 def looks(
-    folder: Path | None, pause: Callable[[], object], further: Sequence[Look] = ()
+    folder: Path | None,
+    pause: Callable[[], object],
+    again: Callable[[], ProjectCheck] | None = None,
 ) -> Iterator[ProjectCheck]:
     """Yield what is found after every change, until Ctrl-C; settings that are wrong are noted."""
     changed = changes(read_settings(folder).root, pause)
     while True:
         try:
             next(changed)
-            yield _look(folder, further)
+            yield again() if again else _look(folder)
         except KeyboardInterrupt:
             return
         except PenstockError as error:
@@ -133,8 +144,11 @@ def _further(*, types: bool) -> tuple[Look, ...]:
         raise typer.Exit(WRONG_USAGE) from None
 
 
-def _look(folder: Path | None, further: Sequence[Look]) -> ProjectCheck:
-    return check_project(read_settings(folder), *further)
+def _look(
+    folder: Path | None, further: Sequence[Look] = (), engine: Engine | None = None
+) -> ProjectCheck:
+    settings = read_settings(folder, **in_engine(engine))
+    return check_project(settings, *further, engine=engine)
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -7,12 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.app.sections import Engine
+
 ProjectFolder = Annotated[
     Path | None,
     typer.Option("--project", "-p", help="The project's folder; else found from here upwards."),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; notes go to stderr.")
+]
+
+EngineName = Annotated[
+    Engine | None,
+    typer.Option("--engine", help="Where every script runs, whatever it wishes for."),
 ]
 
 

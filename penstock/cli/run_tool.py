@@ -23,7 +23,7 @@ from penstock.cli.completion import every_tool
 from penstock.cli.excerpt import excerpt, place_of
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.cli.options import AsJson, EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.render import clean, pretty
 from penstock.cli.timeline import Timeline
@@ -70,6 +70,7 @@ class Options:
     write_state: Annotated[
         bool, typer.Option("--write-state", help="Write the state back into the mocks file.")
     ] = False
+    engine: EngineName = None
     project: ProjectFolder = None
     as_json: AsJson = False
 
@@ -113,7 +114,7 @@ def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
     if options.write_state and (options.mocks is None or options.store):
         raise typer.BadParameter("--write-state writes into the file of --mocks, without --store")
     texts = raw.get("runtime_config") if isinstance(raw.get("runtime_config"), dict) else {}
-    settings, project = load_for_trial(root, texts or {})
+    settings, project = load_for_trial(root, texts or {}, options.engine)
     for finding in project.diagnostics:
         note(clean(str(finding)))
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.project import load_project
 from penstock.app.scripts import ProjectSandbox, missing_engine
-from penstock.app.sections import SandboxSection
+from penstock.app.sections import Engine, SandboxSection
 from penstock.app.settings import load
 from penstock.core.call_errors import Cancelled
 from penstock.core.errors import ConfigError
@@ -88,6 +88,22 @@ def test_a_wish_that_is_not_allowed_breaks_the_tool(project: ProjectFolder) -> N
     settings = load(project.root, cache_dir=str(project.cache), sandbox={"allow": ["wasm"]})
     [found] = load_project(settings).diagnostics
     assert (found.code, found.file) == ("engine-not-allowed", "tools/quick.tool.yaml")
+
+
+@pytest.mark.parametrize(
+    ("only", "wish", "engine"),
+    [
+        (None, None, "wasm"),
+        (None, "deno", "deno"),
+        ("deno", None, "deno"),
+        ("wasm", "deno", "wasm"),
+    ],
+)
+def test_an_engine_for_all_is_stronger_than_every_wish(
+    tmp_path: Path, only: Engine | None, wish: str | None, engine: str
+) -> None:
+    """`--engine` overrides for that command."""
+    assert ProjectSandbox(tmp_path, only=only).engine_for(wish) == engine
 
 
 @pytest.mark.usefixtures("no_deno")

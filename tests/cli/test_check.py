@@ -135,6 +135,23 @@ def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
     assert "x is not a setting" in capsys.readouterr().err
 
 
+def test_a_project_is_checked_as_if_another_engine_were_its_own(
+    run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`check --engine`: overrides for that command."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+    monkeypatch.setattr("penstock.app.scripts.missing_deno", lambda: "there is no deno here")
+    write(project, {"a.tool.yaml": tool()})
+    missing = (
+        "a.tool.yaml:4:36: warning engine-missing: the tool cannot run here: there is no deno here"
+    )
+    assert run("check")[1].splitlines()[:-1] == []
+    assert run("check", "--engine", "deno")[1].splitlines()[:-1] == [missing]
+    write(project, {"a.tool.yaml": tool().replace("{type: script", "{engine: deno, type: script")})
+    assert "engine-missing" in run("check")[1]
+    assert "engine-missing" not in run("check", "--engine", "wasm")[1]
+
+
 @pytest.mark.slow("starts deno, which reads the declarations of its language first")
 def test_types_are_checked_when_they_are_asked_for(
     run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch

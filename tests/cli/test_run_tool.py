@@ -170,3 +170,36 @@ def test_skills_are_selected(scripts: ProjectFolder, run: Run) -> None:
     _, out, told = run("run-tool", "looks", "--skill", "read_dir")
     assert json.loads(out)["output"]["status"] == "success"
     assert told == "→ read_dir: success\n"
+
+
+WHERE = "export const run = () => new Error().stack.startsWith('Error');"
+WISH = "{type: script, script_file: where.mts, engine: deno}"
+
+
+def test_an_engine_that_is_asked_for_is_stronger_than_a_wish(
+    scripts: ProjectFolder, run: Run
+) -> None:
+    """`run-tool --engine wasm|deno`: overrides for that command."""
+    scripts.tool("where", WHERE, execution=WISH)
+    found = [
+        json.loads(run("run-tool", "where", *options)[1])["output"]
+        for options in ((), ("--engine", "wasm"))
+    ]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("engine", "code", "said"),
+    [
+        ("deno", 1, "engine 'deno' is not one of allow, ['wasm']"),
+        ("v8", 2, "'v8' is not one of 'wasm', 'deno'"),
+    ],
+)
+def test_an_engine_that_the_project_does_not_allow_runs_nothing(
+    scripts: ProjectFolder, run: Run, engine: str, code: int, said: str
+) -> None:
+    scripts.tool("where", WHERE)
+    scripts.write("penstock.toml", '[sandbox]\nallow = ["wasm"]\n')
+    ended, out, told = run("run-tool", "where", "--engine", engine)
+    assert (ended, out) == (code, "")
+    assert said in " ".join(told.replace("│", " ").split())
