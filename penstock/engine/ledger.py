@@ -111,9 +111,14 @@ class Ledger:
         await self.held.commit()
         await self.held.make_sure()
 
-    def settle(self, path: CallPath, settled: CallSettled) -> None:
-        """Record the outcome of a call. It is on disk before anything that follows it."""
+    def settle(self, path: CallPath, settled: CallSettled, *, is_awaited: bool = False) -> None:
+        """Record the outcome of a call. It is on disk before anything that follows it.
+
+        Who is about to wait until it is there, says so: his commit is what sends it.
+        """
         self.held.add(settled, self.task.task_id, path)
+        if is_awaited:
+            return
         if settled.clock_ms is None:
             self.held.submit_soon()
         else:

@@ -274,25 +274,25 @@ class Invoker:
             files=(*passage.files, *shown.files),
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
         )
+        held, is_noted = passage.ledger.held, self._is_noted_first(call)
         if envelope.ok and passage.change is not None:
             recorded = await passage.ledger.change(call.path, settled, passage.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
         else:
-            passage.ledger.settle(call.path, settled)
-        await self._let_go_on(passage)
-        return envelope if clip_at is None else shown.envelope
-
-    async def _let_go_on(self, passage: Passage) -> None:
-        """Return when the code around a call may see its outcome.
-
-        A write inside another call is noted first: while it is not, a crash of the code around it
-        looks like a crash inside, and the code would be entered again.
-        """
-        held = passage.ledger.held
-        if passage.call.depth and self.registry.effect_of(passage.call.tool_id) is Effect.WRITE:
+            passage.ledger.settle(call.path, settled, is_awaited=is_noted)
+        if is_noted:
             await held.commit()
         await held.make_sure()
+        return envelope if clip_at is None else shown.envelope
+
+    def _is_noted_first(self, call: Call) -> bool:
+        """Whether the outcome is on disk before the code around the call may see it.
+
+        A write inside another call is: while it is not, a crash of the code around it looks like a
+        crash inside, and the code would be entered again.
+        """
+        return call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE
 
 
 async def _enter(work: Cuttable, invocation: Invocation) -> Any:
