@@ -1,12 +1,15 @@
 """Talks with an agent in a terminal; no server is needed."""
 
 import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from penstock.app.runtime import Runtime
+from penstock.chat.commands import COMMANDS
 from penstock.cli.asking import ask
 from penstock.cli.background import Background
 from penstock.cli.completion import agents
@@ -18,8 +21,10 @@ from penstock.cli.project import opened
 from penstock.cli.render import Screen
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, SessionId
-from penstock.core.profile import LOCAL
+from penstock.core.late import late
+from penstock.core.profile import LOCAL, LOCAL_PROFILE
 from penstock.store.projections import Page
+from penstock.tools.direct import DirectTools
 
 Message = Annotated[
     str | None, typer.Argument(help="What to say; nothing opens a conversation, - reads stdin.")
@@ -30,9 +35,10 @@ AgentName = Annotated[
 Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")]
 GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
 
+LEAVING = ("/exit", "/quit")
 HELP = (
     "/call lists and calls tools, /new begins afresh, /web opens this in a browser, "
-    "/model NAME asks another model, /exit or Ctrl-D leaves"
+    "/model NAME asks another model, /exit or Ctrl-D leaves; Tab completes"
 )
 
 
@@ -97,6 +103,7 @@ class _Talk:
     def together(self) -> int:
         """Talk until the person leaves."""
         name = self._conversation.agent
+        self._complete()
         note(f"You talk with {name}. {HELP}.")
         while True:
             try:
@@ -104,10 +111,23 @@ class _Talk:
             except EOFError:
                 print()
                 return FINE
-            if said in {"/exit", "/quit"}:
+            if said in LEAVING:
                 return FINE
             if said:
                 self._take(said)
+
+    def _complete(self) -> None:
+        """Let Tab complete commands, where the system has what it takes."""
+        parts = self._runtime.parts
+        tools = DirectTools(parts.invoker)
+        words: dict[str, Callable[[], Iterable[str]]] = {
+            **{f"/{each}": tuple for each in COMMANDS},
+            **dict.fromkeys(("/help", *LEAVING), tuple),
+            "/call": lambda: (each.spec.tool_id for each in tools.of(LOCAL_PROFILE)),
+            "/model": lambda: (each.model_id for each in parts.models.cards()),
+        }
+        with suppress(ModuleNotFoundError):
+            late("penstock.cli.tab:listen")(words)
 
     def _take(self, said: str) -> None:
         word, _, rest = said.partition(" ")
