@@ -75,7 +75,7 @@ class Transcript:
         """What a request has besides its messages, and how far the provider's count was off."""
         self.estimated = 0
         """About how many tokens the newest request has."""
-        for count, tokens, counted in task.requests:
+        for count, tokens, counted in task.main.requests:
             self._fit(count, tokens)
             self.measure(counted)
 
@@ -96,7 +96,7 @@ class Transcript:
         Raises ContextTooLarge when even the current task alone does not fit.
         """
         state = self._state
-        messages = self._fit(len(state.messages), state.tokens)
+        messages = self._fit(len(state.said.messages), state.said.tokens)
         if self.estimated > self._limit:
             raise ContextTooLarge(
                 f"the conversation has about {self.estimated} tokens; the model reads "
@@ -112,23 +112,23 @@ class Transcript:
         if self.estimated > self._limit:
             return self._without_results(count)
         if not self._start:
-            return self._state.messages
-        return Window(self._state.messages, self._start)
+            return self._state.said.messages
+        return Window(self._state.said.messages, self._start)
 
     def _drop_tasks(self, tokens: int) -> None:
         enough = self._limit * _AFTER_TRIMMING
-        for stretch in self._state.stretches:
+        for stretch in self._state.said.stretches:
             if tokens - self._dropped + self._extra <= enough:
                 break
             if stretch.index > self._start:
                 self._start, self._dropped = stretch.index, stretch.tokens
 
     def _without_results(self, count: int) -> list[Message]:
-        kept = list(self._state.messages[self._start : count])
+        kept = list(self._state.said.messages[self._start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
         settled = {
             call_id: each
-            for round_ in self._task.rounds
+            for round_ in self._task.main.rounds
             for call_id, each in round_.settled.items()
         }
         for index, message in enumerate(kept[:newest]):

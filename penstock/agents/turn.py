@@ -17,7 +17,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
-from penstock.engine.state import Round
+from penstock.engine.dialogue import Round
 from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
 from penstock.tools.deadline import Deadline
@@ -146,7 +146,7 @@ class Turns:
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
         hands, guard = self._hands, self._hands.guard
-        for round_ in self._task.rounds:
+        for round_ in self._task.main.rounds:
             if round_.is_settled:
                 guard.begin_round()
                 for call in round_.reply.calls:
@@ -160,7 +160,7 @@ class Turns:
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is whole: a failure that may pass is tried again."""
         bus, world, ledger = self._bus, self._world, self._hands.ledger
-        iteration = self._task.iteration + (closing is None)
+        iteration = self._task.main.iteration + (closing is None)
         attempt = 1
         while True:
             if self._restart:
@@ -186,7 +186,7 @@ class Turns:
 
     def _take_back(self, closing: str | None) -> None:
         """Note that what was shown of a reply does not count."""
-        iteration = self._task.iteration + (closing is None)
+        iteration = self._task.main.iteration + (closing is None)
         restarted = ReplyRestarted(iteration=iteration, closing=closing is not None)
         self._hands.ledger.add(restarted)
 

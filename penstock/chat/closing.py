@@ -35,7 +35,7 @@ class Closing:
         held.add(replace(ended, usage=usage_of(task)), task.task_id)
 
     def _settle_calls(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
-        rounds = task.rounds
+        rounds = task.main.rounds
         names: dict[CallPath, tuple[str, CallId | None]] = {}
         if rounds and not rounds[-1].is_settled:
             reply = rounds[-1].reply

@@ -82,7 +82,7 @@ class CommandWork:
         self, held: HeldLog, task: TaskState, message: MessageReceived | None
     ) -> Answered:
         profile = profile_of(held.state, message)
-        if message is None and not task.rounds:
+        if message is None and not task.main.rounds:
             return Answered("")
         name, rest = parted(message.content) if message else (CALL, "")
         try:
@@ -115,7 +115,7 @@ class CommandWork:
     ) -> Answered:
         """Make the call that was asked for, or go on with it; nothing asked for is a list."""
         profile = profile_of(held.state, message)
-        if not task.rounds:
+        if not task.main.rounds:
             if not rest:
                 return Answered(self._listed(profile))
             tool_id, *text = rest.split(maxsplit=1)
@@ -126,11 +126,11 @@ class CommandWork:
                 iteration=0, base=0, text="", message_id=MessageId(""), calls=(asked,)
             )
             held.add(reply, task.task_id)
-        (asked,) = task.rounds[-1].reply.calls
+        (asked,) = task.main.rounds[-1].reply.calls
         named = message.selected_skills if message else ()
         caller = self._calls.caller(held.state, profile, named)
         envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
-        settled = task.rounds[-1].settled.get(asked.call_id)
+        settled = task.main.rounds[-1].settled.get(asked.call_id)
         clipped = settled.context if settled is not None and settled.artifact_id else None
         return Answered(_shown(envelope, clipped), envelope)
 

@@ -135,7 +135,7 @@ class ChatWork:
             profile = profile_of(held.state, message)
             held.add(self._started(agent, model, message, profile), task.task_id)
             return model, False
-        return model, not held.begins and (task.reply is None or not task.reply.calls)
+        return model, not held.begins and (task.main.reply is None or not task.main.reply.calls)
 
     def _turns(
         self, held: HeldLog, task: TaskState, model: Model, offers: Offers, *, restart: bool
@@ -151,7 +151,7 @@ class ChatWork:
         budget = Budget(settings.allowance(), task, self._world.clock)
         ledger = Ledger(held, task, budget, self._key)
         hands = Hands(self._cast.invoker(agent), ledger, settings)
-        selected = task.rounds[-1].selected if task.rounds else held.state.selected
+        selected = task.main.rounds[-1].selected if task.main.rounds else held.state.selected
         transcript = Transcript(held.state, task, system=offers.at(selected).system, limit=limit)
         voice = Voice(model, offers, settings)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
@@ -178,7 +178,7 @@ class ChatWork:
             message_id=reply.message_id if reply else MessageId(self._world.new_id("msg")),
             content=answer.text,
             finish_reason=answer.finish,
-            iterations=task.iteration,
+            iterations=task.main.iteration,
             usage=usage_of(task),
         )
 

@@ -285,7 +285,7 @@ def failed(task: TaskState, error: ErrorDetail) -> TaskEnded:
     """Return the event that ends a task that did not succeed."""
     return TaskEnded(
         status=TaskStatus.FAILED,
-        iterations=task.iteration,
+        iterations=task.main.iteration,
         usage=usage_of(task),
         error=error,
     )
@@ -295,7 +295,7 @@ def cancelled(task: TaskState) -> TaskEnded:
     """Return the event that ends a task that somebody cancelled."""
     return TaskEnded(
         status=TaskStatus.CANCELLED,
-        iterations=task.iteration,
+        iterations=task.main.iteration,
         usage=usage_of(task),
         error=ErrorDetail(code=Cancelled.code, message="the task was cancelled", continuable=False),
     )

@@ -32,28 +32,13 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import CallId, LogId, QuestionId, TaskId
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
 from penstock.core.slash import spoken
-from penstock.core.text import estimate_tokens
+from penstock.engine.dialogue import Dialogue, Round, Said
 
 Brief = MessageReceived | CallRequested
-
-
-@dataclass(slots=True)
-class Round:
-    """One reply that asked for calls, and what became of them."""
-
-    reply: ReplyReceived
-    settled: dict[CallId, CallSettled] = field(default_factory=dict)
-    selected: tuple[str, ...] = ()
-    """What the session had selected when the model asked for them."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether every call has its outcome."""
-        return len(self.settled) == len(self.reply.calls)
 
 
 @dataclass(slots=True)
@@ -64,10 +49,8 @@ class TaskState:
     brief: Brief | None
     """None when it was erased."""
     started: TaskStarted | None = None
-    iteration: int = 0
-    reply: ReplyReceived | None = None
-    """The newest whole reply, until the round it opened is settled."""
-    rounds: list[Round] = field(default_factory=list)
+    main: Dialogue = field(default_factory=lambda: Dialogue(Said()))
+    """The agent that the task is for."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     begun: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, and when they were entered last (a tick of the session)."""
@@ -87,8 +70,6 @@ class TaskState:
     tool_calls: int = 0
     cost_usd: float | None = 0.0
     active_ms: int = 0
-    requests: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
     delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
     """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
     notes: Counter[tuple[CallPath, str]] = field(default_factory=Counter)
@@ -104,15 +85,6 @@ class TaskState:
         return self.started is not None and bool(self.started.command)
 
 
-@dataclass(slots=True)
-class Stretch:
-    """Where a task's messages begin, and how many tokens stand before them."""
-
-    task_id: TaskId
-    index: int
-    tokens: int
-
-
 class SessionState:
     """A log after some events. Only `apply` changes it, each time at the same cost."""
 
@@ -120,15 +92,13 @@ class SessionState:
         "current",
         "last_at",
         "log_id",
-        "messages",
         "opened",
         "past",
         "queue",
+        "said",
         "selected",
         "seq",
-        "stretches",
         "tick",
-        "tokens",
     )
 
     def __init__(self, log_id: LogId) -> None:
@@ -144,10 +114,8 @@ class SessionState:
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks whose turn has not come, oldest first."""
         self.current: TaskState | None = None
-        self.messages: list[Message] = []
-        self.stretches: list[Stretch] = []
-        self.tokens = 0
-        self.past: list[tuple[list[Message], list[Stretch], int]] = []
+        self.said = Said()
+        self.past: list[Said] = []
         """What was said before each fresh start."""
 
     @property
@@ -198,13 +166,13 @@ class SessionState:
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
-                task.reply = None
+                task.main.reply = None
             case CancelRequested():
                 task.cancel_requested, task.is_suspended = True, False
             case TaskEnded():
                 task.is_ended = True
                 if task.is_command and event.content:
-                    self._say(AssistantMessage(event.content), event.content)
+                    self.said.say(AssistantMessage(event.content), event.content)
             case NoteEmitted() if path:
                 task.notes[path, event.event_type] += 1
             case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
@@ -252,46 +220,39 @@ class SessionState:
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self._forget(brief.supersedes)
-        self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
+        self.said.begin(task_id)
+        task.main.said = self.said
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = spoken(brief.content)
-            self._say(UserMessage(text), text)
+            self.said.say(UserMessage(text), text)
 
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
 
     def _begin_afresh(self) -> None:
         """Keep what was said aside: it comes back when a message of it is answered anew."""
-        self.past.append((self.messages, self.stretches, self.tokens))
-        self.messages, self.stretches, self.tokens = [], [], 0
-        self.selected = ()
+        self.past.append(self.said)
+        self.said, self.selected = Said(), ()
 
     def _forget(self, task_id: TaskId) -> None:
-        said = [*self.past, (self.messages, self.stretches, self.tokens)]
-        for depth, (messages, stretches, _) in reversed(list(enumerate(said))):
-            for number, stretch in enumerate(stretches):
-                if stretch.task_id == task_id:
-                    del self.past[depth:], messages[stretch.index :], stretches[number:]
-                    self.messages, self.stretches, self.tokens = messages, stretches, stretch.tokens
-                    return
+        said = [*self.past, self.said]
+        for depth, each in reversed(list(enumerate(said))):
+            if each.forget(task_id):
+                del self.past[depth:]
+                self.said = each
+                return
 
     def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
         if task.is_command:
-            task.rounds.append(Round(reply, selected=self.selected))
+            task.main.rounds.append(Round(reply, selected=self.selected))
             return
-        task.iteration = reply.iteration
         usage = reply.usage
-        task.requests.append((len(self.messages), self.tokens, usage.input_tokens))
         task.input_tokens += usage.input_tokens
         task.output_tokens += usage.output_tokens
         task.model_calls += 1
         if task.cost_usd is not None:
             task.cost_usd = None if usage.cost_usd is None else task.cost_usd + usage.cost_usd
-        task.reply = reply
-        if reply.calls:
-            task.rounds.append(Round(reply, selected=self.selected))
-        if reply.calls or reply.text.strip():
-            self._say(AssistantMessage(reply.text, reply.calls), reply.text)
+        task.main.hear(reply, self.selected)
 
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
         if path is not None:
@@ -302,17 +263,8 @@ class SessionState:
                 task.parked.pop(path, None)
         if settled.ran:
             task.tool_calls += 1
-        call_id = settled.call_id
-        if call_id is None or not task.rounds:
-            return
-        now = task.rounds[-1]
-        now.settled[call_id] = settled
-        if len(now.settled) == len(now.reply.calls) and not task.is_command:
-            task.reply = None
-            for call in now.reply.calls:
-                done = now.settled[call.call_id]
-                text = done.context or ""
-                self._say(ToolMessage(call.call_id, call.name, text, done.envelope.ok), text)
+        if settled.call_id is not None:
+            task.main.settle(settled.call_id, settled)
 
     def _answer(self, task: TaskState, event: QuestionAnswered) -> None:
         task.is_suspended = False
@@ -321,10 +273,6 @@ class SessionState:
         if path and (event.by is not None or path not in task.answers):  # a person was first
             task.answers[path] = event
             task.asked[path] = self.tick
-
-    def _say(self, message: Message, text: str) -> None:
-        self.messages.append(message)
-        self.tokens += estimate_tokens(text)
 
 
 def _park(task: TaskState, event: TaskSuspended) -> None:

@@ -41,7 +41,7 @@ class Talk:
 
     def round(self, name: str, context: str, counted: int = 0) -> "Talk":
         usage = Usage(input_tokens=counted)
-        number = 1 + (self.state.current.iteration if self.state.current else 0)
+        number = 1 + (self.state.current.main.iteration if self.state.current else 0)
         return self.happen(reply(number, name, usage=usage), outcome(name, context=context))
 
     def transcript(self, limit: int, system: str = "") -> Transcript:
@@ -55,7 +55,7 @@ def contents(messages: Sequence[Message]) -> list[str]:
 
 def test_what_fits_is_read_whole_and_not_copied() -> None:
     talk = Talk().task("one", "two").task("three")
-    assert talk.transcript(1000).messages() is talk.state.messages
+    assert talk.transcript(1000).messages() is talk.state.said.messages
 
 
 def test_whole_earlier_tasks_go_first_until_four_fifths_of_the_limit() -> None:
@@ -117,7 +117,7 @@ def test_the_count_of_the_provider_corrects_the_sum() -> None:
     transcript = talk.transcript(1000)
     assert len(transcript.messages()) == 3
     estimated = transcript.estimated
-    assert estimated == talk.state.tokens + estimate_tokens("")
+    assert estimated == talk.state.said.tokens + estimate_tokens("")
     transcript.measure(950)
     talk.happen(reply(1, "a", usage=Usage(input_tokens=950)), outcome("a", context=LONG))
     assert len(transcript.messages()) == 3

@@ -366,7 +366,7 @@ async def test_what_another_process_erased_is_not_remembered() -> None:
 
     async def look(held: HeldLog, task: TaskState) -> None:
         held.add(TaskStarted(), task.task_id)
-        seen.append([each.content for each in held.state.messages])
+        seen.append([each.content for each in held.state.said.messages])
         held.add(ended(), task.task_id)
 
     log = BlankedLog(FakeClock())

@@ -200,21 +200,21 @@ def snapshot(state: SessionState) -> Any:
     task, turn = state.current, state.next_task()
     return (
         turn and turn.task_id,
-        state.messages,
-        state.tokens,
+        state.said.messages,
+        state.said.tokens,
         [(each.task_id, each.cancel_requested) for each in state.queue.values()],
         task
         and (
             task.task_id,
-            task.iteration,
+            task.main.iteration,
             task.is_suspended,
             task.cancel_requested,
             task.is_ended,
-            task.reply,
+            task.main.reply,
             sorted(task.waiting),
             task.answers,
             task.settled,
-            task.requests,
+            task.main.requests,
         ),
     )
 
@@ -263,12 +263,12 @@ class Holder:
                 held.add(TaskStarted(), next(iter(state.queue)))
             return
         open_calls = [
-            call for call in (task.reply.calls if task.reply else ())
+            call for call in (task.main.reply.calls if task.main.reply else ())
             if path_of(call.call_id) not in task.settled
         ]  # fmt: skip
-        if what == "reply" and task.reply is None:
+        if what == "reply" and task.main.reply is None:
             names = (f"a{self.number}", f"b{self.number}")
-            held.add(reply(task.iteration + 1, *names), task.task_id)
+            held.add(reply(task.main.iteration + 1, *names), task.task_id)
         elif what == "settle" and open_calls:
             name = open_calls[-1].call_id
             held.add(outcome(name), task.task_id, path_of(name))

@@ -63,7 +63,7 @@ def test_messages_are_those_that_a_model_reads() -> None:
         outcome("a"),
         reply(2, text="So."),
     )
-    assert state.messages == [
+    assert state.said.messages == [
         UserMessage("Hi"),
         AssistantMessage(
             "", (ToolCall(CallId("a"), "tool", {}), ToolCall(CallId("b"), "tool", {}))
@@ -76,9 +76,9 @@ def test_messages_are_those_that_a_model_reads() -> None:
 
 def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
     state = folded(message(), TaskStarted(), reply(1, "a", "b"), outcome("b"))
-    assert len(state.messages) == 2
+    assert len(state.said.messages) == 2
     assert state.current
-    assert state.current.reply
+    assert state.current.main.reply
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
     ],
 )
 def test_what_the_model_reads(events: list[Any], contents: list[str]) -> None:
-    assert [each.content for each in folded(*events).messages] == contents
+    assert [each.content for each in folded(*events).said.messages] == contents
 
 
 @pytest.mark.parametrize(("superseded", "left"), [(ONE, []), (TWO, ["1", "A"])])
@@ -108,7 +108,7 @@ def test_a_superseded_task_leaves_with_all_after_it(superseded: TaskId, left: li
         (message("2"), TWO), (TaskStarted(), TWO), (reply(1, text="B"), TWO), (ended(), TWO),
         (message("3", supersedes=superseded), three), (TaskStarted(), three),
     )  # fmt: skip
-    assert [each.content for each in state.messages] == [*left, "3"]
+    assert [each.content for each in state.said.messages] == [*left, "3"]
     again = folded(
         *[(message(each), TaskId(each)) for each in left[:1]],
         *[(TaskStarted(), TaskId(each)) for each in left[:1]],
@@ -117,12 +117,12 @@ def test_a_superseded_task_leaves_with_all_after_it(superseded: TaskId, left: li
         (message("3"), three),
         (TaskStarted(), three),
     )
-    assert state.tokens == again.tokens
+    assert state.said.tokens == again.said.tokens
 
 
 def test_a_superseded_task_that_is_not_there_changes_nothing() -> None:
     state = folded(message("1", supersedes=TaskId("task_9")), TaskStarted())
-    assert [each.content for each in state.messages] == ["1"]
+    assert [each.content for each in state.said.messages] == ["1"]
 
 
 def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:
@@ -188,7 +188,7 @@ def test_a_task_that_is_cancelled_in_the_queue_leaves_the_parked_one_where_it_is
     )  # fmt: skip
     assert state.current
     assert (state.current.task_id, state.queue) == (ONE, {})
-    assert [each.content for each in state.messages[:1]] == ["Hi"]
+    assert [each.content for each in state.said.messages[:1]] == ["Hi"]
 
 
 @pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
@@ -231,7 +231,7 @@ def test_a_selection_grows_belongs_to_the_session_and_a_round_keeps_the_one_it_h
     )
     assert state.selected == ("a", "b", "c")
     assert state.current
-    assert state.current.rounds[0].selected == ("a",)
+    assert state.current.main.rounds[0].selected == ("a",)
 
 
 def test_what_the_prompt_script_said_belongs_to_its_task() -> None:
@@ -246,7 +246,7 @@ def test_what_the_prompt_script_said_belongs_to_its_task() -> None:
 def test_a_direct_call_has_no_messages() -> None:
     asked = CallRequested(tool_id="tool", input={}, profile_id=ANN)
     state = folded(asked, TaskStarted(), ended())
-    assert state.messages == []
+    assert state.said.messages == []
 
 
 # ---- what it costs -----------------------------------------------------------------------------
@@ -290,4 +290,4 @@ def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
         else:
             turn(number)
     assert costs[5] == costs[5_000]
-    assert len(state.messages) == 10_001
+    assert len(state.said.messages) == 10_001

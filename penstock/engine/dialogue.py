@@ -1,0 +1,96 @@
+"""One agent at work: what was said to it, and the turns it took."""
+
+from dataclasses import dataclass, field
+
+from penstock.core.events import CallSettled, ReplyReceived
+from penstock.core.ids import CallId, TaskId
+from penstock.core.messages import AssistantMessage, Message, ToolMessage
+from penstock.core.text import estimate_tokens
+
+
+@dataclass(slots=True)
+class Round:
+    """One reply that asked for calls, and what became of them."""
+
+    reply: ReplyReceived
+    settled: dict[CallId, CallSettled] = field(default_factory=dict)
+    selected: tuple[str, ...] = ()
+    """What the session had selected when the model asked for them."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call has its outcome."""
+        return len(self.settled) == len(self.reply.calls)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Where a task's messages begin, and how many tokens stand before them."""
+
+    task_id: TaskId
+    index: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Said:
+    """Messages in their order."""
+
+    messages: list[Message] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    tokens: int = 0
+    """Of all messages, by estimate."""
+
+    def begin(self, task_id: TaskId) -> None:
+        """Note that what follows belongs to a task."""
+        self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
+
+    def say(self, message: Message, text: str) -> None:
+        """Add a message."""
+        self.messages.append(message)
+        self.tokens += estimate_tokens(text)
+
+    def forget(self, task_id: TaskId) -> bool:
+        """Drop a task's messages with all after them; false when they are not here."""
+        for number, stretch in enumerate(self.stretches):
+            if stretch.task_id == task_id:
+                del self.messages[stretch.index :], self.stretches[number:]
+                self.tokens = stretch.tokens
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class Dialogue:
+    """The turns of one agent in one task, and what it reads."""
+
+    said: Said
+    iteration: int = 0
+    reply: ReplyReceived | None = None
+    """The newest whole reply, until the round it opened is settled."""
+    rounds: list[Round] = field(default_factory=list)
+    requests: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
+
+    def hear(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
+        """Take in what the model said."""
+        said = self.said
+        self.iteration, self.reply = reply.iteration, reply
+        self.requests.append((len(said.messages), said.tokens, reply.usage.input_tokens))
+        if reply.calls:
+            self.rounds.append(Round(reply, selected=selected))
+        if reply.calls or reply.text.strip():
+            said.say(AssistantMessage(reply.text, reply.calls), reply.text)
+
+    def settle(self, call_id: CallId, settled: CallSettled) -> None:
+        """Take in the outcome of a call; once all have theirs, the model may read them."""
+        if not self.rounds:
+            return
+        now = self.rounds[-1]
+        now.settled[call_id] = settled
+        if now.is_settled and self.reply is not None:
+            self.reply = None
+            for call in now.reply.calls:
+                done = now.settled[call.call_id]
+                text = done.context or ""
+                self.said.say(ToolMessage(call.call_id, call.name, text, done.envelope.ok), text)
