@@ -10,7 +10,6 @@ from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
-from penstock.builtins import SKILLS
 from penstock.core.errors import PenstockError
 from penstock.manifest.discover import walk
 from penstock.tools.registry import Registry
@@ -47,7 +46,7 @@ class Shelf:
         )
         parts = self.runtime.parts
         parts.invoker.renew(registry)
-        parts.skills.renew({**SKILLS, **project.bundle.skills})
+        parts.skills.renew(project.every_skill)
         parts.agents.renew(project.agents)
         parts.cast.preface = project.preface
 

@@ -14,7 +14,6 @@ from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
-from penstock.builtins import SKILLS
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
@@ -128,7 +127,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         rules=Rules(entry.rule() for entry in settings.rules),
         agents=Catalog([*project.agents, *added.agents]),
         models=models,
-        skills=Skills({**SKILLS, **project.bundle.skills}, settings.root),
+        skills=Skills(project.every_skill, settings.root),
         preface=project.preface,
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,

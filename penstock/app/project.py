@@ -1,6 +1,6 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, Neighbours
+from penstock.manifest.skill import SkillManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
 from penstock.tools.policy import SCRIPT
@@ -51,6 +52,11 @@ class Project:
     def every_tool(self) -> tuple[Tool, ...]:
         """Return the built-in tools and the project's."""
         return (*self.builtin_tools, *self.tools)
+
+    @property
+    def every_skill(self) -> Mapping[str, SkillManifest]:
+        """Return the built-in skills and the project's, by id; broken ones are not among them."""
+        return {**SKILLS, **self.bundle.skills}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

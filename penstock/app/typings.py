@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from penstock.app.project import Project
-from penstock.builtins import SKILLS
 from penstock.core.errors import NameTaken
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.typings import MARK, Typings
@@ -51,7 +50,7 @@ def typing_files(project: Project, out: Path | None = None) -> list[TypingFile]:
 
 def project_typings(project: Project) -> Typings:
     """Return the typings of a project."""
-    skills = {**SKILLS, **project.bundle.skills}
+    skills = project.every_skill
     others = [each.spec for each in project.every_tool if each.spec.kind != SCRIPT]
     return Typings(project.bundle, skills, others, version("penstock"))
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import Project
-from penstock.builtins import SKILLS
 from penstock.cli.completion import every_tool
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -67,7 +66,7 @@ def _caller(
     project: Project, registry: Registry, selected: Sequence[str], root: str | None
 ) -> Caller:
     """Return the assistant's model, or what runs inside of it, with these skills."""
-    skills = Skills({**SKILLS, **project.bundle.skills})
+    skills = Skills(project.every_skill)
     own = [each.settings.enabled_tools for each in project.agents if each.name == ASSISTANT]
     names = own[0] if own else None
     offered = {each.spec.tool_id for each in registry if each.spec.is_offered}

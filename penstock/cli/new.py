@@ -9,7 +9,6 @@ import typer
 
 from penstock.app.project import Project, load_project
 from penstock.app.typings import FILE, typing_files
-from penstock.builtins import SKILLS
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.project import read_settings
@@ -86,7 +85,7 @@ def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
     """Begin a skill in a folder below skills/, with a tool of its own. Nothing is lost."""
     root, there = _read(name, project)
     tool, folder = f"{name}_greet", f"skills/{name}"
-    _check(name, {*SKILLS, *there.bundle.skills, *there.bundle.broken_skills}, "skill")
+    _check(name, {*there.every_skill, *there.bundle.broken_skills}, "skill")
     _check(tool, _tools(there), "tool")
     inline = _TOOL.format(tool=tool, file=name).replace("\n", "\n    ").rstrip(" ")
     title = name.replace("_", " ").replace("-", " ").capitalize()

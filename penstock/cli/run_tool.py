@@ -14,7 +14,6 @@ from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
 from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
-from penstock.builtins import SKILLS
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import NO, YES, ask_here, text_answer
@@ -139,7 +138,7 @@ def _missing(project: Project, tool_id: str) -> Envelope | None:
 
 
 def _skills(project: Project, named: Sequence[str]) -> tuple[str, ...]:
-    known = {*SKILLS, *project.bundle.skills}
+    known = project.every_skill
     for each in named:
         if each not in known:
             raise typer.BadParameter(f"there is no skill {each!r}.{did_you_mean(each, known)}")

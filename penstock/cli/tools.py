@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import Project
-from penstock.builtins import SKILLS
 from penstock.cli.completion import every_tool
 from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
@@ -115,7 +114,7 @@ def spec_part(spec: ToolSpec) -> dict[str, Any]:
 
 def _granted(project: Project, skill_id: str) -> frozenset[str]:
     """Return what a skill, with all that it requires, grants. Raises NotFound."""
-    skills = Skills({**SKILLS, **project.bundle.skills})
+    skills = Skills(project.every_skill)
     selection = skills.select([skills.get(skill_id).skill_id])
     return selection.tools | selection.inline | selection.script_tools
 
