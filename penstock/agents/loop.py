@@ -35,14 +35,14 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending 
     while closing is None:
         if task.cancel_requested:
             raise Cancel
-        reply = task.main.reply
+        reply = turns.dialogue.reply
         if reply is None:
-            if (ending := _ending(task, turns)) is not None:
+            if (ending := _ending(turns)) is not None:
                 if isinstance(ending, ErrorDetail):
                     return ending
                 closing = ending
                 break
-            if task.main.iteration >= max_iterations:
+            if turns.dialogue.iteration >= max_iterations:
                 closing = "max_iterations"
                 break
             reply = await turns.think()
@@ -50,7 +50,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending 
                 closing = "budget_exceeded"
                 break
         if reply.calls:
-            await turns.act(task.main.rounds[-1])
+            await turns.act(turns.dialogue.rounds[-1])
         elif reply.closing or reply.text.strip():
             return Ending(_said(reply), reply.finish, reply)
         else:
@@ -58,13 +58,13 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending 
     return await _close(turns, closing)
 
 
-def _ending(task: TaskState, turns: Turns) -> str | ErrorDetail | None:
+def _ending(turns: Turns) -> str | ErrorDetail | None:
     """Return why no further turn follows the calls that were settled last, if none does."""
-    if not task.main.rounds:
+    if not turns.dialogue.rounds:
         return None
     if turns.blocked >= MOST_BLOCKED:
         return "loop_detected"
-    errors = [each.envelope.error for each in task.main.rounds[-1].settled.values()]
+    errors = [each.envelope.error for each in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]
     if any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"

@@ -7,7 +7,7 @@ from penstock.core.errors import ContextTooLarge
 from penstock.core.events import CallSettled
 from penstock.core.messages import AssistantMessage, Message, ToolMessage
 from penstock.core.text import cut, estimate_tokens
-from penstock.engine.state import SessionState, TaskState
+from penstock.engine.dialogue import Dialogue
 
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
@@ -56,15 +56,13 @@ class Transcript:
         "_extra",
         "_limit",
         "_start",
-        "_state",
         "_system",
-        "_task",
+        "dialogue",
         "estimated",
     )
 
-    def __init__(self, state: SessionState, task: TaskState, *, system: str, limit: int) -> None:
-        self._state = state
-        self._task = task
+    def __init__(self, dialogue: Dialogue, *, system: str, limit: int) -> None:
+        self.dialogue = dialogue
         self._limit = limit
         self._start = 0
         """The oldest message that is kept."""
@@ -75,7 +73,7 @@ class Transcript:
         """What a request has besides its messages, and how far the provider's count was off."""
         self.estimated = 0
         """About how many tokens the newest request has."""
-        for count, tokens, counted in task.main.requests:
+        for count, tokens, counted in dialogue.requests:
             self._fit(count, tokens)
             self.measure(counted)
 
@@ -95,8 +93,8 @@ class Transcript:
 
         Raises ContextTooLarge when even the current task alone does not fit.
         """
-        state = self._state
-        messages = self._fit(len(state.said.messages), state.said.tokens)
+        said = self.dialogue.said
+        messages = self._fit(len(said.messages), said.tokens)
         if self.estimated > self._limit:
             raise ContextTooLarge(
                 f"the conversation has about {self.estimated} tokens; the model reads "
@@ -112,23 +110,23 @@ class Transcript:
         if self.estimated > self._limit:
             return self._without_results(count)
         if not self._start:
-            return self._state.said.messages
-        return Window(self._state.said.messages, self._start)
+            return self.dialogue.said.messages
+        return Window(self.dialogue.said.messages, self._start)
 
     def _drop_tasks(self, tokens: int) -> None:
         enough = self._limit * _AFTER_TRIMMING
-        for stretch in self._state.said.stretches:
+        for stretch in self.dialogue.said.stretches:
             if tokens - self._dropped + self._extra <= enough:
                 break
             if stretch.index > self._start:
                 self._start, self._dropped = stretch.index, stretch.tokens
 
     def _without_results(self, count: int) -> list[Message]:
-        kept = list(self._state.said.messages[self._start : count])
+        kept = list(self.dialogue.said.messages[self._start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
         settled = {
             call_id: each
-            for round_ in self._task.main.rounds
+            for round_ in self.dialogue.rounds
             for call_id, each in round_.settled.items()
         }
         for index, message in enumerate(kept[:newest]):

@@ -59,7 +59,16 @@ class Voice:
 class Turns:
     """The turns of one task, one after the other."""
 
-    __slots__ = ("_bus", "_hands", "_restart", "_task", "_transcript", "_voice", "_world")
+    __slots__ = (
+        "_bus",
+        "_hands",
+        "_restart",
+        "_task",
+        "_transcript",
+        "_voice",
+        "_world",
+        "dialogue",
+    )
 
     def __init__(
         self,
@@ -75,6 +84,7 @@ class Turns:
         self._hands = hands
         self._task = hands.ledger.task
         self._transcript = transcript
+        self.dialogue = transcript.dialogue
         self._world = world
         self._bus = bus
         self._restart = restart
@@ -108,7 +118,7 @@ class Turns:
         finally:
             ledger.budget.settle_model(transcript.estimated + max_tokens)
         transcript.measure(reply.usage.input_tokens)
-        ledger.add(reply)
+        ledger.add(reply, self.dialogue.path)
         return reply
 
     async def act(self, round_: Round) -> None:
@@ -146,7 +156,7 @@ class Turns:
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
         hands, guard = self._hands, self._hands.guard
-        for round_ in self._task.main.rounds:
+        for round_ in self.dialogue.rounds:
             if round_.is_settled:
                 guard.begin_round()
                 for call in round_.reply.calls:
@@ -160,7 +170,7 @@ class Turns:
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is whole: a failure that may pass is tried again."""
         bus, world, ledger = self._bus, self._world, self._hands.ledger
-        iteration = self._task.main.iteration + (closing is None)
+        iteration = self.dialogue.iteration + (closing is None)
         attempt = 1
         while True:
             if self._restart:
@@ -186,14 +196,16 @@ class Turns:
 
     def _take_back(self, closing: str | None) -> None:
         """Note that what was shown of a reply does not count."""
-        iteration = self._task.main.iteration + (closing is None)
+        iteration = self.dialogue.iteration + (closing is None)
         restarted = ReplyRestarted(iteration=iteration, closing=closing is not None)
-        self._hands.ledger.add(restarted)
+        self._hands.ledger.add(restarted, self.dialogue.path)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls that are to be run now; the others are settled, or are settled here."""
         hands, reply = self._hands, round_.reply
-        seen = hands.ledger.occurrences(f"{self._task.task_id}/{reply.iteration}")
+        seen = hands.ledger.occurrences(
+            f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
+        )
         hands.guard.begin_round()
         admitted = []
         for asked in reply.calls:

@@ -152,7 +152,7 @@ class ChatWork:
         ledger = Ledger(held, task, budget, self._key)
         hands = Hands(self._cast.invoker(agent), ledger, settings)
         selected = task.main.rounds[-1].selected if task.main.rounds else held.state.selected
-        transcript = Transcript(held.state, task, system=offers.at(selected).system, limit=limit)
+        transcript = Transcript(task.main, system=offers.at(selected).system, limit=limit)
         voice = Voice(model, offers, settings)
         return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
 

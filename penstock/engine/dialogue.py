@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from penstock.core.call import CallPath
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage
@@ -65,6 +66,8 @@ class Dialogue:
     """The turns of one agent in one task, and what it reads."""
 
     said: Said
+    path: CallPath | None = None
+    """The frame it works in; None for the agent that the task is for."""
     iteration: int = 0
     reply: ReplyReceived | None = None
     """The newest whole reply, until the round it opened is settled."""

@@ -49,7 +49,7 @@ async def enter(
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
     voice = Voice(model, Offers(someone, invoker, caller, fixed=("tool",)), someone.settings)
     hands = Hands(invoker, ledger, someone.settings)
-    transcript = Transcript(held.state, ledger.task, system="Be kind.", limit=10_000)
+    transcript = Transcript(ledger.task.main, system="Be kind.", limit=10_000)
     turns = Turns(voice, hands, transcript, world=world, bus=Bus(), restart=False)
     most = someone.settings.max_iterations
     return await loop(turns, ledger.task, max_iterations=most), model

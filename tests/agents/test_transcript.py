@@ -46,7 +46,7 @@ class Talk:
 
     def transcript(self, limit: int, system: str = "") -> Transcript:
         assert self.state.current
-        return Transcript(self.state, self.state.current, system=system, limit=limit)
+        return Transcript(self.state.current.main, system=system, limit=limit)
 
 
 def contents(messages: Sequence[Message]) -> list[str]:
