@@ -10,6 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from penstock.core.step import Output, ValueType
+
 AGENTS_AT_ONCE = 4
 """Agent steps of a segment at the same time, unless the flow says otherwise."""
 SHELL_SECONDS = 1800
@@ -44,27 +46,10 @@ ROUTERS = frozenset(
 """The kinds that say which step is next."""
 
 
-class ValueType(StrEnum):
-    """What an output or an input of a run may be."""
-
-    STRING = "string"
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    OBJECT = "object"
-    ARRAY = "array"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """A value that a step promises."""
-
-    name: str
-    description: str = ""
-    value_type: ValueType | None = None
-    """None: a text that may be missing."""
-    pattern: str | None = None
-    """A regular expression that the text must contain; beats the type."""
-    is_required: bool = False
+STANDARD = ("status", "summary", "artifacts", "files", "fullOutput", "output", "branch")
+"""The fields that every result has."""
+RESERVED = (*STANDARD, "error", "finish", "outputs", "visits")
+"""What no output may be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +178,7 @@ class Shell(Step):
     command: str
     timeout: int = SHELL_SECONDS
     """Seconds."""
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     is_idempotent: bool = False
 
 

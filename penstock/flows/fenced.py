@@ -1,0 +1,151 @@
+"""The text of a flow as one mapping: a plain document, or two between lines `---` (section 2.2)."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from penstock.manifest.fields import found
+from penstock.manifest.source import FENCE, Document, Place, Places, YamlPath, parse_yaml
+
+MOST_BYTES = 1024 * 1024
+MARKDOWN = "```"
+SEVERAL = "yaml-many-documents"
+_TOP = Place(line=1, column=1)
+_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+"""What YAML counts as the end of a line."""
+
+
+class JoinedPlaces(Places):
+    """Where the parts of several documents stand that are read as one."""
+
+    def __init__(self, parts: Mapping[str, Places], rest: Places) -> None:
+        super().__init__()
+        self._parts = parts
+        """By the first key of a path."""
+        self._rest = rest
+
+    def __getitem__(self, path: YamlPath) -> Place:
+        """Return where the part begins, and where it ends in that line."""
+        return self._of(path)[path]
+
+    def __contains__(self, path: object) -> bool:
+        """Whether there is such a part."""
+        return isinstance(path, tuple) and path in self._of(path)
+
+    def __iter__(self) -> Iterator[YamlPath]:
+        """Yield the paths."""
+        for key, places in self._parts.items():
+            yield from (path for path in places if path and path[0] == key)
+
+    def __len__(self) -> int:
+        """Return how many parts there are."""
+        return sum(1 for _ in self)
+
+    def content(self, path: YamlPath, text: str) -> Place:
+        """Return where the first character of a text stands, past its quote or its `|`."""
+        return self._of(path).content(path, text)
+
+    def _of(self, path: YamlPath) -> Places:
+        return self._parts.get(str(path[0]), self._rest) if path else self._rest
+
+
+def parse_flow(text: str | bytes, file: str) -> Document:
+    """Read the mapping of a flow; what is wrong stands in `problems`, and nothing raises.
+
+    The value of what could not be read is None.
+    """
+    document = Document(file=file)
+    decoded = _decoded(text, document)
+    if decoded is None:
+        return document
+    if decoded.startswith(MARKDOWN):
+        said = "not valid YAML: the file begins with a Markdown fence"
+        document.problem("yaml-syntax", said, _TOP, "remove the Markdown fence")
+        return document
+    document = _joined(decoded, file)
+    if document.is_read and not isinstance(document.value, dict):
+        at = document.values.get((), _TOP)
+        said = f"a manifest must be a mapping, found {found(document.value)}"
+        document.problem("yaml-not-mapping", said, at)
+    is_several = any(each.code == SEVERAL for each in document.problems)
+    if is_several or not document.is_read or not isinstance(document.value, dict):
+        document.value = None
+    return document
+
+
+def source_lines(text: str | bytes) -> list[str]:
+    """Return the lines of a text as YAML counts them."""
+    decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return _LINE_END.split(decoded.removeprefix("\ufeff"))
+
+
+def _decoded(text: str | bytes, document: Document) -> str | None:
+    """Return the text without a mark of its byte order, unless it is too long, or no text."""
+    size = len(text) if isinstance(text, bytes) or len(text) > MOST_BYTES else _size(text)
+    if size > MOST_BYTES:
+        said = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
+        document.problem("file-too-large", said, _TOP)
+        return None
+    try:
+        whole = text.decode() if isinstance(text, bytes) else text.encode().decode()
+    except UnicodeDecodeError as error:
+        document.problem("file-encoding", f"not UTF-8 at byte {error.start}", _TOP)
+        return None
+    except UnicodeEncodeError as error:
+        before = len(str(text)[: error.start].encode())
+        document.problem("file-encoding", f"not UTF-8 at byte {before}", _TOP)
+        return None
+    return whole.removeprefix("\ufeff")
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _joined(text: str, file: str) -> Document:
+    """Read a plain document, or the two parts of a fenced one as one mapping."""
+    lines = text.split("\n")
+    fences = [number for number, line in enumerate(lines) if line.rstrip() == FENCE]
+    first = next((number for number, line in enumerate(lines) if _counts(line)), -1)
+    match fences:
+        case [start, middle] if start == first:
+            pass
+        case [start, _, third, *_] if start == first:
+            document = Document(file=file)
+            said = f"a flow has at most two documents; found {len(fences)}"
+            document.problem(SEVERAL, said, Place(line=third + 1, column=1))
+            return document
+        case _:
+            return parse_yaml(text, file)
+    head = parse_yaml("\n".join(lines[start + 1 : middle]), file, first_line=start + 2)
+    rest = parse_yaml("\n".join(lines[middle + 1 :]), file, first_line=middle + 2)
+    return _merged(head, rest)
+
+
+def _counts(line: str) -> bool:
+    """Whether a line is more than blank, or a comment."""
+    return bool(line.strip()) and not line.startswith("#")
+
+
+def _merged(head: Document, rest: Document) -> Document:
+    """Return two mappings as one; a part with nothing in it adds nothing."""
+    document = Document(file=head.file, problems=[*head.problems, *rest.problems])
+    document.is_read = head.is_read and rest.is_read
+    mappings = [each for each in (head, rest) if each.value is not None]
+    for each in mappings:
+        if not isinstance(each.value, dict):
+            document.value, document.values = each.value, each.values
+            return document
+    keys: dict[str, Places] = {}
+    values: dict[str, Places] = {}
+    document.value = {}
+    for each in mappings:
+        for key, value in each.value.items():
+            if key in document.value:
+                said = f'key "{key}" appears twice; first at line {keys[key][key,].line}'
+                document.problem("yaml-duplicate-key", said, each.keys[key,])
+                continue
+            document.value[key] = value
+            keys[key], values[key] = each.keys, each.values
+    document.keys = JoinedPlaces(keys, head.keys)
+    document.values = JoinedPlaces(values, head.values)
+    return document

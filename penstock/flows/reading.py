@@ -1,0 +1,141 @@
+"""A flow from its text: what it says, where it stands, and all that is wrong in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.flows.definition import AGENTS_AT_ONCE, Flow
+from penstock.flows.fenced import parse_flow, source_lines
+from penstock.flows.reading_kinds import CONFIG, Switch, Whole, warn, warn_unknown
+from penstock.flows.reading_outputs import RunInputs
+from penstock.flows.reading_steps import ReadStep, read_steps
+from penstock.manifest.fields import WRONG, Field, Node
+from penstock.manifest.home import Home
+from penstock.manifest.kinds import Text
+from penstock.manifest.source import Document, Place
+
+WHAT = "the flow"
+MOST_AT_ONCE = 64
+_TEXT = Text(wanted="text", least=1)
+_TOP = Place(line=1, column=1)
+_NOWHERE = Home(folder=Path(), shown=".")
+"""A flow is read from its text alone; what lies beside it is asked for by the checks."""
+FIELDS = (
+    Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
+    Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
+    Field(
+        key="max_concurrent",
+        kind=Whole(low=1, high=MOST_AT_ONCE),
+        meaning="agent steps of a segment at once",
+        default=AGENTS_AT_ONCE,
+    ),
+    Field(key="task_required", kind=Switch(), meaning="a start needs a task", default=False),
+    Field(key="task_prompt", kind=_TEXT, meaning="the text of that question"),
+    Field(key="config", kind=CONFIG, meaning="constants of templates", default={}),
+    Field(key="inputs", kind=RunInputs(), meaning="typed inputs of a run", default=()),
+)
+STEPS, NO_EFFECT = "steps", "auto_end"
+KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadFlow:
+    """What was read of a flow; what is wrong in the text alone is noted."""
+
+    document: Document
+    source: str | bytes = field(repr=False)
+    steps: Sequence[ReadStep] = ()
+    """The mappings among the steps, broken ones too."""
+    flow: Flow | None = None
+    """None if there is an error."""
+    inputs: Sequence[str] = ()
+    """The names of typed inputs."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file in findings."""
+        return self.document.file
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What is wrong in the text alone."""
+        return ordered(self.document.problems)
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """The lines of the text."""
+        return source_lines(self.source)
+
+
+def read_flow(text: str | bytes, file: str = "") -> ReadFlow:
+    """Read a flow; whatever the text is, problems are noted, and nothing raises."""
+    document = parse_flow(text, file)
+    if document.value is None:
+        return ReadFlow(document=document, source=text)
+    node = Node(document=document, home=_NOWHERE, what=WHAT, value=document.value)
+    warn_unknown(node, KNOWN, WHAT)
+    if NO_EFFECT in node.value:
+        warn(node.at(NO_EFFECT), "no-effect", f'"{NO_EFFECT}" is accepted and has no effect')
+    values = {each.key: _read(node, each) for each in FIELDS}
+    steps = read_steps(node.at(STEPS)) if STEPS in node.value else _missing(node, STEPS)
+    return ReadFlow(
+        document=document,
+        source=text,
+        steps=steps,
+        flow=None if has_error(document.problems) else _flow(values, steps),
+        inputs=[each.name for each in values["inputs"]],
+    )
+
+
+def ordered(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return findings by line, of one line the errors first, each once."""
+    return sorted(
+        dict.fromkeys(findings),
+        key=lambda each: (
+            each.line,
+            each.severity is not Severity.ERROR,
+            each.column,
+            each.code,
+            each.message,
+        ),
+    )
+
+
+def has_error(findings: Sequence[Diagnostic]) -> bool:
+    """Whether a flow with these findings cannot run."""
+    return any(each.severity is Severity.ERROR for each in findings)
+
+
+def _read(node: Node, field: Field) -> Any:
+    if field.key not in node.value:
+        if field.required:
+            _missing(node, field.key)
+        return field.default
+    value = field.kind.read(node.at(field.key))
+    return field.default if value is WRONG else value
+
+
+def _missing(node: Node, key: str) -> Sequence[ReadStep]:
+    node.refuse(
+        "missing-field",
+        f'missing required field "{key}"',
+        at=_TOP,
+        suggestion=f'add "{key}:" at the top of the file',
+    )
+    return ()
+
+
+def _flow(values: Mapping[str, Any], steps: Sequence[ReadStep]) -> Flow:
+    return Flow(
+        name=values["name"],
+        description=values["description"],
+        steps=tuple(each.step for each in steps),
+        max_concurrent=values["max_concurrent"],
+        needs_task=values["task_required"],
+        task_prompt=values["task_prompt"],
+        config=values["config"],
+        inputs=values["inputs"],
+    )

@@ -1,0 +1,174 @@
+"""The values that a step promises, and those that a run takes, as authors declare them."""
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.schema import check_schema
+from penstock.core.step import Output, ValueType
+from penstock.core.text import cut
+from penstock.flows.definition import RESERVED, RunInput
+from penstock.flows.reading_kinds import Anything, Word, part, warn, warn_unknown
+from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Kind, Node, Wrong, quoted
+from penstock.manifest.kinds import Flag, Text
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+OUTPUT_FIELDS = ("name", "description", "type", "pattern", "required")
+INPUT_FIELDS = ("type", "required", "default", "description")
+_TYPE = Word(words=tuple(ValueType), wanted="string, number, boolean, object or array")
+_TYPES: dict[ValueType, tuple[type, ...]] = {
+    ValueType.STRING: (str,),
+    ValueType.NUMBER: (int, float),
+    ValueType.BOOLEAN: (bool,),
+    ValueType.OBJECT: (dict,),
+    ValueType.ARRAY: (list,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """What a step promises: names, or mappings that say more."""
+
+    wanted: str = "a list of names or of {name, description, type, pattern, required}"
+
+    def read(self, node: Node) -> tuple[Output, ...] | Wrong:
+        """Return the outputs that could be read, each once."""
+        if node.value is None:
+            return ()
+        if not isinstance(node.value, list):
+            return node.wrong_type(self.wanted)
+        outputs: dict[str, Output] = {}
+        for number in range(len(node.value)):
+            output = _output(node.at(number))
+            if output is None:
+                continue
+            if output.name in outputs:
+                said = f'output "{output.name}" is declared twice'
+                _name_of(node.at(number)).refuse("duplicate-output", said)
+            outputs.setdefault(output.name, output)
+        return tuple(outputs.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInputs:
+    """What a run of the flow takes."""
+
+    wanted: str = "a mapping of names to {type, required, default, description}"
+
+    def read(self, node: Node) -> tuple[RunInput, ...] | Wrong:
+        """Return the inputs that could be read."""
+        if node.value is None:
+            return ()
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        found = [_run_input(node.at(name), name) for name in node.value]
+        return tuple(each for each in found if each is not None)
+
+
+def fits(value: Any, value_type: ValueType) -> bool:
+    """Whether a value is of a type, as JSON has them."""
+    is_other = isinstance(value, bool) and value_type is not ValueType.BOOLEAN
+    return isinstance(value, _TYPES[value_type]) and not is_other
+
+
+def _output(node: Node) -> Output | None:
+    if isinstance(node.value, str):
+        return Output(name=node.value) if _is_name(node) else None
+    if not isinstance(node.value, dict):
+        node.wrong_type("a name or {name, description, type, pattern, required}")
+        return None
+    warn_unknown(node, OUTPUT_FIELDS, node.name)
+    name = _required(node, "name", Text(wanted="an identifier"))
+    if name is WRONG or not _is_name(node.at("name")):
+        return None
+    word = part(node, "type", _TYPE, None)
+    pattern = _pattern(node.at("pattern"), name)
+    is_promised = word is not None or pattern is not None
+    return Output(
+        name=name,
+        description=part(node, "description", Text(wanted="text"), ""),
+        value_type=None if word is None else ValueType(word),
+        pattern=pattern,
+        is_required=part(node, "required", Flag(), is_promised),
+    )
+
+
+def _required(node: Node, key: str, kind: Kind) -> Any:
+    if key in node.value:
+        return kind.read(node.at(key))
+    said = f'missing required field "{key}" in {node.name}'
+    return node.refuse("missing-field", said, at=node.key_place)
+
+
+def _name_of(node: Node) -> Node:
+    return node.at("name") if isinstance(node.value, dict) else node
+
+
+def _is_name(node: Node) -> bool:
+    """Whether an output may be called so; a name that no template can have is only warned of."""
+    name = node.value
+    if name in RESERVED:
+        said = f'output "{name}" is a reserved name'
+        node.refuse("reserved-output", said, suggestion=f"reserved: {', '.join(RESERVED)}")
+        return False
+    if not IDENTIFIER.fullmatch(name):
+        warn(node, "bad-output-name", f"output {quoted(name)} is not an identifier")
+    return bool(name)
+
+
+def _pattern(node: Node, name: str) -> str | None:
+    if node.value is None:
+        return None
+    if not isinstance(node.value, str):
+        node.wrong_type("text")
+        return None
+    if not check_schema({"type": "string", "pattern": node.value}):
+        return node.value
+    said = f"pattern of output {quoted(name)} is not a regular expression"
+    warn(node, "bad-pattern", f"{said}: {_fault(node.value)}; it is ignored")
+    return None
+
+
+def _fault(pattern: str) -> str:
+    """Return what is wrong with a pattern, as well as it can be said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return cut(str(error), FOUND_CHARACTERS)
+        except (RecursionError, OverflowError):
+            return "it is too deep, or too large"
+    return "it uses what not every engine knows"
+
+
+def _run_input(node: Node, name: str) -> RunInput | None:
+    if not IDENTIFIER.fullmatch(name):
+        node.refuse(
+            "bad-input-name", f"input {quoted(name)} must be an identifier", at=node.key_place
+        )
+        return None
+    if not isinstance(node.value, dict):
+        node.wrong_type("{type, required, default, description}")
+        return None
+    warn_unknown(node, INPUT_FIELDS, node.name)
+    word = _required(node, "type", _TYPE)
+    if word is WRONG:
+        return None
+    value_type = ValueType(word)
+    default = part(node, "default", Anything(), None)
+    if default is not None and not fits(default, value_type):
+        node.at("default").wrong_type(_called(value_type))
+    return RunInput(
+        name=name,
+        value_type=value_type,
+        is_required=part(node, "required", Flag(), default=False),
+        default=default,
+        description=part(node, "description", Text(wanted="text"), ""),
+    )
+
+
+def _called(value_type: ValueType) -> str:
+    article = "an" if value_type in {ValueType.OBJECT, ValueType.ARRAY} else "a"
+    return f"{article} {value_type}"

@@ -1,0 +1,117 @@
+"""What a step promises, and what a run takes."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.step import Output, ValueType
+from penstock.flows.reading_outputs import fits
+from tests.flows.texts import said_of_step, step_of
+
+RESERVED = (
+    "reserved: status, summary, artifacts, files, fullOutput, output, branch, error, finish, "
+    "outputs, visits"
+)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wanted"),
+    [
+        ("[]", ()),
+        ("", ()),
+        ("[a, b]", (Output(name="a"), Output(name="b"))),
+        ("[{name: a, description: x}]", (Output(name="a", description="x"),)),
+        (
+            "[{name: a, type: number}]",
+            (Output(name="a", value_type=ValueType.NUMBER, is_required=True),),
+        ),
+        (
+            "[{name: a, pattern: '^x', required: false}]",
+            (Output(name="a", pattern="^x"),),
+        ),
+        ("[{name: a, required: true}]", (Output(name="a", is_required=True),)),
+    ],
+)
+def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...]) -> None:
+    """With a type or a pattern, `required` defaults to true."""
+    assert step_of(f"id: a, agent: b, outputs: {outputs}").outputs == wanted
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wanted"),
+    [
+        (
+            "a",
+            (
+                'error wrong-type: "steps.s.outputs" must be a list of names or of '
+                '{name, description, type, pattern, required}, found string "a"'
+            ),
+        ),
+        (
+            "[3]",
+            (
+                'error wrong-type: "steps.s.outputs[0]" must be a name or {name, '
+                "description, type, pattern, required}, found number 3"
+            ),
+        ),
+        ("[{}]", 'error missing-field: missing required field "name" in steps.s.outputs[0]'),
+        (
+            "[{name: 3}]",
+            'error wrong-type: "steps.s.outputs[0].name" must be an identifier, found number 3',
+        ),
+        (
+            "[{name: a, type: integer}]",
+            (
+                'error bad-value: "steps.s.outputs[0].type" must be string, number, '
+                'boolean, object or array, found string "integer"'
+            ),
+        ),
+        (
+            "[{name: a, pattern: 3}]",
+            'error wrong-type: "steps.s.outputs[0].pattern" must be text, found number 3',
+        ),
+        ("[a, {name: a}]", 'error duplicate-output: output "a" is declared twice'),
+        ("[visits]", f'error reserved-output: output "visits" is a reserved name; {RESERVED}'),
+        ("[a b]", 'warning bad-output-name: output "a b" is not an identifier'),
+        (
+            "[{name: a, pattern: '('}]",
+            (
+                'warning bad-pattern: pattern of output "a" is not a regular expression: '
+                "missing ), unterminated subpattern at position 0; it is ignored"
+            ),
+        ),
+        ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in steps.s.outputs[0]'),
+    ],
+)
+def test_outputs_that_are_wrong(outputs: str, wanted: str) -> None:
+    assert said_of_step(f"id: s, agent: b, outputs: {outputs}") == [f"4 {wanted}"]
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999}", "[[a]", "(?<=a+)b"])
+def test_any_pattern_can_be_looked_at(pattern: str) -> None:
+    said = said_of_step(f"id: s, agent: b, outputs: [{{name: a, pattern: '{pattern}'}}]")
+    assert all("bad-pattern" in each for each in said)
+
+
+def test_a_bad_pattern_is_ignored() -> None:
+    step = step_of("id: s, agent: b, outputs: [{name: a, pattern: '('}]")
+    assert step.outputs == (Output(name="a"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "value_type", "wanted"),
+    [
+        ("", ValueType.STRING, True),
+        (1.5, ValueType.NUMBER, True),
+        (True, ValueType.NUMBER, False),
+        (True, ValueType.BOOLEAN, True),
+        ({}, ValueType.OBJECT, True),
+        ([], ValueType.OBJECT, False),
+        ([], ValueType.ARRAY, True),
+        (None, ValueType.STRING, False),
+    ],
+)
+def test_a_value_is_of_a_type_as_json_has_them(
+    value: Any, value_type: ValueType, wanted: bool
+) -> None:
+    assert fits(value, value_type) is wanted

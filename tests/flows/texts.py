@@ -1,0 +1,40 @@
+"""Flows as text, and what is said of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.reading import ReadFlow, read_flow
+
+TOP = "name: demo\ndescription: d\nsteps:\n"
+"""Three lines; the first step stands on line 4."""
+
+
+def told(findings: Iterable[Diagnostic]) -> list[str]:
+    """Return findings as lines of text, without the file and the column."""
+    return [f"{each.line} {each.severity} {each.code}: {each.text}" for each in findings]
+
+
+def read(steps: str, file: str = "flows/demo.yaml") -> ReadFlow:
+    """Read a flow of some steps."""
+    return read_flow(TOP + steps, file)
+
+
+def said_of(text: str | bytes) -> list[str]:
+    return told(read_flow(text).findings)
+
+
+def said_of_step(fields: str) -> list[str]:
+    """Return what is said of a step on line 4, written as the inside of a flow mapping."""
+    return told(read(f"- {{{fields}}}\n").findings)
+
+
+def step_of(fields: str) -> Any:
+    """Return a step that has nothing wrong."""
+    flow = read(f"- {{{fields}}}\n").flow
+    assert flow is not None
+    return flow.steps[0]
+
+
+def attributes(step: Any, *names: str) -> Mapping[str, Any]:
+    return {name: getattr(step, name) for name in names}
