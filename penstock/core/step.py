@@ -26,9 +26,32 @@ class StepStatus(StrEnum):
     ABORTED = "aborted"
 
 
+class ValueType(StrEnum):
+    """What an output or an input of a run may be."""
+
+    STRING = "string"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    OBJECT = "object"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A value that a step promises."""
+
+    name: str
+    description: str = ""
+    value_type: ValueType | None = None
+    """None: a text that may be missing."""
+    pattern: str | None = None
+    """A regular expression that the text must contain; beats the type."""
+    is_required: bool = False
+
+
 STANDARD_FIELDS = ("status", "summary", "artifacts", "files", "fullOutput", "output", "branch")
 """What every result has, whatever the step declares."""
-RESERVED = frozenset({*STANDARD_FIELDS, "error", "finish", "outputs", "visits"})
+RESERVED = (*STANDARD_FIELDS, "error", "finish", "outputs", "visits")
 """Names that no output may have."""
 
 

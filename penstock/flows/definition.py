@@ -46,12 +46,6 @@ ROUTERS = frozenset(
 """The kinds that say which step is next."""
 
 
-STANDARD = ("status", "summary", "artifacts", "files", "fullOutput", "output", "branch")
-"""The fields that every result has."""
-RESERVED = (*STANDARD, "error", "finish", "outputs", "visits")
-"""What no output may be called."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
     """A value that a run of the flow takes."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem, Schema
-from penstock.core.step import FileUse, StepResult, StepStatus
-from penstock.flows.definition import LoopDecision, Output
+from penstock.core.step import FileUse, Output, StepResult, StepStatus
+from penstock.flows.definition import LoopDecision
 from penstock.manifest.fields import quoted
 
 FINISH = "finish"

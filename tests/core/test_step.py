@@ -55,4 +55,4 @@ def test_a_skipped_step_says_so_and_nothing_else() -> None:
 
 
 def test_no_output_may_be_called_as_a_field_that_every_result_has() -> None:
-    assert {*StepResult().to_wire(), "error", "finish", "visits"} <= RESERVED
+    assert {*StepResult().to_wire(), "error", "finish", "visits"} <= set(RESERVED)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.step import FileUse, StepStatus
-from penstock.flows.definition import LoopDecision, Output, ValueType
+from penstock.core.step import FileUse, Output, StepStatus, ValueType
+from penstock.flows.definition import LoopDecision
 from penstock.flows.finish import Contract, Finished, Refused, loop_branches, loop_target, merged
 
 PLAIN = {"status": "complete", "summary": "done", "files": []}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.step import SKIPPED, FileUse, StepResult, StepStatus
-from penstock.flows.definition import Flow, RunInput, ValueType
+from penstock.core.step import SKIPPED, FileUse, StepResult, StepStatus, ValueType
+from penstock.flows.definition import Flow, RunInput
 from penstock.flows.loops import Loops
 from penstock.flows.values import ForkAnswer, Values
 from tests.flows.examples import W6, W11

@@ -1,0 +1,114 @@
+"""What can happen in the log of a run of a flow, besides what happens in every log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.core.ids import ProfileId
+from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.step import Outcome, StepResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRequested:
+    """A door asked for a run of a flow, which is a task of its own. An outside event."""
+
+    command: str
+    """The flow's, without the slash."""
+    profile_id: ProfileId
+    permissions: tuple[str, ...] | None = None
+    """None for a profile that holds everything."""
+    task: str | None = None
+    inputs: Json = field(default_factory=dict)
+    autonomous: bool | None = None
+    """Whether nobody is asked; None is the project's default."""
+    max_concurrent: int | None = None
+    idempotency_key: str | None = None
+    """As that of a message."""
+    request_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStarted:
+    """The run begins. It keeps these texts to its end, whatever is written meanwhile."""
+
+    file: str
+    """Of the flow, relative to the project; the first of the texts."""
+    texts: Mapping[str, str]
+    """Of the flow, of the flows that it refers to by literal paths, and of handlers; by file."""
+    task: str
+    inputs: Json = field(default_factory=dict)
+    """With defaults, checked."""
+    autonomous: bool = False
+    max_concurrent: int | None = None
+    """Instead of the flow's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted:
+    """A visit of a step begins. Its path is the frame of the visit."""
+
+    step_id: str
+    visit: int
+    agent: str = ""
+    agent_hash: str = ""
+    """Of the agent as it was resolved."""
+    inputs: Json = field(default_factory=dict)
+    """As they were wired, expanded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSettled:
+    """A visit of a step is over. What follows from it stands in the same append."""
+
+    step_id: str
+    visit: int
+    outcome: Outcome
+    result: StepResult
+    source: str = ""
+    """Why it failed, as a word; empty after success."""
+    text: str = ""
+    """Why it failed, as a sentence."""
+    targets: tuple[str, ...] = ()
+    """Where a router leads."""
+    answer: str | None = None
+    """What was chosen at a fork."""
+    notes: str = ""
+    will_retry: bool = False
+    """A further visit follows; the step is not over."""
+    duration_ms: int = 0
+    """Without the time it waited for people."""
+    usage: Usage = NOTHING_SPENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowTold:
+    """Something that readers of a run are shown; no state depends on it."""
+
+    kind: str
+    """`flow_jump`, `flow_step_skipped`, `flow_warning`: the names of the wire."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBegan:
+    """An agent of its own takes up a task, in a frame of the log. Its path is the frame."""
+
+    agent: str
+    message: str
+    """What it is told to do."""
+    system: str
+    model: str | None = None
+    offered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReminded:
+    """An agent that said something, and called nothing, is told to finish."""
+
+    message: str
+
+
+FlowEvent = FlowStarted | StepStarted | StepSettled | FlowTold
+"""What a run is folded from."""

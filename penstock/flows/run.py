@@ -1,0 +1,88 @@
+"""A run of a flow as its log tells it: a fold of what started and what settled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core.flow_events import StepSettled, StepStarted
+from penstock.core.step import ABORTED, SKIPPED, StepResult
+from penstock.flows.definition import Flow, LoopDecision
+from penstock.flows.loops import Loops
+from penstock.flows.plan import Aborted, Notice, Plan, Skipped
+from penstock.flows.values import ForkAnswer, Values
+
+
+@dataclass(slots=True)
+class Run:
+    """One flow at work: the run itself, or a flow that one of its steps refers to."""
+
+    flow: Flow
+    task: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Of the project."""
+    plan: Plan = field(init=False)
+    loops: Loops = field(init=False)
+    results: dict[str, StepResult] = field(default_factory=dict)
+    """By step; `REF.STEP` for steps of a flow that a step refers to."""
+    forks: dict[str, ForkAnswer] = field(default_factory=dict)
+    newest: str | None = None
+    """The step that settled last."""
+    failure: str = ""
+    """Why the run ended with error."""
+
+    def __post_init__(self) -> None:
+        """Begin at the first segment."""
+        self.plan, self.loops = Plan(self.flow), Loops(self.flow)
+
+    def values(self, config: Mapping[str, Any] | None = None) -> Values:
+        """Return what templates of a step name; `config` is the step's own."""
+        return Values(
+            flow=self.flow,
+            task=self.task,
+            results=self.results,
+            loops=self.loops,
+            forks=self.forks,
+            config={**self.config, **self.flow.config, **(config or {})},
+            inputs=self.inputs,
+        )
+
+    def start(self, event: StepStarted) -> None:
+        """Take in that a visit began."""
+        visit = self.plan.start(event.step_id)
+        step = self.flow.by_id[event.step_id]
+        if isinstance(step, LoopDecision):
+            self.loops.begin(step, visit)
+
+    def settle(self, event: StepSettled) -> Sequence[Notice]:
+        """Take in how a visit ended; returns what follows from it."""
+        if event.will_retry:
+            return ()
+        step = self.flow.by_id[event.step_id]
+        self.results[event.step_id] = event.result
+        self.newest = event.step_id
+        if event.answer is not None:
+            self.forks[event.step_id] = ForkAnswer(event.answer, event.notes)
+        if step.is_router:
+            self.loops.settle(step, event.visit, event.targets)
+        return self._noted(self.plan.settle(event.step_id, event.outcome, event.targets), event)
+
+    def abort(self) -> Sequence[Notice]:
+        """Take in that somebody wants the run to end."""
+        return self._noted(self.plan.abort(), None)
+
+    def adopt(self, ref: str, results: Mapping[str, StepResult], flat: Mapping[str, str]) -> None:
+        """Take over results of flows that a step referred to: by `REF.STEP`, and flat."""
+        self.results.update({f"{ref}.{name}": result for name, result in results.items()})
+        self.results.update({name: results[inner] for name, inner in flat.items()})
+
+    def _noted(self, notices: Sequence[Notice], event: StepSettled | None) -> Sequence[Notice]:
+        for notice in notices:
+            if isinstance(notice, Skipped):
+                self.results[notice.step_id] = SKIPPED
+            elif isinstance(notice, Aborted):
+                cause = event.text if event is not None else ""
+                self.results[notice.step_id] = replace(ABORTED, summary=cause or ABORTED.summary)
+        if event is not None and self.plan.status is not None and event.text:
+            self.failure = event.text
+        return notices
