@@ -1,0 +1,106 @@
+"""Files of a project opened so that no link which is put there meanwhile leads out of it.
+
+A path here has no links in it: it was resolved before. Each of its names is opened from the folder
+before it, and a link is refused. Where the system cannot do that, the place is looked up again.
+"""
+
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+STEP_BY_STEP = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_UNFOLLOWED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""To open a pipe of somebody must not wait for him."""
+_MODE = 0o666
+_numbers = itertools.count(1)
+
+
+def open_to_read(root: Path, path: str) -> BinaryIO:
+    """Open a plain file. Raises OSError, IsADirectoryError for all that is no plain file."""
+    with _folder_of(root, path) as (folder, name):
+        place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _AT_ONCE, dir_fd=folder)
+    file = os.fdopen(place, "rb")
+    if not stat.S_ISREG(os.fstat(place).st_mode):
+        file.close()
+        raise IsADirectoryError(path)
+    return file
+
+
+def replace_file(root: Path, path: str, content: bytes) -> bool:
+    """Write a file, whole or not at all, and the folders above it; returns whether it is new.
+
+    Raises OSError. One that is there keeps its permissions.
+    """
+    with _folder_of(root, path, make=True) as (folder, name):
+        before = _found(folder, name)
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise IsADirectoryError(path)
+        unfinished = f"{_before(name)}.penstock-{os.getpid()}-{next(_numbers)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNFOLLOWED | getattr(os, "O_BINARY", 0)
+        place = os.open(unfinished, flags, _MODE, dir_fd=folder)
+        try:
+            with os.fdopen(place, "wb") as file:
+                if before is not None and hasattr(os, "fchmod"):
+                    os.fchmod(place, stat.S_IMODE(before.st_mode))
+                file.write(content)
+            os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished, dir_fd=folder)
+            raise
+    return before is None
+
+
+@contextmanager
+def _folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    """Open the folder of a file; its name is relative to that, or absolute where it must be."""
+    *folders, name = path.split("/")
+    if not name:
+        raise IsADirectoryError(path)
+    if not STEP_BY_STEP:
+        yield None, _looked_up(root, path, make=make)
+        return
+    place = os.open(root, os.O_RDONLY | _FOLDER)
+    try:
+        for each in folders:
+            below = _step(place, each, make=make)
+            os.close(place)
+            place = below
+        yield place, name
+    finally:
+        os.close(place)
+
+
+def _step(place: int, name: str, *, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=place)
+    return os.open(name, os.O_RDONLY | _FOLDER | _UNFOLLOWED, dir_fd=place)
+
+
+def _looked_up(root: Path, path: str, *, make: bool) -> str:
+    whole = root / path
+    if make:
+        whole.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.realpath(whole) != str(whole):
+        raise NotADirectoryError(path)
+    return str(whole)
+
+
+def _found(folder: int | None, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _before(name: str) -> str:
+    """Return what an unfinished file's name begins with: short, hidden, in the same folder."""
+    head, tail = os.path.split(name)
+    return os.path.join(head, f".{tail[:40]}")  # noqa: PTH118  it may be relative to a descriptor
