@@ -55,7 +55,7 @@ def test_what_may_be_read(access: Access, path: str, why: str) -> None:
     ],
 )
 def test_what_may_be_written(access: Access, path: str, why: str) -> None:
-    """Shows "Protected: … `penstock.toml`, `agents/**` … only if a pattern of the agent's own fits"."""
+    """Shows "Protected: … `agents/**` … only if a pattern of the agent's own fits"."""
     assert access.why_unwritable(path) == why
 
 
