@@ -73,11 +73,12 @@ class Offers:
         """Return the tools of the start, then those that the skills add."""
         registry, fixed = self._invoker.registry, self._fixed or ()
         found = [tool for tool in map(registry.find, fixed) if tool is not None]
-        added = (caller.selection.tools | caller.selection.inline).difference(fixed)
-        if not added:
+        if caller.selection is NOTHING:
             return found
+        added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
-        return [*found, *_usable(more, self._invoker, caller)]
+        usable = [tool for tool in more if _may_be_used(tool, caller.profile)]
+        return [*found, *_not_hidden(usable, self._invoker, caller)]
 
 
 def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...]:
@@ -86,27 +87,28 @@ def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...
     if not settings.tools_enabled:
         return ()
     names = settings.enabled_tools
-    tools = [tool for tool in invoker.registry if _is_named(tool, names)]
-    return tuple(_usable(tools, invoker, caller_for(agent, profile, ())))
+    named = [tool for tool in invoker.registry if _is_named(tool, names)]
+    tools = [tool for tool in named if _may_be_used(tool, profile)]
+    if invoker.rules or settings.tool_permissions:
+        tools = _not_hidden(tools, invoker, caller_for(agent, profile, ()))
+    return tuple(tools)
 
 
 def _is_named(tool: Tool, names: tuple[str, ...] | None) -> bool:
     return tool.spec.is_offered if names is None else tool.spec.tool_id in names
 
 
-def _usable(tools: Sequence[Tool], invoker: Invoker, caller: Caller) -> Sequence[Tool]:
-    """Return the tools that no rule hides, that the profile may use, and that are whole."""
-    if invoker.rules or caller.permissions:
-        tools = [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
-    return [tool for tool in tools if _may_be_used(tool, caller.profile)]
-
-
 def _may_be_used(tool: Tool, profile: Profile) -> bool:
+    """Whether a tool is whole, and the profile holds what it takes."""
     spec = tool.spec
     if spec.is_broken:
         return False
     needed = spec.requires_permissions
     return not needed or all(profile.holds(each) for each in needed)
+
+
+def _not_hidden(tools: Sequence[Tool], invoker: Invoker, caller: Caller) -> list[Tool]:
+    return [tool for tool in tools if not invoker.rules.hides(tool.spec, caller)]
 
 
 def skills_of(agent: Agent) -> SkillsOf:

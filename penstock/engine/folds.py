@@ -83,4 +83,4 @@ class Folds:
 
 
 def _erases(records: Sequence[Record]) -> bool:
-    return any(isinstance(record.event, MessagesErased) for record in records)
+    return MessagesErased in [type(record.event) for record in records]
