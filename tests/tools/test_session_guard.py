@@ -1,0 +1,116 @@
+"""The seed's visibility matrix for agent sessions, and the order in which a call is refused."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call import Call, CallPath
+from penstock.core.call_errors import NotPermitted
+from penstock.tools.session_guard import ALWAYS, AUTHORING, SessionGuard
+
+DECLARED = ("read", "write", "grep", "bash", "t_reg")
+FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
+
+
+def guard(**more: Any) -> SessionGuard:
+    given: dict[str, Any] = {"agent": "g", "declared": DECLARED}
+    return SessionGuard(**given | more)
+
+
+def refused(session: SessionGuard, tool_id: str) -> str | None:
+    error = session.refusal(Call(CallPath(f"t/1/{tool_id}#x"), tool_id, {}))
+    assert error is None or isinstance(error, NotPermitted)
+    return None if error is None else str(error)
+
+
+FLOW, ARCHITECT = guard(), guard(is_architect=True)
+AUTONOMOUS = guard(is_autonomous=True)
+
+
+@pytest.mark.parametrize(
+    ("session", "tool_id", "may"),
+    [
+        *((FLOW, each, True) for each in ALWAYS),
+        *((ARCHITECT, each, True) for each in ALWAYS),
+        (AUTONOMOUS, "ask_user", False),
+        (guard(is_architect=True, is_autonomous=True), "ask_user", False),
+        (FLOW, "subagent", False),
+        (ARCHITECT, "subagent", False),
+        *((FLOW, each, False) for each in AUTHORING),
+        *((ARCHITECT, each, True) for each in AUTHORING),
+        *((FLOW, each, each in DECLARED) for each in FILE_TOOLS),
+        *((guard(declared=FILE_TOOLS), each, True) for each in FILE_TOOLS),
+        *((guard(declared=()), each, False) for each in FILE_TOOLS),
+        (FLOW, "t_reg", True),
+        (guard(declared=()), "t_reg", False),
+        (guard(declared=(*AUTHORING, "subagent")), "subagent", False),
+        *((guard(declared=(*AUTHORING, "subagent")), each, False) for each in AUTHORING),
+    ],
+)
+def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
+    session: SessionGuard, tool_id: str, may: bool
+) -> None:
+    """T01, T45, T46: agents only call tools they declared."""
+    blocked = tool_id == "ask_user" and session.is_autonomous
+    assert (refused(session, tool_id) is None) is may
+    assert (tool_id in session.tools) is (may or blocked)
+
+
+@pytest.mark.parametrize(
+    ("session", "tool_id", "said"),
+    [
+        (
+            FLOW,
+            "edit",
+            '"edit" is not declared by agent "g". Declared: read, write, grep, bash, t_reg. '
+            "Always available: finish, ask_user, skill_read.",
+        ),
+        (
+            guard(declared=()),
+            "read",
+            '"read" is not declared by agent "g". Declared: none. '
+            "Always available: finish, ask_user, skill_read.",
+        ),
+        (FLOW, "flow_write", '"flow_write" is not granted to agent "g".'),
+        (ARCHITECT, "subagent", '"subagent" is not granted to agent "g".'),
+        (
+            AUTONOMOUS,
+            "ask_user",
+            "ask_user is blocked: this run is autonomous. Decide on your own and go on.",
+        ),
+        (
+            guard(is_interactive=False),
+            "ask_user",
+            'ask_user is blocked: agent "g" is not interactive. Decide on your own and go on.',
+        ),
+    ],
+    ids=["G5", "G5 none", "G18", "G18 architect", "G16 autonomous", "G16 not interactive"],
+)
+def test_a_refusal_says_what_the_agent_may_do(
+    session: SessionGuard, tool_id: str, said: str
+) -> None:
+    assert refused(session, tool_id) == said
+
+
+@pytest.mark.parametrize("tool_id", ["read", "finish", "edit", "subagent", "ask_user"])
+def test_after_finish_nothing_may_be_called(tool_id: str) -> None:
+    """T28, G15: once finish is called, the guard blocks any further tool calls."""
+    session = guard()
+    session.finish()
+    assert refused(session, tool_id) == "finish was already called; no further tool calls."
+
+
+def test_guards_of_plugins_run_last_and_the_first_refusal_counts() -> None:
+    """G20: a plugin guard returns a text."""
+    asked: list[str] = []
+
+    def check(call: Call) -> str | None:
+        asked.append(call.tool_id)
+        return f"no {call.tool_id}" if call.tool_id == "write" else None
+
+    session = guard(checks=(check, lambda call: "never" if call.tool_id == "bash" else None))
+    assert refused(session, "write") == "no write"
+    assert refused(session, "bash") == "never"
+    assert refused(session, "read") is None
+    assert refused(session, "edit") is not None
+    assert asked == ["write", "bash", "read"]
