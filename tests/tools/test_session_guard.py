@@ -62,14 +62,18 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
         (
             FLOW,
             "edit",
-            '"edit" is not declared by agent "g". Declared: read, write, grep, bash, t_reg. '
-            "Always available: finish, ask_user, skill_read.",
+            (
+                '"edit" is not declared by agent "g". Declared: read, write, grep, bash, t_reg. '
+                "Always available: finish, ask_user, skill_read."
+            ),
         ),
         (
             guard(declared=()),
             "read",
-            '"read" is not declared by agent "g". Declared: none. '
-            "Always available: finish, ask_user, skill_read.",
+            (
+                '"read" is not declared by agent "g". Declared: none. '
+                "Always available: finish, ask_user, skill_read."
+            ),
         ),
         (FLOW, "flow_write", '"flow_write" is not granted to agent "g".'),
         (ARCHITECT, "subagent", '"subagent" is not granted to agent "g".'),
