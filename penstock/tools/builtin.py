@@ -31,6 +31,8 @@ class BuiltIn:
 
     def preview(self, output: Any) -> str | None:
         """Return the file, if there is one; else the usual line."""
+        if not isinstance(output, dict):
+            return None
         name: str | None = output.get("path") or output.get("output_path")
         return name
 

@@ -17,6 +17,7 @@ from penstock.core.signals import LeaseLost, Signal
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
+from penstock.resources.project_files import ProjectFiles
 from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
@@ -148,6 +149,14 @@ class Invocation:
         if workspace is None:
             raise ToolNotConfigured("no files are kept here")
         return workspace
+
+    @property
+    def project(self) -> ProjectFiles:
+        """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured."""
+        root = self.inside.resources.project
+        if root is None:
+            raise ToolNotConfigured("there is no project folder here")
+        return ProjectFiles(root, self.caller.access)
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
         """Call another tool through the same door; a failure is an Envelope too."""

@@ -7,6 +7,7 @@ from penstock.core.call import Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.resources.project_access import OPEN, Access
 from penstock.resources.redact import Redactor
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
@@ -40,6 +41,8 @@ class Caller:
     """How long an approval waits for a person; None is for ever."""
     secrets: Redactor = field(default_factory=Redactor, compare=False)
     """What was given out in the task: it is taken out of everything that is recorded."""
+    access: Access = OPEN
+    """Which files of the project its agent may read and write, and which commands it may not run."""
     clip_at: int | None = None
     """Characters of a result that this caller gets to read; None is all."""
 

@@ -1,6 +1,7 @@
 """What the calls behind one door reach: files, values, secrets, other servers."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -32,6 +33,8 @@ class Resources:
     """Where notifications may go."""
     web_url: str = ""
     """Where people find the server, for links that leave it."""
+    project: Path | None = None
+    """The folder of the project itself."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""
