@@ -1,6 +1,7 @@
 """One entry of a script: from its first line until it ends, parks, or is stopped."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
@@ -11,10 +12,9 @@ from penstock.sandbox.endings import conclude, crashed
 from penstock.sandbox.guest import Entering, Guest, beginning
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds
+from penstock.sandbox.watch import TURN
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
-_TURN = 0.005
-"""Seconds that an entry may hold the loop while its host calls are answered at once."""
 
 
 class Entry:
@@ -27,6 +27,8 @@ class Entry:
         self._woken = asyncio.Event()
         self._calls = Calls(self._bridge, self._woken.set)
         self._console = Console(self._bridge, entering.bounds)
+        self._said: deque[Message] = deque()
+        """What the script said, and was not done yet."""
         self._turn_began = asyncio.get_running_loop().time()
 
     async def run(self, input: Any) -> Any:
@@ -35,8 +37,9 @@ class Entry:
         try:
             while True:
                 self._calls.put_back(await self._advance(deliveries))
-                if ending := self._take():
+                if ending := await self._take():
                     return await self._end(ending)
+                await self._let_others()
                 deliveries = await self._next()
         finally:
             self._take_prints()
@@ -57,12 +60,15 @@ class Entry:
         except RuntimeError as trap:
             raise crashed(str(trap)) from None
 
-    def _take(self) -> Message | None:
+    async def _take(self) -> Message | None:
         """Do what the script said; returns how it ended, if it has."""
-        for message in self._guest.take():
+        self._said.extend(self._guest.take())
+        while self._said:
+            message = self._said.popleft()
             match message.kind:
                 case "ask":
                     self._calls.ask(message)
+                    await self._let_others()
                 case "drop":
                     self._calls.drop(message.number)
                 case "print":
@@ -73,13 +79,12 @@ class Entry:
 
     def _take_prints(self) -> None:
         """Say what was said before the script was stopped."""
-        for message in self._guest.take():
+        for message in (*self._said, *self._guest.take()):
             if message.kind == "print":
                 self._console.print(message.name, message.value)
 
     async def _next(self) -> Sequence[Delivery]:
         """Return what is to be delivered, as soon as there is something."""
-        await self._let_others()
         while True:
             self._woken.clear()
             if self._watch.ended:
@@ -97,7 +102,7 @@ class Entry:
     async def _let_others(self) -> None:
         """Give the loop to others if this entry has held it for a while."""
         loop = asyncio.get_running_loop()
-        if loop.time() - self._turn_began < _TURN:
+        if loop.time() - self._turn_began < TURN:
             return
         self._woken.clear()
         loop.call_soon(self._woken.set)

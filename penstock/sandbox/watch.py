@@ -6,6 +6,8 @@ from penstock.core.errors import PenstockError
 
 SLICE = 0.03
 """Seconds that one step of a script may hold up the loop, before it is moved to a thread."""
+TURN = 0.005
+"""Seconds after which an entry lets others have the loop, wherever it can."""
 IS_LONG = "slice"
 """Why a step is stopped that is to be computed in a thread instead."""
 
@@ -37,6 +39,11 @@ class Watch:
         """Seconds that a script which computes now may go on, by the wall or by computing."""
         now = self._clock.monotonic()
         return min(self._deadline - now, self._begun + self._cpu_left - now)
+
+    @property
+    def has_had_its_turn(self) -> bool:
+        """Whether it computes for so long now that others should have the loop, if it has it."""
+        return self._is_sliced and self._clock.monotonic() - self._begun >= TURN
 
     def begin(self, *, is_sliced: bool) -> None:
         """Note that the script computes from now on."""

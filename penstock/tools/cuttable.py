@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from penstock.core.awaited import taken
 from penstock.tools.deadline import Cut, Deadline
@@ -25,6 +25,8 @@ class Cuttable(Generator[Any, Any, Any]):
     One that goes on after it was cancelled is cancelled again and again for a while, and is then
     closed where it stands. A script is left to its sandbox, which ends it by itself. What a tool
     cancels of its own accord, such as a timeout inside it, is its own affair.
+
+    Its deadline is watched from its first wait on: before that, nothing could end it.
     """
 
     __slots__ = (
@@ -32,6 +34,7 @@ class Cuttable(Generator[Any, Any, Any]):
         "_handle",
         "_invocation",
         "_is_dropped",
+        "_is_limited",
         "_limit",
         "_until",
         "_work",
@@ -44,6 +47,7 @@ class Cuttable(Generator[Any, Any, Any]):
         self._work = work
         self._invocation = invocation
         self._limit = limit
+        self._is_limited = False
         self._awaited: asyncio.Future[Any] | None = None
         """What can keep the tool from hearing of its cancellation: a task that it waits for."""
         self._handle: asyncio.TimerHandle | None = None
@@ -51,6 +55,20 @@ class Cuttable(Generator[Any, Any, Any]):
         self._is_dropped = False
         self.is_closed = False
         """A call around this one was left behind, and this one with it."""
+
+    def __enter__(self) -> Self:
+        """Do nothing: the deadline is entered late."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the deadline; raises TimeoutError in place of its cancellation."""
+        if self._is_limited:
+            self._limit.__exit__(kind, error, trace)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         """Let it be awaited."""
@@ -95,6 +113,9 @@ class Cuttable(Generator[Any, Any, Any]):
 
     def _waiting(self, awaited: Any) -> Any:
         """Return what the event loop waits for, such that a cancellation always ends the wait."""
+        if not self._is_limited:
+            self._is_limited = True
+            self._limit.__enter__()
         if awaited is None or type(awaited) is asyncio.Future:
             self._awaited = None
             return awaited

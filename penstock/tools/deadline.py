@@ -19,7 +19,7 @@ class Deadline:
     A cancellation that came from elsewhere stays one, whichever of the two came first.
     """
 
-    __slots__ = ("_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
+    __slots__ = ("_at", "_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
 
     def __init__(self, task: "asyncio.Task[Any] | None", seconds: float, *, depth: int = 0) -> None:
         assert task is not None  # noqa: S101  what is awaited is awaited in a task
@@ -27,12 +27,14 @@ class Deadline:
         self._cancelling = task.cancelling()
         self._cancelled = 0
         self._depth = depth
-        self._handle = task.get_loop().call_later(seconds, self._end)
+        self._at = task.get_loop().time() + seconds
+        self._handle: asyncio.TimerHandle | None = None
         self.is_over = False
         """The time was over before what was begun."""
 
     def __enter__(self) -> Self:
-        """Do nothing: the time runs from the start."""
+        """Begin to watch the time, which runs since this was made."""
+        self._handle = self._task.get_loop().call_at(self._at, self._end)
         return self
 
     def __exit__(
@@ -42,7 +44,8 @@ class Deadline:
         trace: TracebackType | None,
     ) -> None:
         """Take back what the deadline did; raises TimeoutError in place of its own cancellation."""
-        self._handle.cancel()
+        if self._handle is not None:
+            self._handle.cancel()
         if not self._cancelled:
             return
         while self._cancelled:

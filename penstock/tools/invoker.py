@@ -214,7 +214,7 @@ class Invoker:
         limit = Deadline(invocation.owner, given, depth=passage.call.depth)
         work = Cuttable(tool.run(input, invocation), invocation, limit)
         try:
-            with limit:
+            with work:
                 output = await _enter(work, invocation)
         except Suspend:
             ledger.park(path, attempt=attempt, seconds=self._clock.monotonic() - began)

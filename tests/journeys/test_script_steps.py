@@ -128,6 +128,10 @@ async def test_e4_another_tool_of_the_task_gets_the_stored_output(project: Proje
     assert found == ["first", "first", wrong, "fourth"]
 
 
+async def wait(_input: Any, _invocation: Any) -> None:
+    await settle()
+
+
 async def test_e4_a_step_in_a_step_and_two_at_once_are_mistakes(project: ProjectFolder) -> None:
     """E4: "A step inside a step, or two at once in one task: `TypeError`"."""
     script = """
@@ -148,7 +152,7 @@ async def test_e4_a_step_in_a_step_and_two_at_once_are_mistakes(project: Project
         export const run = () => flo.task.step({ key: "w", version: 1, input: null },
           () => flo.callTool({ tool_id: "look", input: {} }).then(() => 1));
     """
-    look, *_ = acts()
+    look = Act("look", wait, direct_call=True)
     project.tool("steps", script)
     project.tool("waits", waits)
     project.tool("parallel", other)

@@ -13,6 +13,7 @@ from penstock.sandbox.bridge import Settled
 from penstock.sandbox.entry import NOTHING_SETTLES
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import BEGINS_MS, FakeBridge, never
+from penstock.testing.clock import settle
 from tests.kit.scripts import script_of
 
 BOUNDS = Bounds(seconds=5)
@@ -149,6 +150,30 @@ async def test_chance_repeats_for_a_call_and_differs_between_calls(sandbox: Sand
     assert one == again
     assert len({*one, *other}) == 6
     assert all(0 <= number < 1 for number in one[:2])
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        "for (let n = 0; n < 500; n++) await call(n);",
+        "await Promise.all(Array.from({ length: 500 }, (_, n) => call(n)));",
+    ],
+    ids=["in turn", "together"],
+)
+async def test_others_have_their_turns_while_a_script_is_answered_at_once(
+    sandbox: Sandbox, asking: str
+) -> None:
+    async def at_once(asked: Any) -> Any:
+        return echo(asked)
+
+    source = f"{CALL} export async function run() {{ {asking} }}"
+    task = asyncio.create_task(run(sandbox, source, FakeBridge({"callTool": at_once})))
+    turns = 0
+    while not task.done():
+        await settle(rounds=1)
+        turns += 1
+    await task
+    assert turns > 3
 
 
 # ---- what is stopped

@@ -96,11 +96,13 @@ function wanted(holds, message) {
 
 /** Return the one argument of a function that takes an object. */
 function members(given, of) {
-  wanted(isObject(given) && !isArray(given), `${of} takes an object, found ${kindOf(given)}`);
-  return given;
+  if (isObject(given) && !isArray(given)) return given;
+  throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
 }
 
 function text(value, what, { empty = false, most } = {}) {
+  // The words are put together only where they are needed: this is checked at every host call.
+  if (typeof value === "string" && value.length > 0 && most === undefined) return value;
   wanted(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
   wanted(empty || value.length > 0, `${what} must not be empty`);
   wanted(most === undefined || value.length <= most, `${what} must have at most ${most} characters, found ${value.length}`);
@@ -121,8 +123,8 @@ function jsonText(value, what) {
   } catch (error) {
     throw new TypeError(`${what} must be JSON: ${messageOf(error)}`);
   }
-  wanted(spelled !== undefined, `${what} must be JSON, found ${kindOf(value)}`);
-  return spelled;
+  if (spelled !== undefined) return spelled;
+  throw new TypeError(`${what} must be JSON, found ${kindOf(value)}`);
 }
 
 function kindOf(value) {

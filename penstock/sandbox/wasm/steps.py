@@ -11,6 +11,10 @@ from penstock.sandbox.wasm.machine import Image, Machine
 from penstock.sandbox.wasm.pool import Pool
 from penstock.sandbox.watch import IS_LONG
 
+_MOMENT = 0.00025
+"""Seconds more that a script may compute on the loop for each answer of its host: one that asks and
+asks computes little at a time, and a thread for each step would cost more than the step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
@@ -20,7 +24,7 @@ class Site:
     image: Image
     pool: Pool
     inline_seconds: float
-    """What a script may compute on the loop in all, in slices; then it goes on in threads."""
+    """What a script may compute on the loop by itself, in slices; then it goes on in threads."""
 
 
 class Steps:
@@ -84,7 +88,7 @@ class Steps:
             self._machine = None
 
     def _step(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
-        """Hand over one after the other, until the script asks for something."""
+        """Hand over one after the other, until the script asks for something or had its turn."""
         begin_step(self._around, self._entering.bounds, held)
         self._watch.begin(is_sliced=self._is_inline)
         try:
@@ -92,12 +96,18 @@ class Steps:
                 self._hand_over(delivery)
                 if self._is_inline:
                     self._delivered.append(delivery)
-                if self._around.is_over or any(said.kind == "ask" for said in self._around.said):
+                if self._is_heard or self._watch.has_had_its_turn:
                     return deliveries[at:]
         finally:
             self._computed += self._watch.end()
-            self._is_inline = self._is_inline and self._computed < self._site.inline_seconds
+            most = self._site.inline_seconds + _MOMENT * len(self._delivered)
+            self._is_inline = self._is_inline and self._computed < most
         return ()
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether the script has said something that is to be done before it goes on."""
+        return self._around.is_over or any(said.kind == "ask" for said in self._around.said)
 
     def _again(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Bring another machine to where the stopped one was, and go on in it."""
