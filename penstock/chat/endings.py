@@ -53,15 +53,15 @@ class Endings:
         self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
     ) -> Reply | None:
         """Wait for the end, and look now and then: another process may be at work on the task."""
-        loop, now = asyncio.get_running_loop(), self._clock.monotonic
+        now, alarms = self._clock.monotonic, self._bus.alarms
         until = now() + (math.inf if seconds is None else seconds)
         pause = self._limits.poll_seconds
         while True:
-            timer = loop.call_later(max(min(pause, until - now()), 0), _give_up, end)
+            others = alarms.set(end, max(min(pause, until - now()), 0))
             try:
                 record = await end
             finally:
-                timer.cancel()
+                others.discard(end)
                 self._bus.forget_end(task_id, end)
             if record and (reply := await self._reply(record.log_id, task_id, record.event)):
                 return reply
@@ -141,8 +141,3 @@ class Expected:
         if reply is None:
             raise NotFound(f"task {self._task_id} is gone: its conversation was deleted")
         return reply
-
-
-def _give_up(end: "asyncio.Future[Any]") -> None:
-    if not end.done():
-        end.set_result(None)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId
@@ -59,9 +60,9 @@ class Alarms:
     """Wakes who waits, all whose time is up within a moment with one timer: a thousand wait."""
 
     def __init__(self) -> None:
-        self._due: dict[int, set[asyncio.Future[None]]] = {}
+        self._due: dict[int, set[asyncio.Future[Any]]] = {}
 
-    def set(self, waiter: asyncio.Future[None], seconds: float) -> set[asyncio.Future[None]]:
+    def set(self, waiter: asyncio.Future[Any], seconds: float) -> set[asyncio.Future[Any]]:
         """Wake a waiter when its time is up; returns with whom, to be taken out again."""
         loop = waiter.get_loop()
         due = math.ceil((loop.time() + seconds) / _MOMENT)
@@ -146,7 +147,8 @@ class Bus:
         self._replies: dict[LogId, LiveReply] = {}
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
         self._closed = False
-        self._alarms = Alarms()
+        self.alarms = Alarms()
+        """For all who wait for something here, at most so long."""
 
     def publish(self, records: Sequence[Record]) -> None:
         """Tell readers what was committed; the log's listener."""
@@ -160,7 +162,7 @@ class Bus:
 
     def subscribe(self, log_id: LogId, limit: int) -> Subscription:
         """Begin to follow a log; give it back with `unsubscribe`."""
-        reader = Subscription(limit, self._alarms)
+        reader = Subscription(limit, self.alarms)
         reader.is_closed = self._closed
         self._readers.setdefault(log_id, []).append(reader)
         return reader
