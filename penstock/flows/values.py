@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.step import StepResult, StepStatus
 from penstock.flows.definition import Flow
 from penstock.flows.loops import Loops
-from penstock.flows.template import MISSING, Kind, LookUp, Ref, parse
+from penstock.manifest.template import MISSING, Kind, LookUp, Ref, parse
 
 Inputs = Mapping[str, str]
 """The wired inputs of a step, expanded."""

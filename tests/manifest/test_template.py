@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.flows.template import MISSING, Broken, Fault, Kind, Ref, parse
+from penstock.manifest.template import MISSING, Broken, Fault, Kind, Ref, parse
 
 VALUES: dict[tuple[str, ...], Any] = {
     ("task",): "say ${{result.a.summary}} $&",
