@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.schema import check_schema
-from penstock.core.step import Output, ValueType
+from penstock.core.step import RESERVED, Output, ValueType
 from penstock.core.text import cut
-from penstock.flows.definition import RESERVED, RunInput
+from penstock.flows.definition import RunInput
 from penstock.flows.reading_kinds import Anything, Word, part, warn, warn_unknown
 from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Kind, Node, Wrong, quoted
 from penstock.manifest.kinds import Flag, Text
