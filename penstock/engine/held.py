@@ -89,10 +89,9 @@ class HeldLog:
         self._open.add(path)
 
     async def in_order(self) -> None:
-        """Return when no call is open that stands in the log before what was added so far.
+        """Return when every call that was added so far has its outcome in the state.
 
-        Whoever hands outcomes to code that is entered again waits for it: the order of the log is
-        the order that the next entry sees. So does whoever settles what has no outcome.
+        Whoever settles what has none waits for it: a change that is on its way may still be made.
         """
         if self._open:
             await self.commit()
