@@ -9,9 +9,10 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
 from penstock.flows.fenced import parse_flow, source_lines
-from penstock.flows.reading_kinds import CONFIG, Switch, Whole, warn, warn_unknown
-from penstock.flows.reading_outputs import RunInputs
+from penstock.flows.reading_inputs import RunInputs
+from penstock.flows.reading_kinds import CONFIG, Switch
 from penstock.flows.reading_steps import ReadStep, read_steps
+from penstock.manifest.authored_kinds import Whole, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
 from penstock.manifest.home import Home
 from penstock.manifest.kinds import Text

@@ -7,7 +7,6 @@ from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.flows.definition import AnyStep, StepKind
-from penstock.flows.reading_kinds import Item, meant, named_items, warn
 from penstock.flows.step_fields import (
     ALWAYS,
     CLASSES,
@@ -17,6 +16,7 @@ from penstock.flows.step_fields import (
     inferred,
     owners,
 )
+from penstock.manifest.authored_kinds import Item, meant, named_items, warn
 from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
 from penstock.manifest.source import Place
 

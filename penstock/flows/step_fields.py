@@ -16,10 +16,11 @@ from penstock.flows.definition import (
     Shell,
     StepKind,
 )
-from penstock.flows.reading_kinds import CONFIG, TARGETS, TEXTS, Anything, Names, Retry, Whole
-from penstock.flows.reading_outputs import Outputs
+from penstock.flows.reading_kinds import CONFIG, TARGETS, TEXTS, Anything, Retry
+from penstock.manifest.authored_kinds import Names, Whole
 from penstock.manifest.fields import Kind
 from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.outputs import Outputs
 
 MOST_ITERATIONS = 1000
 _AGENT, _FORK, _CONDITIONAL = StepKind.AGENT, StepKind.FORK, StepKind.CONDITIONAL

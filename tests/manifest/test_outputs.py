@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.step import Output, ValueType
-from penstock.flows.reading_outputs import fits
+from penstock.manifest.outputs import fits
 from tests.flows.texts import said_of_step, step_of
 
 RESERVED = (

@@ -1,4 +1,4 @@
-"""The values that a step promises, and those that a run takes, as authors declare them."""
+"""The values that an agent or a step promises, as authors declare them."""
 
 import re
 import warnings
@@ -8,15 +8,13 @@ from typing import Any
 from penstock.core.schema import check_schema
 from penstock.core.step import RESERVED, Output, ValueType
 from penstock.core.text import cut
-from penstock.flows.definition import RunInput
-from penstock.flows.reading_kinds import Anything, Word, part, warn, warn_unknown
+from penstock.manifest.authored_kinds import Word, part, warn, warn_unknown
 from penstock.manifest.fields import FOUND_CHARACTERS, WRONG, Kind, Node, Wrong, quoted
 from penstock.manifest.kinds import Flag, Text
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 OUTPUT_FIELDS = ("name", "description", "type", "pattern", "required")
-INPUT_FIELDS = ("type", "required", "default", "description")
-_TYPE = Word(words=tuple(ValueType), wanted="string, number, boolean, object or array")
+VALUE_TYPE = Word(words=tuple(ValueType), wanted="string, number, boolean, object or array")
 _TYPES: dict[ValueType, tuple[type, ...]] = {
     ValueType.STRING: (str,),
     ValueType.NUMBER: (int, float),
@@ -50,26 +48,18 @@ class Outputs:
         return tuple(outputs.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInputs:
-    """What a run of the flow takes."""
-
-    wanted: str = "a mapping of names to {type, required, default, description}"
-
-    def read(self, node: Node) -> tuple[RunInput, ...] | Wrong:
-        """Return the inputs that could be read."""
-        if node.value is None:
-            return ()
-        if not isinstance(node.value, dict):
-            return node.wrong_type(self.wanted)
-        found = [_run_input(node.at(name), name) for name in node.value]
-        return tuple(each for each in found if each is not None)
-
-
 def fits(value: Any, value_type: ValueType) -> bool:
     """Whether a value is of a type, as JSON has them."""
     is_other = isinstance(value, bool) and value_type is not ValueType.BOOLEAN
     return isinstance(value, _TYPES[value_type]) and not is_other
+
+
+def required(node: Node, key: str, kind: Kind) -> Any:
+    """Return what stands under a key of a mapping, or WRONG when it is missing."""
+    if key in node.value:
+        return kind.read(node.at(key))
+    said = f'missing required field "{key}" in {node.name}'
+    return node.refuse("missing-field", said, at=node.key_place)
 
 
 def _output(node: Node) -> Output | None:
@@ -79,10 +69,10 @@ def _output(node: Node) -> Output | None:
         node.wrong_type("a name or {name, description, type, pattern, required}")
         return None
     warn_unknown(node, OUTPUT_FIELDS, node.name)
-    name = _required(node, "name", Text(wanted="an identifier"))
+    name = required(node, "name", Text(wanted="an identifier"))
     if name is WRONG or not _is_name(node.at("name")):
         return None
-    word = part(node, "type", _TYPE, None)
+    word = part(node, "type", VALUE_TYPE, None)
     pattern = _pattern(node.at("pattern"), name)
     is_promised = word is not None or pattern is not None
     return Output(
@@ -92,13 +82,6 @@ def _output(node: Node) -> Output | None:
         pattern=pattern,
         is_required=part(node, "required", Flag(), is_promised),
     )
-
-
-def _required(node: Node, key: str, kind: Kind) -> Any:
-    if key in node.value:
-        return kind.read(node.at(key))
-    said = f'missing required field "{key}" in {node.name}'
-    return node.refuse("missing-field", said, at=node.key_place)
 
 
 def _name_of(node: Node) -> Node:
@@ -141,34 +124,3 @@ def _fault(pattern: str) -> str:
         except (RecursionError, OverflowError):
             return "it is too deep, or too large"
     return "it uses what not every engine knows"
-
-
-def _run_input(node: Node, name: str) -> RunInput | None:
-    if not IDENTIFIER.fullmatch(name):
-        node.refuse(
-            "bad-input-name", f"input {quoted(name)} must be an identifier", at=node.key_place
-        )
-        return None
-    if not isinstance(node.value, dict):
-        node.wrong_type("{type, required, default, description}")
-        return None
-    warn_unknown(node, INPUT_FIELDS, node.name)
-    word = _required(node, "type", _TYPE)
-    if word is WRONG:
-        return None
-    value_type = ValueType(word)
-    default = part(node, "default", Anything(), None)
-    if default is not None and not fits(default, value_type):
-        node.at("default").wrong_type(_called(value_type))
-    return RunInput(
-        name=name,
-        value_type=value_type,
-        is_required=part(node, "required", Flag(), default=False),
-        default=default,
-        description=part(node, "description", Text(wanted="text"), ""),
-    )
-
-
-def _called(value_type: ValueType) -> str:
-    article = "an" if value_type in {ValueType.OBJECT, ValueType.ARRAY} else "a"
-    return f"{article} {value_type}"

@@ -1,0 +1,105 @@
+"""What the fields of flows and agents may be: lists as people write them, and what is warned of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.diagnostics import Severity, nearest
+from penstock.manifest.fields import OWN, WRONG, Kind, Node, Wrong, quoted
+from penstock.manifest.source import Place
+
+Item = tuple[str, Place]
+"""A text of a list, and where it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole number between two others."""
+
+    low: int
+    high: int
+
+    @property
+    def wanted(self) -> str:
+        """What it must be."""
+        return f"a whole number from {self.low} to {self.high}"
+
+    def read(self, node: Node) -> int | Wrong:
+        """Return the number."""
+        if type(node.value) is not int:
+            return node.wrong_type(self.wanted)
+        return node.value if self.low <= node.value <= self.high else node.bad_value(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Some texts: a list of them, or one text that is split at commas."""
+
+    wanted: str
+    item_wanted: str = "text"
+    is_split: bool = True
+
+    def read(self, node: Node) -> tuple[str, ...] | Wrong:
+        """Return the texts that could be read; nothing at all is none."""
+        if node.value is None or (self.is_split and isinstance(node.value, str)):
+            return tuple(text for text, _ in named_items(node))
+        if not isinstance(node.value, list):
+            return node.wrong_type(self.wanted)
+        for number, item in enumerate(node.value):
+            if not isinstance(item, str):
+                node.at(number).wrong_type(self.item_wanted)
+        return tuple(text for text, _ in named_items(node))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One of some words; the words are told as a sentence has them."""
+
+    words: Sequence[str]
+    wanted: str = field(default="text")
+
+    def read(self, node: Node) -> str | Wrong:
+        """Return the word."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.wanted)
+        return node.value if node.value in self.words else node.bad_value(self.wanted)
+
+
+def named_items(node: Node) -> list[Item]:
+    """Return the texts of a list, or of one text split at commas, each with its place."""
+    if isinstance(node.value, str):
+        texts = (each.strip() for each in node.value.split(","))
+        return [(text, node.key_place) for text in texts if text]
+    items = node.value if isinstance(node.value, list) else []
+    return [(each, node.at(n).place) for n, each in enumerate(items) if isinstance(each, str)]
+
+
+def part(node: Node, key: str, kind: Kind, default: Any) -> Any:
+    """Return what stands under a key of a mapping; its default where it is missing, or wrong."""
+    if key not in node.value:
+        return default
+    value = kind.read(node.at(key))
+    return default if value is WRONG else value
+
+
+def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
+    """Note every key of a mapping that means nothing there, with the nearest that does."""
+    for key in node.value:
+        if key not in known and not key.startswith(OWN):
+            warn(
+                node.at(key),
+                "unknown-field",
+                f"unknown field {quoted(key)} in {title}",
+                meant(nearest(key, known)),
+            )
+
+
+def warn(node: Node, code: str, message: str, suggestion: str | None = None) -> None:
+    """Note a warning at the key of a value."""
+    severity = Severity.WARNING
+    node.document.problem(code, message, node.key_place, suggestion, severity=severity)
+
+
+def meant(near: str | None) -> str | None:
+    """Return the question whether the nearest name was meant."""
+    return None if near is None else f'did you mean "{near}"?'
