@@ -9,7 +9,8 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
-from penstock.manifest.source import Document, Place, parse_front_matter
+from penstock.manifest.front_matter import parse_front_matter
+from penstock.manifest.source import Document, Place
 
 FOLDERS = ("agents", ".pi/flows/agents")
 """Where a project's agents lie; an earlier folder hides names of a later one."""
@@ -93,7 +94,7 @@ def parse_agent(
     matter = parse_front_matter(text, file)
     head = matter.head
     fields = _Fields(head)
-    if not head.problems:
+    if not any(each.severity is Severity.ERROR for each in head.problems):
         fields.check()
         fields.check_skills(skills)
     if any(each.severity is Severity.ERROR for each in head.problems):

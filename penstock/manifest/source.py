@@ -1,4 +1,4 @@
-"""What authors write, with a line for every value: YAML 1.2 without surprises, and front matter."""
+"""What authors write, with a line for every value: YAML 1.2 without surprises."""
 
 import math
 import re
@@ -160,14 +160,6 @@ class Document:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontMatter:
-    """A Markdown file with settings on top."""
-
-    head: Document
-    body: str
-
-
 def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     """Read one document; what is wrong stands in `problems`, and never raises.
 
@@ -191,27 +183,6 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document
-
-
-def parse_front_matter(text: str, file: str) -> FrontMatter:
-    """Part a Markdown file into the settings between two lines `---` and the rest."""
-    lines = text.removeprefix("\ufeff").split("\n")
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    if lines[first].rstrip() != FENCE:
-        return _without(file, first + 1, "no-front-matter", 'the file must begin with a line "---"')
-    end = next((n for n in range(first + 1, len(lines)) if lines[n].rstrip() == FENCE), None)
-    if end is None:
-        return _without(
-            file, first + 1, "front-matter-open", 'a second line "---" must end the front matter'
-        )
-    head = parse_yaml("\n".join(lines[first + 1 : end]), file, first_line=first + 2)
-    return FrontMatter(head=head, body="\n".join(lines[end + 1 :]).strip())
-
-
-def _without(file: str, line: int, code: str, message: str) -> FrontMatter:
-    head = Document(file=file)
-    head.problem(code, message, Place(line=line, column=1))
-    return FrontMatter(head=head, body="")
 
 
 class _Builder:

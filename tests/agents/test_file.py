@@ -64,7 +64,6 @@ WRONG = [
             "found boolean True"
         ),
     ),
-    ("- a", "2:1: error yaml-not-mapping: the front matter must be a mapping, found array ['a']"),
 ]
 
 

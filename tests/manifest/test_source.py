@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.manifest.source import Place, parse_front_matter, parse_yaml
+from penstock.manifest.source import Place, parse_yaml
 
 SCALARS = [
     ("yes", "yes"),
@@ -75,26 +75,6 @@ REFUSED = [
 def test_what_is_not_allowed_is_named_with_its_place(text: str, said: str) -> None:
     document = parse_yaml(text, "x.yaml")
     assert [str(each) for each in document.problems] == [f"x.yaml:{said}"]
-
-
-def test_front_matter_keeps_the_lines_of_its_file() -> None:
-    matter = parse_front_matter("\n---  \nname: x\n---\n\nBe kind.\n", "x.md")
-    assert matter.head.value == {"name": "x"}
-    assert matter.head.keys["name",].line == 3
-    assert matter.body == "Be kind."
-
-
-def test_a_windows_file_reads_the_same() -> None:
-    matter = parse_front_matter("\ufeff---\r\nname: x\r\n---\r\nBe kind.\r\n", "x.md")
-    assert (matter.head.value, matter.body) == ({"name": "x"}, "Be kind.")
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [("", "no-front-matter"), ("x", "no-front-matter"), ("---\nx", "front-matter-open")],
-)
-def test_a_file_without_front_matter_is_a_finding(text: str, code: str) -> None:
-    assert [each.code for each in parse_front_matter(text, "x.md").head.problems] == [code]
 
 
 def test_a_byte_order_mark_moves_nothing() -> None:
