@@ -42,7 +42,7 @@ class Caller:
     secrets: Redactor = field(default_factory=Redactor, compare=False)
     """What was given out in the task: it is taken out of everything that is recorded."""
     access: Access = OPEN
-    """Which files of the project its agent may read and write, and which commands it may not run."""
+    """Which files of the project its agent may use, and which commands it may not run."""
     clip_at: int | None = None
     """Characters of a result that this caller gets to read; None is all."""
 

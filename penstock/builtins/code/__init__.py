@@ -1,0 +1,1 @@
+"""The project's own folder: read, written, changed and searched."""

@@ -1,0 +1,41 @@
+"""How the tools of the project's folder are declared: offered to who has the permission."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.tools.builtin import Act, BuiltIn, builtin
+
+READ, WRITE = "project.read", "project.write"
+PATH: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 4096,
+    "description": "A path from the project's folder, or an absolute one in it",
+}
+FOLDER: Json = {**PATH, "description": "Where to begin; the project's folder if it is left out"}
+YES_OR_NO: Json = {"type": "boolean"}
+
+
+def of_project(
+    description: str,
+    fields: Mapping[str, Json],
+    *,
+    permission: str = READ,
+    idempotent: bool = False,
+) -> Callable[[Act], BuiltIn]:
+    """Make a tool of a coroutine that reads or writes the project's folder."""
+    effect = Effect.READ if permission == READ else Effect.WRITE
+
+    def make(act: Act) -> BuiltIn:
+        made = builtin(description, fields, effect=effect, stays_inside=False)(act)
+        spec = replace(
+            made.spec,
+            is_offered=True,
+            requires_permissions=frozenset({permission}),
+            idempotent=idempotent,
+        )
+        return replace(made, spec=spec)
+
+    return make

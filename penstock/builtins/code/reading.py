@@ -1,0 +1,157 @@
+"""`read` and `ls`: the text of a file in parts, and what stands in a folder."""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, BinaryIO
+
+from penstock.builtins.code.declare import FOLDER, PATH, of_project
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.resources.project_files import ProjectFiles, ProjectPath, telling
+from penstock.resources.project_opening import open_to_read
+from penstock.resources.project_walk import entries, has_readable
+from penstock.store.changes import not_a_directory, reason
+from penstock.tools.builtin import whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+MOST_LINES = 2000
+MOST_BYTES = 50 * 1024
+MOST_NAMES = 500
+_CHUNK = 1 << 20
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Some lines of a file."""
+
+    content: bytes
+    first: int
+    last: int
+    total: int
+    whole_line: int = 0
+    """Bytes of its only line, if that is cut."""
+
+
+@of_project(
+    "Read a UTF-8 text file of the project: at most 2,000 lines or 50 KB at once, from the line "
+    "offset. What is cut ends with a line that says where to go on.",
+    {
+        "path?": PATH,
+        "file_path?": {**PATH, "description": "The same as path"},
+        "offset?": whole(1, 1 << 31, "The first line, from 1"),
+        "limit?": whole(1, MOST_LINES, "How many lines"),
+    },
+)
+async def read(input: Json, invocation: Invocation) -> Any:
+    """Return the text of a file, or of some lines."""
+    told = [input[name] for name in ("path", "file_path") if name in input]
+    if len(told) != 1:
+        problem = Problem("/path", "is required, once: as path or as file_path")
+        raise invalid(invocation.spec.tool_id, [problem])
+    files, first = invocation.project, input.get("offset", 1)
+    path = files.readable(told[0])
+    most = input.get("limit", MOST_LINES)
+    part = await invocation.inside.threads.run(partial(_part, files, path, first, most))
+    return _text(part, path)
+
+
+@of_project(
+    "List what stands in a folder of the project, by name; folders end with /. What may not be "
+    "read is left out.",
+    {"path?": FOLDER, "limit?": whole(1, 10_000, "How many names")},
+)
+async def ls(input: Json, invocation: Invocation) -> Any:
+    """Return the names in a folder."""
+    files, told = invocation.project, input.get("path", ".")
+    limit = input.get("limit", MOST_NAMES)
+    return await invocation.inside.threads.run(partial(_listed, files, told, limit))
+
+
+def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> Part:
+    with telling(path), open_to_read(files.root, path.real) as file:
+        return read_part(file, first, most)
+
+
+def read_part(file: BinaryIO, first: int, most: int) -> Part:
+    """Return lines of a file, and how many it has; no more of it is kept in memory."""
+    number, content = 1, b""
+    while number < first:
+        piece = file.readline(_PIECE)
+        if not piece:
+            return Part(content=b"", first=first, last=first - 1, total=number - 1)
+        number += piece.endswith(b"\n")
+    while number < first + most:
+        line, size = _line(file)
+        if not size:
+            return Part(content=content, first=first, last=number - 1, total=number - 1)
+        if len(content) + size > MOST_BYTES:
+            if content:
+                return _ended(content, first, number - 1, number + _lines_left(file))
+            total = number + _lines_left(file)
+            return Part(content=line, first=first, last=number, total=total, whole_line=size)
+        content += line
+        number += 1
+    return _ended(content, first, number - 1, number - 1 + _lines_left(file))
+
+
+def _line(file: BinaryIO) -> tuple[bytes, int]:
+    """Return the next line, or as much of it as can be shown, and its size."""
+    line = piece = file.readline(_PIECE)
+    size = len(piece)
+    while piece and not piece.endswith(b"\n"):
+        piece = file.readline(_PIECE)
+        size += len(piece)
+    return line[:MOST_BYTES], size
+
+
+def _ended(content: bytes, first: int, last: int, total: int) -> Part:
+    return Part(content=content, first=first, last=last, total=total)
+
+
+def _lines_left(file: BinaryIO) -> int:
+    lines, last = 0, b"\n"
+    while chunk := file.read(_CHUNK):
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+    return lines + (last != b"\n")
+
+
+def _text(part: Part, path: ProjectPath) -> str:
+    if part.first > max(part.total, 1):
+        raise reason("bad_range", f"{path.told!r} has {part.total} lines, none at {part.first}")
+    try:
+        if b"\0" in part.content:
+            raise reason("not_text", f"{path.told!r} is not text: it has a zero byte")
+        text = part.content.decode("utf-8", "ignore" if part.whole_line else "strict")
+    except UnicodeDecodeError as error:
+        raise reason(
+            "not_text", f"{path.told!r} is not UTF-8 text: byte {error.start} is no part of it"
+        ) from None
+    if part.last == part.total and not part.whole_line:
+        return text
+    said = f"lines {part.first}-{part.last} of {part.total}"
+    if part.whole_line:
+        said += f"; line {part.last} has {part.whole_line} bytes and is cut"
+    if part.last < part.total:
+        said += f"; go on with offset {part.last + 1}"
+    return f"{text.removesuffix(chr(10))}\n[{said}]"
+
+
+def _listed(files: ProjectFiles, told: str, limit: int) -> str:
+    folder = files.start(told)
+    if not files.whole(folder).is_dir():
+        raise not_a_directory(told)
+    names = [
+        f"{each.name}/" if each.is_folder else each.name
+        for each in islice(entries(files, folder), limit + 1)
+    ]
+    if not names and files.access.read is not None and not has_readable(files, folder):
+        files.refuse(folder)
+    more = [f"[the first {limit} names; there are more]"] if len(names) > limit else []
+    return "\n".join([*names[:limit], *more])
+
+
+TOOLS = (read, ls)

@@ -1,0 +1,128 @@
+"""`grep` and `find`: lines and files of the project, without what `.gitignore` leaves out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from penstock.builtins.code.declare import FOLDER, YES_OR_NO, of_project
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.resources.project_files import ProjectFiles, ProjectPath
+from penstock.resources.project_globs import glob as glob_of
+from penstock.resources.project_search import SECONDS, Found, Wanted, search
+from penstock.resources.project_walk import FoundFile, has_readable, walk
+from penstock.store.changes import not_a_directory
+from penstock.tools.builtin import whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+MOST_FILES = 100_000
+"""More files than this are not searched for lines."""
+MOST_MATCHES = 100
+MOST_PATHS = 1000
+_PATTERN: Json = {"type": "string", "minLength": 1, "maxLength": 1000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """The files in which something is looked for."""
+
+    files: tuple[FoundFile, ...]
+    is_cut: bool
+
+
+@of_project(
+    "Search lines of the project's text files with a regular expression: `path:line: text`, and "
+    "around them `path-line- text` with context. What .gitignore leaves out is not searched.",
+    {
+        "pattern": {**_PATTERN, "description": "A regular expression (Python's), for one line"},
+        "path?": FOLDER,
+        "glob?": {**_PATTERN, "description": "Only files like this: *.py, src/**/*.ts"},
+        "ignoreCase?": YES_OR_NO,
+        "literal?": {**YES_OR_NO, "description": "The pattern is plain text"},
+        "context?": whole(0, 10, "Lines shown around each match"),
+        "limit?": whole(1, 1000, "How many matches"),
+    },
+)
+async def grep(input: Json, invocation: Invocation) -> Any:
+    """Return the lines that match."""
+    files, threads = invocation.project, invocation.inside.threads
+    told, names = input.get("path", "."), input.get("glob")
+    searched: Searched = await threads.run(partial(_searched, files, told, names))
+    wanted = Wanted(
+        pattern=input["pattern"],
+        ignore_case=input.get("ignoreCase", False),
+        is_literal=input.get("literal", False),
+        context=input.get("context", 0),
+        limit=input.get("limit", MOST_MATCHES),
+    )
+    found = await search(files.root, searched.files, wanted)
+    if found.bad_pattern:
+        problem = Problem("/pattern", f"is a regular expression: {found.bad_pattern}")
+        raise invalid(invocation.spec.tool_id, [problem])
+    return "\n".join([*found.lines, *_notes(found, wanted, searched)])
+
+
+@of_project(
+    "Find files of the project by a pattern: *.py fits names at any depth, src/**/*.ts fits paths "
+    "from where the search begins. What .gitignore leaves out is not found.",
+    {"pattern": _PATTERN, "path?": FOLDER, "limit?": whole(1, 10_000, "How many paths")},
+)
+async def find(input: Json, invocation: Invocation) -> Any:
+    """Return the paths that fit, sorted."""
+    files, limit = invocation.project, input.get("limit", MOST_PATHS)
+    told, pattern = input.get("path", "."), input["pattern"]
+    paths = await invocation.inside.threads.run(partial(_paths, files, told, pattern, limit))
+    more = [f"[the first {limit} files; there are more]"] if len(paths) > limit else []
+    return "\n".join([*paths[:limit], *more])
+
+
+def _searched(files: ProjectFiles, told: str, names: str | None) -> Searched:
+    start = files.start(told)
+    fitting = _fitting(files, start, names)
+    found = tuple(islice(fitting, MOST_FILES + 1))
+    _check(files, start, is_empty=not found)
+    return Searched(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
+
+
+def _paths(files: ProjectFiles, told: str, pattern: str, limit: int) -> list[str]:
+    start = files.start(told)
+    if not files.whole(start).is_dir():
+        raise not_a_directory(told)
+    found = [each.path for each in islice(_fitting(files, start, pattern), limit + 1)]
+    _check(files, start, is_empty=not found)
+    return found
+
+
+def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iterator[FoundFile]:
+    """Yield the files that a pattern fits: one without `/` fits names, others paths."""
+    if names is None:
+        yield from walk(files, start)
+        return
+    above = len(start.real) + 1 if start.real and files.whole(start).is_dir() else 0
+    wanted = glob_of(names if "/" in names else f"**/{names}")
+    for each in walk(files, start):
+        if wanted.fits(each.path[above:]):
+            yield each
+
+
+def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:
+    """Refuse a folder in which the agent may read nothing at all."""
+    if is_empty and files.access.read is not None and not has_readable(files, start):
+        files.refuse(start)
+
+
+def _notes(found: Found, wanted: Wanted, searched: Searched) -> Iterator[str]:
+    if found.is_cut:
+        yield f"[the first {wanted.limit} matches; there are more]"
+    if found.is_late:
+        yield f"[stopped after {SECONDS:g} s; narrow the pattern or the path]"
+    if searched.is_cut:
+        yield f"[only the first {MOST_FILES} files were searched; narrow the path]"
+
+
+glob = replace(find, spec=replace(find.spec, tool_id="glob", is_offered=False))
+"""The other name of `find`: it is offered to those who ask for it by this one."""
+TOOLS = (grep, find, glob)

@@ -1,0 +1,123 @@
+"""`write` and `edit`: a file made whole, and a text in it replaced."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.resources.project_files import MOST_WRITTEN, ProjectFiles, ProjectPath
+from penstock.store.changes import reason
+from penstock.tools.builtin import TEXT
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+_MOST_LINES_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What stands in the place of what."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+
+
+@of_project(
+    "Write a UTF-8 text file of the project, whole: at most 1 MiB. One that is there is "
+    "overwritten; folders above it are made.",
+    {"path": PATH, "content": TEXT},
+    permission=WRITE,
+    idempotent=True,
+)
+async def write(input: Json, invocation: Invocation) -> Any:
+    """Write a text as a file."""
+    files = invocation.project
+    path = files.writable(input["path"])
+    content = _encoded(input["content"], "/content", invocation)
+    is_new = await invocation.inside.threads.run(partial(files.write, path, content))
+    return {"path": path.shown, "bytes": len(content), "created": is_new}
+
+
+@of_project(
+    "Replace a text in a file of the project. oldText has to stand there exactly once, blanks and "
+    "line ends included, or replaceAll is true; otherwise nothing is changed.",
+    {
+        "path": PATH,
+        "oldText": {"type": "string", "minLength": 1},
+        "newText": TEXT,
+        "replaceAll?": YES_OR_NO,
+    },
+    permission=WRITE,
+)
+async def edit(input: Json, invocation: Invocation) -> Any:
+    """Replace a text in a file."""
+    files = invocation.project
+    path = files.writable(input["path"])
+    for name in ("oldText", "newText"):
+        _encoded(input[name], f"/{name}", invocation)
+    wanted = Edit(
+        old=input["oldText"],
+        new=input["newText"],
+        everywhere=input.get("replaceAll", False),
+    )
+    replaced = await invocation.inside.threads.run(partial(_edited, files, path, wanted))
+    return {"path": path.shown, "replaced": replaced}
+
+
+def _edited(files: ProjectFiles, path: ProjectPath, wanted: Edit) -> int:
+    """Change the file, and return in how many places."""
+    try:
+        text = files.read(path, MOST_WRITTEN).decode()
+    except UnicodeDecodeError as error:
+        raise reason(
+            "not_text", f"{path.told!r} is not UTF-8 text: byte {error.start} is no part of it"
+        ) from None
+    wanted = _as_in(text, wanted)
+    count = text.count(wanted.old)
+    if not count:
+        raise reason("no_match", f"oldText is found 0 times in {path.told!r}; nothing was changed")
+    if count > 1 and not wanted.everywhere:
+        raise reason(
+            "several_matches",
+            f"oldText is found {count} times in {path.told!r}, at lines "
+            f"{_places(text, wanted.old)}; nothing was changed. Give more of the text around the "
+            "one that is meant, or replaceAll",
+        )
+    files.write(path, text.replace(wanted.old, wanted.new).encode())
+    return count
+
+
+def _as_in(text: str, wanted: Edit) -> Edit:
+    """Return what is wanted with the line ends of the file, if they are others."""
+    if wanted.old in text or "\r" in wanted.old or "\r\n" not in text:
+        return wanted
+    old = wanted.old.replace("\n", "\r\n")
+    new = wanted.new.replace("\r\n", "\n").replace("\n", "\r\n")
+    return replace(wanted, old=old, new=new)
+
+
+def _places(text: str, old: str) -> str:
+    """Return the numbers of the lines where a text begins."""
+    lines: list[int] = []
+    at, number = text.find(old), 1
+    before = 0
+    while at >= 0 and len(lines) <= _MOST_LINES_NAMED:
+        number += text.count("\n", before, at)
+        lines.append(number)
+        before, at = at, text.find(old, at + len(old))
+    named = ", ".join(map(str, lines[:_MOST_LINES_NAMED]))
+    return f"{named}, …" if len(lines) > _MOST_LINES_NAMED else named
+
+
+def _encoded(text: str, at: str, invocation: Invocation) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        problem = Problem(at, "is Unicode text without lone surrogates")
+        raise invalid(invocation.spec.tool_id, [problem]) from None
+
+
+TOOLS = (write, edit)

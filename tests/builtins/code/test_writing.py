@@ -1,0 +1,162 @@
+"""`write` and `edit`: what they change, and that what is refused or fails changes nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.builtins.code.writing import TOOLS
+from penstock.core.limits import Limits
+from penstock.resources.project_access import OPEN, Access
+from tests.kit.folders import Folder, G, open_folder
+
+HINT = "Give more of the text around the one that is meant, or replaceAll"
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Folder:
+    return await open_folder(tmp_path, *TOOLS)
+
+
+async def test_a_file_is_written_whole(folder: Folder) -> None:
+    """§13.2: "`{path, bytes, created}` … parents are made"."""
+    output = await folder.output("write", G, path="src/gen/x/../new/a.py", content="é\r\n")
+    assert output == {"path": "src/gen/new/a.py", "bytes": 4, "created": True}
+    assert (folder.root / "src/gen/new/a.py").read_bytes() == b"\xc3\xa9\r\n"
+    output = await folder.output("write", G, path="src/gen/new/a.py", content="")
+    assert output == {"path": "src/gen/new/a.py", "bytes": 0, "created": False}
+
+
+@pytest.mark.parametrize(
+    ("access", "path", "words"),
+    [
+        (G, "src/a.py", '"src/a.py" is not writable for agent "g". access.write: src/gen/**.'),
+        (G, "src/out", '"src/out" is outside the project.'),
+        (OPEN, "../x", '"../x" is outside the project.'),
+        (OPEN, "agents/x.md", '"agents/x.md" is protected.'),
+        (OPEN, ".env", '".env" is protected.'),
+        (OPEN, ".git/hooks/x", '".git/hooks/x" is protected.'),
+        (OPEN, "tools/x.tool.yaml", '"tools/x.tool.yaml" is protected.'),
+        (OPEN, "penstock.toml", '"penstock.toml" is protected.'),
+    ],
+)
+async def test_what_is_not_writable_is_refused(
+    folder: Folder, access: Access, path: str, words: str
+) -> None:
+    """G3, G4, G7, G8."""
+    asked = {"write": {"content": "x"}, "edit": {"oldText": "a", "newText": "b"}}
+    for tool_id, more in asked.items():
+        found = await folder.refusal(tool_id, access, path=path, **more)
+        assert found == ("NOT_PERMITTED", words)
+    assert not (folder.root / "agents").exists()
+
+
+async def test_an_agent_whose_own_pattern_says_so_writes_agents(folder: Folder) -> None:
+    """G8."""
+    own = Access(write=("agents/**",))
+    assert (await folder.output("write", own, path="agents/x.md", content="x"))["created"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "reason"),
+    [
+        ("src", "x", "is_directory"),
+        ("README.md/x", "x", "not_a_directory"),
+        ("n" * 300, "x", "not_found"),
+    ],
+)
+async def test_what_cannot_be_written_fails(
+    folder: Folder, path: str, content: str, reason: str
+) -> None:
+    assert await folder.reason("write", path=path, content=content) == reason
+
+
+async def test_a_file_has_at_most_a_mebibyte(tmp_path: Path) -> None:
+    """§13.2: "1 MiB"; the input of a call may be larger than that where an operator says so."""
+    folder = await open_folder(tmp_path, *TOOLS, limits=Limits(input_bytes=4 << 20))
+    assert (await folder.output("write", path="f", content="x" * (1 << 20)))["created"]
+    assert await folder.reason("write", path="f", content="x" * (1 << 20) + "x") == "too_large"
+    assert (
+        await folder.reason(
+            "edit", path="f", oldText="x" * (1 << 20), newText="y" * ((1 << 20) + 1)
+        )
+        == "too_large"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a b c", "b", "B", b"a B c"),
+        (b"x = 1\r\ny = 2\r\n", "x = 1\ny", "z = 1\ny", b"z = 1\r\ny = 2\r\n"),
+        (b"x\r\ny", "x\r\n", "x\n", b"x\ny"),
+        ("Grüße \U0001f600".encode(), "\U0001f600", "é", "Grüße é".encode()),
+        (b"\xef\xbb\xbfa", "a", "b", b"\xef\xbb\xbfb"),
+        (b"a.c abc", "a.c", "\\1 $&", b"\\1 $& abc"),
+        (b"gone", "gone", "", b""),
+    ],
+)
+async def test_a_text_is_replaced(
+    folder: Folder, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (folder.root / "f").write_bytes(before)
+    output = await folder.output("edit", path="f", oldText=old, newText=new)
+    assert output == {"path": "f", "replaced": 1}
+    assert (folder.root / "f").read_bytes() == after
+
+
+async def test_a_text_is_replaced_everywhere_if_that_is_wanted(folder: Folder) -> None:
+    (folder.root / "f").write_text("a\na\n")
+    output = await folder.output("edit", path="f", oldText="a", newText="b", replaceAll=True)
+    assert (output["replaced"], (folder.root / "f").read_text()) == (2, "b\nb\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        ("none", "oldText is found 0 times in 'f'; nothing was changed"),
+        (
+            "a",
+            f"oldText is found 3 times in 'f', at lines 1, 3, 3; nothing was changed. {HINT}",
+        ),
+    ],
+)
+async def test_no_match_or_several_change_nothing(folder: Folder, old: str, words: str) -> None:
+    """§13.2: "no match or several: error with the count and their lines; nothing is changed"."""
+    (folder.root / "f").write_text("a\nb\na a\n")
+    found = await folder.refusal("edit", path="f", oldText=old, newText="x")
+    assert found == ("TOOL_FAILED", words)
+    assert (folder.root / "f").read_text() == "a\nb\na a\n"
+
+
+async def test_of_very_many_places_some_are_named(folder: Folder) -> None:
+    (folder.root / "f").write_text("a\n" * 50)
+    _, words = await folder.refusal("edit", path="f", oldText="a", newText="x")
+    assert "found 50 times in 'f', at lines 1, 2, 3," in words
+    assert "19, 20, …;" in words
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("none", "not_found"), ("src", "is_directory"), ("bin", "not_text"), ("big", "too_large")],
+)
+async def test_what_is_no_text_file_is_not_edited(folder: Folder, path: str, reason: str) -> None:
+    (folder.root / "bin").write_bytes(b"\xff")
+    (folder.root / "big").write_bytes(b"x" * ((1 << 20) + 1))
+    assert await folder.reason("edit", path=path, oldText="x", newText="y") == reason
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "input"),
+    [
+        ("write", {"path": "a"}),
+        ("write", {"path": "a", "content": "x", "mode": 1}),
+        ("write", {"path": "a", "content": "\ud800"}),
+        ("edit", {"path": "a", "oldText": "", "newText": "x"}),
+        ("edit", {"path": "a", "oldText": "x", "newText": "\ud800"}),
+    ],
+)
+async def test_what_is_no_valid_input_is_refused(
+    folder: Folder, tool_id: str, input: dict[str, Any]
+) -> None:
+    assert (await folder.call(tool_id, **input)).status == "validation_error"

@@ -1,0 +1,64 @@
+"""A project's folder on disk, and its tools behind the real door, called by agents."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from penstock.core.envelope import Envelope
+from penstock.resources.project_access import OPEN, Access
+from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.tool import Tool
+
+G = Access(
+    agent="g",
+    read=("src/**", "docs/*.md"),
+    write=("src/gen/**",),
+    deny=("rm -rf *", "curl", "git push*"),
+)
+"""The agent of the table of refusals."""
+FILES = ("src/a.py", "src/a/b.py", "docs/x.md", "docs/sub/x.md", "README.md", "tests/t.py", ".env")
+
+
+class Folder:
+    """A project, and what calls of its tools come to."""
+
+    def __init__(self, root: Path, bench: Workbench) -> None:
+        self.root = root
+        self.bench = bench
+
+    async def call(self, tool_id: str, access: Access = OPEN, **input: Any) -> Envelope:
+        """Call a tool as the model of an agent does; nothing is clipped."""
+        caller = replace(self.bench.model, access=access, clip_at=None)
+        return await self.bench.call(tool_id, input, caller=caller)
+
+    async def output(self, tool_id: str, access: Access = OPEN, **input: Any) -> Any:
+        """Return what a call that goes well gives."""
+        found = await self.call(tool_id, access, **input)
+        assert found.ok, found
+        return found.output
+
+    async def refusal(self, tool_id: str, access: Access = OPEN, **input: Any) -> tuple[str, str]:
+        """Return the code and the words of a call that fails."""
+        found = await self.call(tool_id, access, **input)
+        assert found.error is not None, found
+        return found.error.code, found.error.message
+
+    async def reason(self, tool_id: str, **input: Any) -> str:
+        """Return the reason of a failure."""
+        found = await self.call(tool_id, **input)
+        assert found.error is not None, found
+        assert found.error.details is not None, found
+        reason: str = found.error.details["reason"]
+        return reason
+
+
+async def open_folder(root: Path, *tools: Tool, **reached: Any) -> Folder:
+    """Return a project with some files, each of which holds its own name, and some links."""
+    for name in FILES:
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{name}\n")
+    (root / "src/gen").mkdir()
+    (root / "src/l").symlink_to("../docs/sub/x.md")
+    (root / "src/out").symlink_to("/etc/hosts")
+    return Folder(root, await open_workbench(*tools, project=root, **reached))
