@@ -88,7 +88,7 @@ async def test_a_bad_pattern_is_refused(folder: Folder) -> None:
     found = await folder.call("grep", pattern="(")
     assert found.status == "validation_error"
     assert found.error is not None
-    assert "/pattern is a regular expression: missing )" in found.error.message
+    assert "/pattern: is a regular expression: missing )" in found.error.message
 
 
 async def test_what_is_ignored_is_not_found(folder: Folder) -> None:

@@ -75,13 +75,10 @@ async def test_a_file_has_at_most_a_mebibyte(tmp_path: Path) -> None:
     """§13.2: "1 MiB"; the input of a call may be larger than that where an operator says so."""
     folder = await open_folder(tmp_path, *TOOLS, limits=Limits(input_bytes=4 << 20))
     assert (await folder.output("write", path="f", content="x" * (1 << 20)))["created"]
-    assert await folder.reason("write", path="f", content="x" * (1 << 20) + "x") == "too_large"
-    assert (
-        await folder.reason(
-            "edit", path="f", oldText="x" * (1 << 20), newText="y" * ((1 << 20) + 1)
-        )
-        == "too_large"
-    )
+    over = "y" * ((1 << 20) + 1)
+    assert await folder.reason("write", path="f", content=over) == "too_large"
+    more = {"oldText": "x", "newText": "xx", "replaceAll": True}
+    assert await folder.reason("edit", path="f", **more) == "too_large"
 
 
 @pytest.mark.parametrize(
