@@ -16,6 +16,7 @@ from penstock.chat.desk import Desk
 from penstock.chat.session import Cast, ChatWork
 from penstock.chat.web_links import WebLinks
 from penstock.core.events import CallRequested, MessageReceived, TaskStarted
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.core.slash import is_answered_by_model
@@ -112,6 +113,8 @@ class TaskWork:
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Go on with the task."""
         brief = task.brief
+        if isinstance(brief, FlowRequested):
+            raise NotImplementedError
         if isinstance(brief, CallRequested):
             await self._calls.work(held, task, brief)
         elif task.is_command or (

@@ -38,8 +38,18 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.flow_events import (
+    AgentBegan,
+    AgentReminded,
+    FlowRequested,
+    FlowStarted,
+    FlowTold,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
+from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut
 
@@ -220,6 +230,18 @@ _OPTIONS = _many(_Form("option", Option, aliases=_LIST))
 _QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
 _QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
 
+_BRANCH = _Pair(
+    lambda branch: list(branch) if isinstance(branch, tuple) else branch,
+    lambda wire: tuple(wire) if type(wire) is list else wire,
+)
+_RESULT_FORM = _Form(
+    "step_result",
+    StepResult,
+    status=_Pair(str, StepStatus),
+    files=_many(_Form("file_use", FileUse)),
+    branch=_BRANCH,
+)
+
 _FORMS = (
     _Form("session_opened", SessionOpened),
     _Form("message_received", MessageReceived, permissions=_MAYBE_LIST, selected_skills=_LIST),
@@ -247,6 +269,20 @@ _FORMS = (
         error=_Pair(ErrorDetail.to_wire, _maybe(ErrorDetail.from_wire)),
         envelope=_Pair(Envelope.to_wire, _maybe(Envelope.from_wire)),
     ),
+    _Form("flow_requested", FlowRequested, permissions=_MAYBE_LIST),
+    _Form("flow_started", FlowStarted),
+    _Form("step_started", StepStarted),
+    _Form(
+        "step_settled",
+        StepSettled,
+        outcome=_Pair(str, Outcome),
+        result=_Pair(_RESULT_FORM.write, _RESULT_FORM.read),
+        targets=_LIST,
+        usage=_USAGE,
+    ),
+    _Form("flow_told", FlowTold),
+    _Form("agent_began", AgentBegan, offered=_LIST),
+    _Form("agent_reminded", AgentReminded),
     _Form("erased", Erased),
     _Form("messages_erased", MessagesErased),
 )

@@ -8,6 +8,15 @@ from penstock.core.call import CallPath, ToolCall
 from penstock.core.changes import Change
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Json
+from penstock.core.flow_events import (
+    AgentBegan,
+    AgentReminded,
+    FlowRequested,
+    FlowStarted,
+    FlowTold,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -295,6 +304,7 @@ Event = (
     SessionOpened
     | MessageReceived
     | CallRequested
+    | FlowRequested
     | TaskStarted
     | TaskResumed
     | ReplyReceived
@@ -311,6 +321,12 @@ Event = (
     | TaskSuspended
     | CancelRequested
     | TaskEnded
+    | FlowStarted
+    | StepStarted
+    | StepSettled
+    | FlowTold
+    | AgentBegan
+    | AgentReminded
     | Erased
     | MessagesErased
 )
@@ -359,5 +375,12 @@ def is_outside(event: Event) -> bool:
 
 
 _OUTSIDE = frozenset(
-    {SessionOpened, MessageReceived, CallRequested, CancelRequested, MessagesErased}
+    {
+        SessionOpened,
+        MessageReceived,
+        CallRequested,
+        FlowRequested,
+        CancelRequested,
+        MessagesErased,
+    }
 )

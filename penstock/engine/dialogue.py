@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from penstock.core.call import CallPath
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
-from penstock.core.messages import AssistantMessage, Message, ToolMessage
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.core.text import estimate_tokens
 
 
@@ -84,6 +84,11 @@ class Dialogue:
             self.rounds.append(Round(reply, selected=selected))
         if reply.calls or reply.text.strip():
             said.say(AssistantMessage(reply.text, reply.calls), reply.text)
+
+    def remind(self, text: str) -> None:
+        """Take in that an agent which called nothing was told to go on."""
+        self.reply = None
+        self.said.say(UserMessage(text), text)
 
     def settle(self, call_id: CallId, settled: CallSettled) -> None:
         """Take in the outcome of a call; once all have theirs, the model may read them."""

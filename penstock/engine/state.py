@@ -32,13 +32,23 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.flow_events import (
+    AgentBegan,
+    AgentReminded,
+    FlowEvent,
+    FlowRequested,
+    FlowStarted,
+    FlowTold,
+    StepSettled,
+    StepStarted,
+)
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
 from penstock.core.slash import spoken
 from penstock.engine.dialogue import Dialogue, Round, Said
 
-Brief = MessageReceived | CallRequested
+Brief = MessageReceived | CallRequested | FlowRequested
 
 
 @dataclass(slots=True)
@@ -51,6 +61,10 @@ class TaskState:
     started: TaskStarted | None = None
     main: Dialogue = field(default_factory=lambda: Dialogue(Said()))
     """The agent that the task is for."""
+    agents: dict[CallPath, Dialogue] = field(default_factory=dict)
+    """Agents that work for the task, each in a frame of its own."""
+    story: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
+    """What happened in the run of a flow, for the run to be folded from."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     begun: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, and when they were entered last (a tick of the session)."""
@@ -78,6 +92,16 @@ class TaskState:
     """What tools put into their state, by tool and key."""
     preface: str | None = None
     """What the project's script says in the system prompt; None while it was not asked."""
+
+    def dialogue_at(self, frame: CallPath | None) -> Dialogue:
+        """Return the agent that works in a frame; without one, the agent that the task is for."""
+        return self.main if frame is None else self.agents[frame]
+
+    def dialogue_of(self, path: CallPath | None) -> Dialogue:
+        """Return the agent whose model asked for a call."""
+        if not self.agents or path is None:
+            return self.main
+        return self.agents.get(CallPath(path.rsplit("/", 2)[0]), self.main)
 
     @property
     def is_command(self) -> bool:
@@ -146,13 +170,15 @@ class SessionState:
             case CallSettled():
                 self._settle(task, event, path)
             case ReplyReceived():
-                self._reply(task, event)
+                self._reply(task, event, path)
+            case AgentBegan() | AgentReminded() if path:
+                _tell_agent(task, event, path)
+            case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
+                task.story.append((path, event))
             case CallStarted() if path:
                 task.begun[path] = self.tick
             case QuestionAsked(question=question):
-                task.waiting[question.question_id] = question
-                task.questions[question.question_id] = question.path
-                task.asked[question.path] = self.tick
+                self._ask(task, question)
             case QuestionAnswered():
                 self._answer(task, event)
             case StateWritten():
@@ -166,25 +192,25 @@ class SessionState:
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
-                task.main.reply = None
+                task.dialogue_at(path).reply = None
             case CancelRequested():
                 task.cancel_requested, task.is_suspended = True, False
             case TaskEnded():
-                task.is_ended = True
-                if task.is_command and event.content:
-                    self.said.say(AssistantMessage(event.content), event.content)
+                self._end(task, event)
             case NoteEmitted() if path:
                 task.notes[path, event.event_type] += 1
             case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | TaskStarted():
                 pass
+            case FlowRequested() | AgentBegan() | AgentReminded():
+                pass
             case _:
                 assert_never(event)
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:
-            case MessageReceived() | CallRequested() if task_id:
+            case MessageReceived() | CallRequested() | FlowRequested() if task_id:
                 self.queue[task_id] = TaskState(task_id, event)
             case TaskStarted() if task_id:
                 self._start(event, task_id, at)
@@ -204,7 +230,9 @@ class SessionState:
                 pass
             case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
                 pass
-            case PromptResolved():
+            case PromptResolved() | FlowRequested() | FlowStarted() | StepStarted():
+                pass
+            case StepSettled() | FlowTold() | AgentBegan() | AgentReminded():
                 pass
             case _:
                 assert_never(event)
@@ -242,7 +270,7 @@ class SessionState:
                 self.said = each
                 return
 
-    def _reply(self, task: TaskState, reply: ReplyReceived) -> None:
+    def _reply(self, task: TaskState, reply: ReplyReceived, path: CallPath | None) -> None:
         if task.is_command:
             task.main.rounds.append(Round(reply, selected=self.selected))
             return
@@ -252,7 +280,7 @@ class SessionState:
         task.model_calls += 1
         if task.cost_usd is not None:
             task.cost_usd = None if usage.cost_usd is None else task.cost_usd + usage.cost_usd
-        task.main.hear(reply, self.selected)
+        task.dialogue_at(path).hear(reply, self.selected)
 
     def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
         if path is not None:
@@ -264,7 +292,17 @@ class SessionState:
         if settled.ran:
             task.tool_calls += 1
         if settled.call_id is not None:
-            task.main.settle(settled.call_id, settled)
+            task.dialogue_of(path).settle(settled.call_id, settled)
+
+    def _end(self, task: TaskState, event: TaskEnded) -> None:
+        task.is_ended = True
+        if task.is_command and event.content:
+            self.said.say(AssistantMessage(event.content), event.content)
+
+    def _ask(self, task: TaskState, question: Question) -> None:
+        task.waiting[question.question_id] = question
+        task.questions[question.question_id] = question.path
+        task.asked[question.path] = self.tick
 
     def _answer(self, task: TaskState, event: QuestionAnswered) -> None:
         task.is_suspended = False
@@ -273,6 +311,14 @@ class SessionState:
         if path and (event.by is not None or path not in task.answers):  # a person was first
             task.answers[path] = event
             task.asked[path] = self.tick
+
+
+def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPath) -> None:
+    if isinstance(event, AgentReminded):
+        task.agents[path].remind(event.message)
+        return
+    task.agents[path] = dialogue = Dialogue(Said(), path)
+    dialogue.said.say(UserMessage(event.message), event.message)
 
 
 def _park(task: TaskState, event: TaskSuspended) -> None:

@@ -16,6 +16,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import Record
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
@@ -24,6 +25,10 @@ from penstock.store.statements import Statements
 
 AT_WORK = "a message is being answered; cancel its task, or wait for its end"
 SUPERSEDED = "this message was answered anew meanwhile, or is gone; read the conversation again"
+
+
+Keyed = events.MessageReceived | events.CallRequested | FlowRequested | events.QuestionAnswered
+"""What a request with an Idempotency-Key may become."""
 
 
 class Consequences:
@@ -36,7 +41,7 @@ class Consequences:
     def admit(self, cursor: DBAPICursor, record: Record) -> None:
         """Refuse an outside event that the log has no room or no use for."""
         match record.event:
-            case events.MessageReceived() | events.CallRequested() as asked:
+            case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
                 self._admit_task(cursor, record, asked)
             case events.CancelRequested():
                 self._admit_cancel(cursor, record)
@@ -53,7 +58,7 @@ class Consequences:
             case events.SessionOpened(profile_id=profile_id, agent=agent, title=title):
                 opened = (profile_id, agent, plain(title), record.at, record.at)
                 cursor.execute(self._sql.add_session, (record.log_id, *opened))
-            case events.MessageReceived() | events.CallRequested():
+            case events.MessageReceived() | events.CallRequested() | FlowRequested():
                 self._queue(cursor, record, record.event)
             case events.Erased():
                 # of a message that was erased the task stays
@@ -70,7 +75,7 @@ class Consequences:
         self,
         cursor: DBAPICursor,
         record: Record,
-        event: events.MessageReceived | events.CallRequested,
+        event: events.MessageReceived | events.CallRequested | FlowRequested,
     ) -> None:
         cursor.execute(self._sql.in_line, (record.task_id, record.log_id))
         known, queued = cursor.fetchone() or (None, 0)
@@ -100,7 +105,7 @@ class Consequences:
         self,
         cursor: DBAPICursor,
         record: Record,
-        event: events.MessageReceived | events.CallRequested | events.QuestionAnswered,
+        event: Keyed,
     ) -> None:
         """Take the request's key, or say which task has it."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at
@@ -147,12 +152,13 @@ class Consequences:
         self,
         cursor: DBAPICursor,
         record: Record,
-        event: events.MessageReceived | events.CallRequested,
+        event: events.MessageReceived | events.CallRequested | FlowRequested,
     ) -> None:
         sql, at, log_id = self._sql, record.at, record.log_id
         key = (at, record.seq, log_id)
-        if isinstance(event, events.CallRequested):
-            cursor.execute(sql.add_call_task, (record.task_id, event.profile_id, *key))
+        if not isinstance(event, events.MessageReceived):
+            kind = "call" if isinstance(event, events.CallRequested) else "flow"
+            cursor.execute(sql.add_call_task, (record.task_id, kind, event.profile_id, *key))
             cursor.execute(sql.touch, (at, 0, log_id))
             return
         if event.supersedes is not None:
@@ -200,6 +206,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.SessionOpened,
         events.MessageReceived,
         events.CallRequested,
+        FlowRequested,
         events.TaskStarted,
         events.TaskResumed,
         events.TaskSuspended,

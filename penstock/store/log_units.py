@@ -19,6 +19,7 @@ from penstock.core.events import (
     are_repeated,
     is_outside,
 )
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.signals import LeaseLost
 from penstock.store.changes import Changes, drop_task
@@ -292,6 +293,8 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
             return profile_id, agent
         case CallRequested(profile_id=profile_id):
             return profile_id, _NOBODY
+        case FlowRequested(profile_id=profile_id, command=command):
+            return profile_id, command
         case _:
             raise NotFound(f"there is no log {log_id!r}")
 

@@ -181,10 +181,10 @@ class Statements:
     """task_id, created_at, seq, log_id."""
     add_call_task = (
         "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
-        "first_seq, messages) SELECT ?, log_id, 'call', 'queued', ?, agent, ?, ?, 0 FROM logs "
+        "first_seq, messages) SELECT ?, log_id, ?, 'queued', ?, agent, ?, ?, 0 FROM logs "
         "WHERE log_id = ?"
     )
-    """task_id, profile_id, created_at, seq, log_id."""
+    """task_id, kind, profile_id, created_at, seq, log_id."""
     add_erased_task = (
         "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
         "first_seq, messages) SELECT ?, log_id, 'message', 'queued', profile_id, agent, ?, ?, 0 "

@@ -14,6 +14,7 @@ from penstock.core.events import (
     are_repeated,
     is_outside,
 )
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
@@ -229,6 +230,8 @@ def _owned(log_id: LogId, entries: Sequence[Entry]) -> Owned:
             return Owned(log_id, profile_id, agent)
         case CallRequested(profile_id=profile_id):
             return Owned(log_id, profile_id, "")
+        case FlowRequested(profile_id=profile_id, command=command):
+            return Owned(log_id, profile_id, command)
         case _:
             raise NotFound(f"there is no log {log_id!r}")
 

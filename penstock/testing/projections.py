@@ -16,18 +16,16 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import Entry, Record
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
-from penstock.store.consequences import AT_WORK, SUPERSEDED
+from penstock.store.consequences import AT_WORK, SUPERSEDED, Keyed
 from penstock.store.projections import Page, SessionSort
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
-
-_Keyed = events.MessageReceived | events.CallRequested | events.QuestionAnswered
-"""What a request with an Idempotency-Key may become."""
 
 
 class MemoryProjections:
@@ -45,6 +43,7 @@ class MemoryProjections:
             events.SessionOpened: self._session_opened,
             events.MessageReceived: self._message_received,
             events.CallRequested: self._call_requested,
+            FlowRequested: self._flow_requested,
             events.TaskStarted: self._task_started,
             events.TaskResumed: self._task_resumed,
             events.TaskSuspended: self._task_suspended,
@@ -147,7 +146,7 @@ class MemoryProjections:
         coming = _Coming(log.queued)
         for entry in entries:
             match entry.event:
-                case events.MessageReceived() | events.CallRequested() as asked:
+                case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
                     self._admit_key(log, asked, at)
                     self._admit_again(log, asked, coming)
                     self._admit_task(log, entry, coming)
@@ -188,7 +187,7 @@ class MemoryProjections:
     def _admit_again(
         self,
         log: Owned,
-        event: events.MessageReceived | events.CallRequested,
+        event: events.MessageReceived | events.CallRequested | FlowRequested,
         coming: "_Coming",
     ) -> None:
         if not isinstance(event, events.MessageReceived) or event.supersedes is None:
@@ -199,7 +198,7 @@ class MemoryProjections:
         if superseded is None or superseded.log is not log or not superseded.messages:
             raise SessionBusy(SUPERSEDED)
 
-    def _admit_key(self, log: Owned, event: _Keyed, at: Moment) -> None:
+    def _admit_key(self, log: Owned, event: Keyed, at: Moment) -> None:
         first = self._keys.get((log.profile_id, event.idempotency_key))
         if first is None or first.at < at - 1000 * self._limits.idempotency_seconds:
             return
@@ -230,7 +229,7 @@ class MemoryProjections:
         self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
 
-    def _claim(self, log: Owned, record: Record, event: _Keyed) -> None:
+    def _claim(self, log: Owned, record: Record, event: Keyed) -> None:
         if event.idempotency_key is not None:
             claim = _Claim(log.log_id, _id(record), record.at, event)
             self._keys[log.profile_id, event.idempotency_key] = claim
@@ -238,6 +237,10 @@ class MemoryProjections:
     def _call_requested(self, log: Owned, record: Record, event: events.CallRequested) -> None:
         self._claim(log, record, event)
         self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
+
+    def _flow_requested(self, log: Owned, record: Record, event: FlowRequested) -> None:
+        self._claim(log, record, event)
+        self._queue(log, record, TaskRow(_id(record), log, "flow", event.profile_id, record, 0))
 
     def _queue(self, log: Owned, record: Record, task: TaskRow) -> None:
         self._tasks[task.task_id] = task
@@ -306,7 +309,7 @@ class _Claim:
     log_id: LogId
     task_id: TaskId
     at: Moment
-    event: _Keyed
+    event: Keyed
 
 
 def _id(record: Record) -> TaskId:

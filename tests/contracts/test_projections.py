@@ -3,7 +3,9 @@
 import pytest
 
 from penstock.core.codec import from_wire
+from penstock.core.errors import IdempotencyConflict
 from penstock.core.events import CallRequested, Entry, TaskEnded
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionKind, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
@@ -97,6 +99,18 @@ async def test_a_direct_call_is_a_task_of_who_asked_for_it(log: Log, lists: Proj
     assert task is not None
     assert (task.kind, task.profile_id, task.agent, task.first_seq) == ("call", BOB, "", 1)
     assert await lists.find_session(SessionId("task_9")) is None
+
+
+async def test_a_run_of_a_flow_is_a_task_of_its_kind(log: Log, lists: Projections) -> None:
+    asked = FlowRequested(
+        command="dom:apply", profile_id=BOB, idempotency_key="key", request_hash="ab"
+    )
+    await log.send(LogId("task_9"), [Entry(asked, TaskId("task_9"))])
+    task = await lists.find_task(TaskId("task_9"))
+    assert task is not None
+    assert (task.kind, task.profile_id, task.agent) == ("flow", BOB, "dom:apply")
+    with pytest.raises(IdempotencyConflict):
+        await log.send(LogId("task_8"), [Entry(asked, TaskId("task_8"))])
 
 
 async def test_tasks_are_listed_newest_first_a_page_at_a_time(

@@ -35,6 +35,7 @@ from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, 
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
+from tests.core.stored_flow_events import STORED_OF_FLOWS
 
 TASK, MESSAGE, CALL = TaskId("task_1"), MessageId("msg_1"), CallId("tc_1")
 QUESTION, ANN, BLOB = QuestionId("q_1"), ProfileId("ann"), BlobId("ab" * 32)
@@ -346,4 +347,5 @@ STORED: list[tuple[Event, str, str]] = [
         "messages_erased",
         '{"of_task":"task_1","user":true,"answer":false}',
     ),
+    *STORED_OF_FLOWS,
 ]

@@ -9,6 +9,7 @@ OUTSIDE = {
     "SessionOpened",
     "MessageReceived",
     "CallRequested",
+    "FlowRequested",
     "CancelRequested",
     "MessagesErased",
 }

@@ -54,7 +54,18 @@ def test_the_events_of_every_call_touch_no_projection(event: Event) -> None:
 def test_every_kind_of_event_was_thought_of() -> None:
     known = {*HAVE_CONSEQUENCES, *map(type, WITHOUT)}
     unknown = {each.__name__ for each in get_args(Event) if each not in known}
-    assert unknown == {"ReplyRestarted", "CallRetried", "SkillsSelected", "PromptResolved"}
+    assert unknown == {
+        "AgentBegan",
+        "AgentReminded",
+        "CallRetried",
+        "FlowStarted",
+        "FlowTold",
+        "PromptResolved",
+        "ReplyRestarted",
+        "SkillsSelected",
+        "StepSettled",
+        "StepStarted",
+    }
 
 
 STRANGE = {"a\x00b": "ab", "\ud800x": "\ufffdx", "é 😀": "é 😀"}

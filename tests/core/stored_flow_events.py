@@ -1,0 +1,127 @@
+"""Every kind of event of a run of a flow, as it stands in logs of yesterday."""
+
+from penstock.core.events import Event
+from penstock.core.flow_events import (
+    AgentBegan,
+    AgentReminded,
+    FlowRequested,
+    FlowStarted,
+    FlowTold,
+    StepSettled,
+    StepStarted,
+)
+from penstock.core.ids import ProfileId
+from penstock.core.messages import Usage
+from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
+
+STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
+    (
+        FlowRequested(
+            command="dom:apply",
+            profile_id=ProfileId("ann"),
+            permissions=("chat",),
+            task="Do it",
+            inputs={"n": 1},
+            autonomous=True,
+            max_concurrent=2,
+            idempotency_key="key",
+            request_hash="ab",
+        ),
+        "flow_requested",
+        (
+            '{"command":"dom:apply","profile_id":"ann","permissions":["chat"],"task":"Do it",'
+            '"inputs":{"n":1},"autonomous":true,"max_concurrent":2,"idempotency_key":"key","r'
+            'equest_hash":"ab"}'
+        ),
+    ),
+    (
+        FlowRequested(command="dom:apply", profile_id=ProfileId("ann")),
+        "flow_requested",
+        '{"command":"dom:apply","profile_id":"ann","inputs":{}}',
+    ),
+    (
+        FlowStarted(
+            file="flows/a.yaml",
+            texts={"flows/a.yaml": "name: a"},
+            task="Do it",
+            inputs={"n": 1},
+            autonomous=True,
+            max_concurrent=2,
+        ),
+        "flow_started",
+        (
+            '{"file":"flows/a.yaml","texts":{"flows/a.yaml":"name: a"},"task":"Do it","inputs'
+            '":{"n":1},"autonomous":true,"max_concurrent":2}'
+        ),
+    ),
+    (
+        StepStarted(
+            step_id="draft", visit=2, agent="writer", agent_hash="ab", inputs={"notes": "n"}
+        ),
+        "step_started",
+        ('{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"}}'),
+    ),
+    (
+        StepSettled(
+            step_id="gate",
+            visit=1,
+            outcome=Outcome.SOFT,
+            result=StepResult(
+                status=StepStatus.ERROR,
+                summary="s",
+                artifacts="<x/>",
+                files=(FileUse("a.py", "created"),),
+                full_output="all",
+                branch="x",
+                outputs={"n": 1},
+                finish={"status": "error"},
+            ),
+            source="agent_no_finish",
+            text="no finish",
+            targets=("x",),
+            answer="X",
+            notes="n",
+            will_retry=True,
+            duration_ms=5,
+            usage=Usage(input_tokens=9),
+        ),
+        "step_settled",
+        (
+            '{"step_id":"gate","visit":1,"outcome":"soft","result":{"status":"error","summary'
+            '":"s","artifacts":"<x/>","files":[{"path":"a.py","action":"created"}],"full_outp'
+            'ut":"all","branch":"x","outputs":{"n":1},"finish":{"status":"error"}},"source":"'
+            'agent_no_finish","text":"no finish","targets":["x"],"answer":"X","notes":"n","wi'
+            'll_retry":true,"duration_ms":5,"usage":{"input_tokens":9}}'
+        ),
+    ),
+    (
+        StepSettled(
+            step_id="which",
+            visit=1,
+            outcome=Outcome.SUCCESS,
+            result=StepResult(branch=("x", "y")),
+            targets=("x", "y"),
+        ),
+        "step_settled",
+        (
+            '{"step_id":"which","visit":1,"outcome":"success","result":{"branch":["x","y"],"o'
+            'utputs":{}},"targets":["x","y"]}'
+        ),
+    ),
+    (
+        FlowTold(kind="flow_jump", body={"from": "a", "to": ["b"]}),
+        "flow_told",
+        '{"kind":"flow_jump","body":{"from":"a","to":["b"]}}',
+    ),
+    (
+        AgentBegan(
+            agent="writer", message="Task: do it", system="Rules.", model="m", offered=("read",)
+        ),
+        "agent_began",
+        (
+            '{"agent":"writer","message":"Task: do it","system":"Rules.","model":"m","offered'
+            '":["read"]}'
+        ),
+    ),
+    (AgentReminded(message="Call finish."), "agent_reminded", '{"message":"Call finish."}'),
+]
