@@ -1,5 +1,6 @@
 """What a call tells on its way: its console, its events, and the calls inside it."""
 
+from contextlib import aclosing
 from typing import Any
 
 from penstock.app.runtime import Runtime
@@ -10,6 +11,7 @@ from penstock.core.events import CallSettled, NoteEmitted, Record, TaskEnded, Ta
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
 
+CUT = "what it tells is cut here: the stream was over before the task"
 _MOST = 300
 
 
@@ -22,18 +24,31 @@ class Timeline:
         self._seq = 0
 
     async def show(self) -> None:
-        """Go on until the task has ended or waits for a person."""
+        """Go on until the task has ended or waits for a person.
+
+        A reader that was cut comes back for the rest; where there is none, that is said.
+        """
+        before = -1
+        while before < self._seq:
+            before = self._seq
+            if await self._follow():
+                return
+        note(CUT)
+
+    async def _follow(self) -> bool:
+        """Show what comes; False when the stream was over before the task was."""
         log_id = LogId(self._task_id)
         feed = self._runtime.follow(log_id, after=self._seq, task_id=self._task_id)
-        async for item in feed:
-            if not isinstance(item, Record):
-                continue
-            self._seq = item.seq
-            if line := line_of(item):
-                note(clean(line))
-            if isinstance(item.event, TaskEnded | TaskSuspended):
-                break
-        await feed.aclose()
+        async with aclosing(feed):
+            async for item in feed:
+                if not isinstance(item, Record):
+                    continue
+                self._seq = item.seq
+                if line := line_of(item):
+                    note(clean(line))
+                if isinstance(item.event, TaskEnded | TaskSuspended):
+                    return True
+        return False
 
 
 def line_of(record: Record) -> str | None:

@@ -203,3 +203,34 @@ def test_an_engine_that_the_project_does_not_allow_runs_nothing(
     ended, out, told = run("run-tool", "where", "--engine", engine)
     assert (ended, out) == (code, "")
     assert said in " ".join(told.replace("│", " ").split())
+
+
+BURST = """
+    export async function run() {
+      for (let n = 0; n < 1005; n++) {
+        await flo.task.emitEvent({ event_type: `e${n}` }).catch(() => null);
+      }
+      for (let n = 0; n < 2005; n++) console.log(`line ${n}`);
+      flo.callTool({ tool_id: "later", input: {} });
+      Promise.reject(new Error("nobody looks"));
+      return "done";
+    }
+"""
+
+DROPPED = "[warning] script.events · more than 1000 events; the others are dropped"
+
+
+def test_a_burst_is_told_to_its_end(scripts: ProjectFolder, run: Run) -> None:
+    """What is told faster than a reader takes it is read again from the log, not lost."""
+    scripts.tool("later", "export const run = () => flo.sleep(1);")
+    scripts.tool("burst", BURST, script_tools="[later]")
+    code, out, told = run("run-tool", "burst")
+    assert (code, json.loads(out)["output"]) == (0, "done")
+    events = [f"[info] e{number}" for number in range(1000)]
+    lines = [f"info: line {number}" for number in range(2000)]
+    *shown, first, second, third, fourth = told.splitlines()
+    assert shown == [*events, DROPPED, *lines]
+    assert first == "warning: console output truncated"
+    assert second.startswith("[warning] script.unhandled_rejection")
+    assert third.startswith("[warning] script.unawaited_calls")
+    assert fourth == "→ later: success"
