@@ -30,6 +30,8 @@ _LARGEST = 640 << 20
 which are off; it would run out where the address space is limited."""
 _WORD = 0xFFFFFFFF
 _MOST_ARGUMENTS = 8
+_SLOT = 2
+"""Numbers of 64 bits that a value takes up: it could be a vector. The first holds what we use."""
 
 Alarm = Callable[[], str | None]
 """Asked at every epoch while a guest computes; a reason stops it."""
@@ -82,7 +84,7 @@ class Engine:
         kinds = {"d": wasmtime.ValType.f64, "i": wasmtime.ValType.i32, "I": wasmtime.ValType.i64}
         results = [wasmtime.ValType.i32()] if wanted.answers else []
         type_ = wasmtime.FuncType([kinds[each]() for each in wanted.parameters], results)
-        callback = library.wasmtime_func_unchecked_callback_t(self._entrance(wanted))
+        callback = _CALLBACK(self._entrance(wanted))
         self._kept += [callback, type_]
         module, name = wanted.module.encode(), wanted.name.encode()
         _check(
@@ -93,7 +95,7 @@ class Engine:
                 ctypes.create_string_buffer(name),
                 len(name),
                 type_.ptr(),
-                callback,
+                ctypes.cast(callback, library.wasmtime_func_unchecked_callback_t),
                 None,
                 _NO_FINALIZER,
             )
@@ -102,19 +104,17 @@ class Engine:
     def _entrance(self, wanted: Import) -> Callable[..., int]:
         """Return the function that wasm calls; `Instance.call` raises again what it raises."""
         call, answers = wanted.call, wanted.answers
-        words = [each == "i" for each in wanted.parameters]
+        masks = [_WORD if each == "i" else -1 for each in wanted.parameters]
 
         def enter(_environment: Any, _caller: Any, values: Any, _count: int) -> int:
             instance: Instance = self.current.instance
-            given = [
-                values[at].i32 & _WORD if word else values[at].i64 for at, word in enumerate(words)
-            ]
+            given = [values[_SLOT * at] & mask for at, mask in enumerate(masks)]
             if answers:
-                values[0].i32 = 0
+                values[0] = 0
             with _Kept(instance):
                 found = call(instance.owner, given)
                 if answers:
-                    values[0].i32 = found
+                    values[0] = found
             return 0 if instance.failure is None else _new_trap()
 
         return enter
@@ -235,12 +235,12 @@ class Instance:
         function = self._functions.get(name) or self._function(name)
         values = _Values() if self.depth else self._values
         for at, argument in enumerate(arguments):
-            values[at].i64 = argument
+            values[_SLOT * at] = argument
         self._engine.current.instance = self
         error = invoke(self._context, function[0], values, _MOST_ARGUMENTS, self._trap_at)
         if error or self._trap.value or self.failure:
             self._raise(error)
-        return int(values[0].i32) & _WORD
+        return int(values[0]) & _WORD
 
     def _raise(self, error: int | None) -> None:
         trap = self._trap.value
@@ -360,7 +360,10 @@ def _function(make: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 _pointer = ctypes.c_void_p
-_Values = library.wasmtime_val_raw_t * _MOST_ARGUMENTS
+_Values = ctypes.c_int64 * (_SLOT * _MOST_ARGUMENTS)
+_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_size_t, _pointer, _pointer, ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t
+)
 _CALL = (_pointer, _pointer, _pointer, ctypes.c_size_t, _pointer)
 _LONG = _function(ctypes.CFUNCTYPE, "wasmtime_func_call_unchecked", _pointer, *_CALL)
 _SHORT = _function(ctypes.PYFUNCTYPE, "wasmtime_func_call_unchecked", _pointer, *_CALL)

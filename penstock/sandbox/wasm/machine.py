@@ -195,6 +195,9 @@ class Machine:
         """Return a string in UTF-8; a half of a pair comes as three bytes that are not UTF-8."""
         if not self._quick("qjs_is_string", value):
             raise ScriptError("the script sent something that is no text")
+        return self._spelled(value)
+
+    def _spelled(self, value: int) -> bytes:
         length = self._scratch + _LENGTH
         at = self._quick("qjs_get_string_len", value, length)
         if not at:
@@ -206,7 +209,7 @@ class Machine:
     def _text_of(self, value: int) -> str:
         if not self._quick("qjs_is_string", value):
             return ""
-        return self._bytes_of_text(value).decode("utf-8", "replace")
+        return self._spelled(value).decode("utf-8", "replace")
 
     def _buffer(self, value: int) -> bytes:
         length = self._scratch + _LENGTH

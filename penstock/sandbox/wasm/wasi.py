@@ -1,5 +1,6 @@
 """What QuickJS may call of its host: modules, our functions, a clock that stands still; no file."""
 
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def _on_call(machine: Machine, given: Sequence[int]) -> int:
     name_at, name_size, _this, count, values_at = given
     instance = machine.instance
     name = instance.read(name_at, name_size).decode("utf-8", "replace")
-    values = [instance.read_word(values_at + 4 * at) for at in range(count)]
+    values = struct.unpack(f"<{count}I", instance.read(values_at, 4 * count))
     return machine.hear(name, values)
 
 
