@@ -1,6 +1,6 @@
 """Ends repetition: the same call again and again, cycles, and rounds that bring nothing new."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.agents.settings import ChatSettings
@@ -34,9 +34,12 @@ class LoopGuard:
     __slots__ = (
         "_admitted",
         "_blocked_round",
+        "_by_result",
         "_counts",
+        "_exempt",
         "_keys",
         "_known",
+        "_results",
         "_settings",
         "_stale",
         "_window",
@@ -44,8 +47,16 @@ class LoopGuard:
         "blocked",
     )
 
-    def __init__(self, settings: ChatSettings) -> None:
+    def __init__(
+        self, settings: ChatSettings, *, exempt: Collection[str] = (), by_result: bool = False
+    ) -> None:
         self._settings = settings
+        self._exempt = exempt
+        """Tools whose calls always pass."""
+        self._by_result = by_result
+        """A repetition counts only if the earlier equal call had the equal result."""
+        self._results: dict[str, str] = {}
+        """What each call came to last."""
         self._window: list[str] = []
         self._counts: dict[str, int] = {}
         self._admitted: list[str] = []
@@ -73,6 +84,8 @@ class LoopGuard:
         """Return why the call is not run, or None and count it; `arguments` as `spelling` says."""
         key = f"{call.name}\n{arguments}"
         self._keys.append(key)
+        if call.name in self._exempt:
+            return None
         verdict = self._no_progress(call) or self._identical(call, key) or self._cycle(call, key)
         if verdict is not None:
             self.blocked += 1
@@ -84,6 +97,8 @@ class LoopGuard:
         self, calls: Sequence[ToolCall], settled: Sequence[CallSettled], effects: Sequence[Effect]
     ) -> None:
         """Take in what became of the calls of a reply."""
+        if self._by_result:
+            self._compare(calls, settled)
         if not self._settings.loop_no_progress:
             return
         fresh = seen = False
@@ -100,6 +115,17 @@ class LoopGuard:
                 fresh = True
         if seen:
             self._stale = 0 if fresh else self._stale + 1
+
+    def _compare(self, calls: Sequence[ToolCall], settled: Sequence[CallSettled]) -> None:
+        """Forget the repetitions of calls that came to something else this time."""
+        for call, key, outcome in zip(calls, self._keys, settled, strict=True):
+            result = _result(call.name, outcome)
+            if outcome.detector is None and self._results.setdefault(key, result) != result:
+                self._results[key] = result
+                self._window = [each for each in self._window if each != key]
+                self._admitted = [each for each in self._admitted if each != key]
+                self._counts.pop(key, None)
+                self._admit(key)
 
     def _admit(self, key: str) -> None:
         window, counts = self._window, self._counts

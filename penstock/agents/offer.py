@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from penstock.agents.agent import Agent
 from penstock.agents.prompt import skill_prompt, system_prompt
@@ -21,6 +22,14 @@ class Offer:
     system: str
     definitions: tuple[ToolDefinition, ...]
     caller: Caller
+
+
+class OfferSource(Protocol):
+    """What a model is offered, turn by turn."""
+
+    def at(self, selected: tuple[str, ...]) -> Offer:
+        """Return the offer while the session has these skills selected."""
+        ...
 
 
 class Offers:

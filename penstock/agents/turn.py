@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from penstock.agents.guard import SUGGESTION, spelling
 from penstock.agents.hands import Hands
 from penstock.agents.hearing import Hearing
-from penstock.agents.offer import Offer, Offers
+from penstock.agents.offer import Offer, OfferSource
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, ToolCall
@@ -37,7 +37,7 @@ class Voice:
 
     __slots__ = ("model", "offers", "settings")
 
-    def __init__(self, model: Model, offers: Offers, settings: ChatSettings) -> None:
+    def __init__(self, model: Model, offers: OfferSource, settings: ChatSettings) -> None:
         self.model = model
         self.offers = offers
         self.settings = settings
@@ -179,7 +179,12 @@ class Turns:
             base = await ledger.held.commit()
             task = self._task
             live = LiveReply(
-                ledger.held.state.log_id, task.task_id, base, iteration, closing is not None
+                ledger.held.state.log_id,
+                task.task_id,
+                base,
+                iteration,
+                closing is not None,
+                self.dialogue.path,
             )
             bus.begin(live)
             try:

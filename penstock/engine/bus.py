@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from penstock.core.call import CallPath
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 
@@ -28,6 +29,8 @@ class LiveReply:
     """The newest event before it; stream ids count its units from there."""
     iteration: int
     closing: bool = False
+    path: CallPath | None = None
+    """The frame of the agent that speaks; None for the agent that the task is for."""
     units: int = 0
     """Characters so far, of reasoning and text together."""
     pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
@@ -191,7 +194,8 @@ class Bus:
 
     def begin(self, reply: LiveReply) -> None:
         """Say that a model is about to be asked."""
-        self._replies[reply.log_id] = reply
+        if reply.path is None:
+            self._replies[reply.log_id] = reply
         for reader in self._readers.get(reply.log_id, ()):
             reader.put(ReplyBegun(reply))
 
@@ -211,7 +215,7 @@ class Bus:
             del self._replies[reply.log_id]
 
     def reply(self, log_id: LogId) -> LiveReply | None:
-        """Return the reply that is on its way in a log, as far as it has come."""
+        """Return the reply of a task's own agent that is on its way, as far as it has come."""
         return self._replies.get(log_id)
 
     def is_followed(self, log_id: LogId) -> bool:

@@ -23,7 +23,7 @@ from penstock.core.events import (
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Delta, Live, ReplyBegun
+from penstock.engine.bus import Delta, Live
 from penstock.server.frame import Frame, Position, Unseen
 from penstock.server.reply import ReplyFrames
 
@@ -116,13 +116,14 @@ class ChatFrames:
         """Take in what happened; returns the frames that follow from it, perhaps none."""
         only = self._view.only
         for item in items:
-            if type(item) is Delta:
-                if only is None or item.reply.task_id == only:
-                    self._replies.say(item)
-            elif type(item) is Record:
+            if isinstance(item, Record):
                 if item.task_id is not None and (only is None or item.task_id == only):
                     self._record(item, item.task_id)
-            elif type(item) is ReplyBegun and (only is None or item.reply.task_id == only):
+            elif item.reply.path is not None or only not in {None, item.reply.task_id}:
+                continue  # an agent in a frame speaks, or another task's
+            elif type(item) is Delta:
+                self._replies.say(item)
+            else:
                 self._replies.begin(item.reply)
         return self._unseen.take()
 

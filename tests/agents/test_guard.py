@@ -207,3 +207,31 @@ def test_a_verdict_follows_from_what_stands_before_it(letters: Sequence[str], cu
     again = judge(text[:cut])
     assert whole[:cut] == again
     assert judge(text) == whole
+
+
+def test_in_an_agent_session_only_equal_results_make_a_repetition() -> None:
+    """The loop guard of a chat, with one difference: the equal call also had the equal result."""
+    guard = LoopGuard(ChatSettings(loop_max_repeats=2), by_result=True)
+    for result in ("one", "two", "three"):
+        assert judged(guard, "look", result) is None
+    assert judged(guard, "look", "three") is None
+    assert judged(guard, "look", "three") == "identical"
+
+
+def test_calls_of_an_exempt_tool_always_pass() -> None:
+    guard = LoopGuard(ChatSettings(loop_max_repeats=1), exempt={"finish"})
+    assert [judged(guard, "finish", "no") for _ in range(4)] == [None] * 4
+
+
+def judged(guard: LoopGuard, tool_id: str, result: str) -> str | None:
+    """Take one round of one call through the guard; returns the detector that stopped it."""
+    call = ToolCall(CallId("c"), tool_id, {})
+    guard.begin_round()
+    verdict = guard.judge(call, "{}")
+    settled = CallSettled(
+        tool_id=tool_id,
+        envelope=Envelope.success(result),
+        detector=verdict.detector if verdict else None,
+    )
+    guard.end_round([call], [settled], [Effect.READ])
+    return verdict.detector if verdict else None
