@@ -27,6 +27,7 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
+from penstock.core.question import Question, QuestionKind
 from penstock.core.text import cut, one_line
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -172,6 +173,19 @@ def envelope_text(envelope: Envelope) -> str:
         return output if isinstance(output, str) else pretty(output)
     hint = f"\n  {error.suggestion}" if error.suggestion else ""
     return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
+
+
+def question_line(question: Question) -> str:
+    """Return what a person is asked as one line: an approval with the input that would run."""
+    return cut(f"? {question.question_id} {question_words(question)}", _MOST_PREVIEW)
+
+
+def question_words(question: Question) -> str:
+    """Return the words of a question, and what an approval would let run."""
+    words = one_line(question.text)
+    if question.kind is not QuestionKind.APPROVAL:
+        return words
+    return f"{words} · {question.tool_id} {compact(dict(question.input or {}))}"
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

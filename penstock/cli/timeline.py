@@ -5,11 +5,19 @@ from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.cli.output import note
-from penstock.cli.render import clean, compact
+from penstock.cli.render import clean, compact, question_line
 from penstock.core.call import tools_on
-from penstock.core.events import CallSettled, NoteEmitted, Record, TaskEnded, TaskSuspended
+from penstock.core.events import (
+    CallSettled,
+    NoteEmitted,
+    QuestionAsked,
+    Record,
+    TaskEnded,
+    TaskSuspended,
+)
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
+from penstock.tools.scripts.detached import DETACHED
 
 CUT = "what it tells is cut here: the stream was over before the task"
 _MOST = 300
@@ -60,10 +68,15 @@ def line_of(record: Record) -> str | None:
         case NoteEmitted() as told:
             parts = (told.event_type, told.title, told.message, _payload(told.payload))
             return f"[{told.level}] " + " · ".join(part for part in parts if part)
-        case CallSettled(ran=True, envelope=envelope) if len(tools) > 1:
+        case CallSettled(ran=ran, envelope=envelope) as settled:
+            is_inside = len(tools) > 1 or DETACHED in (record.path or "").split("/")
+            if not is_inside or (envelope.ok and not ran):
+                return None  # the call itself, or what its script asked of its host
             error = envelope.error
             said = "" if error is None else f" {error.code}: {one_line(error.message)}"
-            return cut(f"→ {tools[-1]}: {envelope.status.value}{said}", _MOST)
+            return cut(f"→ {settled.tool_id}: {envelope.status.value}{said}", _MOST)
+        case QuestionAsked(question=question):
+            return question_line(question)
         case _:
             return None
 

@@ -8,6 +8,8 @@ from penstock.core.ids import QuestionId
 from penstock.engine.ledger import Ledger
 from penstock.tools.state import ALWAYS, TaskValues
 
+DETACHED = "detached"
+"""Below a task, in the paths of its calls that nobody waited for."""
 PARTITION = "callTool.detached"
 SUSPENDED = "SUSPENDED"
 
@@ -54,7 +56,7 @@ class Detached:
         return suspended([each.question_id for each in waiting if _is_in(each.path, found.path)])
 
     def _of_task(self, call: Call, name: str, number: int) -> Call:
-        path = CallPath(f"{self._ledger.task.task_id}/detached/{name}.{number}")
+        path = CallPath(f"{self._ledger.task.task_id}/{DETACHED}/{name}.{number}")
         return Call(path, call.tool_id, call.input, call.depth)
 
 
