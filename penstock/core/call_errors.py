@@ -140,7 +140,7 @@ class VaultNotFound(CallError):
 
 
 class StateDenied(CallError):
-    """No state that the tool declares covers this key, or the value holds a secret."""
+    """No state that the tool declares covers this key, or a secret would be kept."""
 
 
 class EgressDenied(CallError):

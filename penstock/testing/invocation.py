@@ -165,6 +165,7 @@ class Workbench:
         inside = Inside(
             door=self.invoker.call,
             effect_of=self.invoker.registry.effect_of,
+            knows=self.invoker.registry.__contains__,
             resources=self.resources,
             threads=self.invoker.threads,
             world=self.world,

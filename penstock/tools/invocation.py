@@ -18,9 +18,11 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
 from penstock.resources.project_files import ProjectFiles
+from penstock.resources.redact import Redactor
 from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
+from penstock.tools.redaction import redacted_note
 from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
@@ -55,6 +57,8 @@ class Inside:
 
     door: Door
     effect_of: Callable[[str], Effect]
+    knows: Callable[[str], bool]
+    """Whether there is a tool of this id."""
     resources: Resources
     threads: Threads
     world: World
@@ -74,6 +78,25 @@ class Form:
     context: str | None = None
     typed: Json | None = None
     """`type` and what goes with it, of a question that has one."""
+
+    def without(self, secrets: Redactor) -> "Form":
+        """Return the form with no secret in what a person is shown."""
+        if not secrets.has_any:
+            return self
+        options = [
+            Option(
+                label=secrets.text(each.label),
+                value=secrets.text(each.value),
+                aliases=tuple(map(secrets.text, each.aliases)),
+            )
+            for each in self.options
+        ]
+        return Form(
+            options=tuple(options),
+            schema=secrets.json(self.schema),
+            context=secrets.json(self.context),
+            typed=secrets.json(self.typed),
+        )
 
 
 FREE = Form()
@@ -173,6 +196,8 @@ class Invocation:
         if depth >= most:
             raise DepthExceeded(f"calls are nested more than {most} deep")
         self._check_running()
+        if not self.inside.knows(tool_id):
+            tool_id = self.caller.secrets.text(tool_id)
         path = self.place(tool_id, input, self.inside.effect_of(tool_id))
         return Call(path, tool_id, input, depth)
 
@@ -204,6 +229,7 @@ class Invocation:
     async def ask(self, text: str, *, form: Form = FREE) -> QuestionAnswered:
         """Ask a person, once per question; does not return until there is an answer."""
         self._check_running()
+        shown = form.without(self.caller.secrets)
         shape = {"question": text, "options": [each.value for each in form.options]}
         question = Question(
             question_id=QuestionId(self.inside.world.new_id("q")),
@@ -212,10 +238,10 @@ class Invocation:
             path=self.occurrences.path("ask", canonical(shape)),
             call_id=self._nest.call_id,
             tool_id=self.spec.tool_id,
-            context=form.context,
-            options=form.options,
-            schema=form.schema,
-            form=form.typed,
+            context=shown.context,
+            options=shown.options,
+            schema=shown.schema,
+            form=shown.typed,
         )
         try:
             return await ask(self.ledger, question)
@@ -226,7 +252,7 @@ class Invocation:
     def note(self, note: NoteEmitted) -> None:
         """Write an event of the author's into the log; nothing once the call has ended."""
         if not self.has_ended:
-            self.ledger.note(self.call.path, note)
+            self.ledger.note(self.call.path, redacted_note(note, self.caller.secrets))
             self.ledger.held.submit()
 
     def place(

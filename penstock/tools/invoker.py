@@ -30,7 +30,12 @@ from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
 from penstock.tools.invocation import Inside, Invocation, Nest
 from penstock.tools.passage import Passage
 from penstock.tools.policy import SCRIPT, Caller, refused
-from penstock.tools.redaction import redacted
+from penstock.tools.redaction import (
+    check_change,
+    redacted,
+    redacted_error,
+    redacted_files,
+)
 from penstock.tools.registry import Registry
 from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
@@ -75,6 +80,7 @@ class Invoker:
         self._inside = Inside(
             door=lambda *given: Invoker._call(as_now, *given),
             effect_of=registry.effect_of,
+            knows=registry.__contains__,
             resources=self._resources,
             threads=self.threads,
             world=self._world,
@@ -105,6 +111,7 @@ class Invoker:
                 self._reserve(passage, nest)
                 output = await self._run(tool, agreed, passage)
                 self._check(tool, output)
+                check_change(passage.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = error.envelope()
@@ -190,7 +197,7 @@ class Invoker:
                 is_last = attempt >= spec.retry.max_attempts or passage.is_cut
                 if not error.retryable or is_last:
                     raise
-                detail = _error_of(error.envelope())
+                detail = redacted_error(_error_of(error.envelope()), passage.caller.secrets)
                 event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
@@ -271,7 +278,7 @@ class Invoker:
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
-            files=(*passage.files, *shown.files),
+            files=redacted_files((*passage.files, *shown.files), caller.secrets),
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
         )
         held, is_noted = passage.ledger.held, self._is_noted_first(call)

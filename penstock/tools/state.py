@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import StateDenied
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StateWritten
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json
+from penstock.tools.redaction import check_key
 
 MOST_SECONDS = 365 * 24 * 3600
 KEY_CHARACTERS = 256
@@ -106,6 +108,9 @@ class ToolState:
         invocation = self._invocation
         value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
         wanted = "" if isinstance(if_revision, Always) else [if_revision]
+        check_key(secrets := invocation.caller.secrets, key)
+        if secrets.holds_secret(value):
+            raise StateDenied("secrets belong in the vault")
         shape = {"key": key, "value": value, "ttl": ttl, "if_revision": wanted}
         path = invocation.place(PUT, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)

@@ -24,6 +24,80 @@ SCRIPT = """
     }
 """
 
+TRIES = """
+    export async function run() {
+      const t = await flo.vault.get({ scope: "profile", key: "token" });
+      const told: string[] = [];
+      const use = (tool_id: string, input: any) => flo.callTool({ tool_id, input, wait: false });
+      const told_of = async (work: () => Promise<any>) => {
+        try {
+          const found = await work();
+          told.push(found?.error?.code ?? found?.status ?? "done");
+        } catch (error: any) {
+          told.push(error.code ?? error.name);
+        }
+      };
+      const once = async () => 1;
+      const mine = { scope_kind: "session", value: 1 } as const;
+      await told_of(() => flo.state.put({ ...mine, key: `k.${t}` }));
+      await told_of(() => flo.state.append({ scope_kind: "session", key: `k.${t}`, item: 1 }));
+      await told_of(() => flo.state.patch({ scope_kind: "session", key: `k.${t}`, patch: {} }));
+      await told_of(() => flo.task.putState({ key: t, value: 1 }));
+      await told_of(() => flo.task.putToolState({ key: btoa(t), value: 1 }));
+      await told_of(() => flo.task.step({ key: `s${t}`, version: 1, input: {} }, once));
+      await told_of(() => flo.task.step({ key: "s", version: t, input: {} }, once));
+      await told_of(() => use(t, {}));
+      await told_of(() => use(`a/${t}`, { t }));
+      await told_of(() => use("write_text_file", { path: `task://${t}/a.txt`, content: "a" }));
+      const media = { base64_data: "YWFh", media_type: "text/plain" };
+      await told_of(() => use("media_push_base64", { ...media, filename: `${t}.txt` }));
+      const kept: any = await use("media_push_base64", media);
+      const sent = { media_id: kept.output.media_id, filename: `${t}.txt` };
+      await told_of(() => use("send_media_attachment", sent));
+      const options = [{ label: t, value: t, aliases: [t] }, "b"];
+      await told_of(() => use("ask_user", { question: t, context: t, options }));
+      await told_of(() => use("ask_user", { question: t, type: "input", defaultValue: t }));
+      await told_of(() => use("fails", { t }));
+      await told_of(() => flo.task.emitEvent({ event_type: t, title: t, message: t, payload: t }));
+      return told;
+    }
+"""
+TOLD = [
+    *["STATE_DENIED"] * 7,
+    *["TOOL_NOT_FOUND"] * 2,
+    *["STATE_DENIED"] * 2,
+    "success",
+    *["SUSPENDED"] * 2,
+    "UPSTREAM_UNAVAILABLE",
+    "done",
+]
+FAILS = """
+    export function run({ t }: any) {
+      throw new flo.ToolError({ code: "UPSTREAM_UNAVAILABLE", message: t, retryable: true });
+    }
+"""
+
+
+@pytest.mark.slow("a whole project, opened")
+async def test_a_secret_is_in_no_key_no_id_and_no_name(project: ProjectFolder) -> None:
+    """V5, V6: a key or a name that holds a secret is refused, an id is told without it."""
+    state = "[{name: own, key_prefix: k., scope_kind: session}]"
+    vault = "[{key: token, scope_kinds: [profile]}]"
+    helpers = "[write_text_file, media_push_base64, send_media_attachment, fails]"
+    project.tool("uses", TRIES, vault=vault, state=state, script_tools=helpers)
+    retry = "{max_attempts: 2, initial_backoff_ms: 0}"
+    project.tool("fails", FAILS, direct_call="false", retry_policy=retry)
+    async with project.opened() as runtime:
+        archive = runtime.parts.archive
+        assert archive is not None
+        await archive.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
+        envelope = await runtime.call("uses", {})
+    assert envelope.output == TOLD
+    for file in _files(project.root):
+        content = file.read_bytes()
+        assert WORD.encode() not in content
+        assert b"czNjcjN0LXZhbHVl" not in content
+
 
 @pytest.mark.slow("a whole project, opened and served")
 async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(

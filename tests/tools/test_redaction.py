@@ -1,8 +1,21 @@
 """Envelopes without the secrets that were given out."""
 
+import pytest
+
+from penstock.core.call_errors import StateDenied
+from penstock.core.changes import FileChange, FileChanges
 from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.events import NoteEmitted, StoredFile
+from penstock.core.ids import BlobId
+from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.redact import Redactor
-from penstock.tools.redaction import redacted, redacted_error
+from penstock.tools.redaction import (
+    check_change,
+    redacted,
+    redacted_error,
+    redacted_files,
+    redacted_note,
+)
 
 WORD = "s3cr3t-value"
 
@@ -32,3 +45,23 @@ def test_an_error_has_none_in_its_words_and_details() -> None:
     assert found is not None
     assert WORD not in repr(found)
     assert found.retryable
+
+
+@pytest.mark.parametrize("name", [f"a-{WORD}", "czNjcjN0LXZhbHVl"])
+def test_no_file_has_a_secret_in_its_name(name: str) -> None:
+    scope = Scope(ScopeKind.TASK, "t")
+    files = FileChange(scope=scope, path=f"d/{name}", blob_id=None)
+    with pytest.raises(StateDenied, match="the path of a file may not hold a secret"):
+        check_change(FileChanges(files=(files,)), knowing())
+    check_change(FileChanges(files=(files,)), Redactor())
+
+
+def test_what_is_kept_and_told_has_no_secret_in_its_names() -> None:
+    secrets = knowing()
+    kept = StoredFile(blob_id=BlobId("b"), mime_type="a/b", size=1, is_image=False, name=WORD)
+    assert redacted_files([kept], secrets)[0].name == "[secret:token]"
+    note = NoteEmitted(event_type=WORD, title=WORD, payload=[WORD])
+    told = NoteEmitted(
+        event_type="[secret:token]", title="[secret:token]", payload=["[secret:token]"]
+    )
+    assert redacted_note(note, secrets) == told

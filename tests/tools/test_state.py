@@ -138,3 +138,14 @@ async def test_what_cannot_be_put(key: str, value: Any, ttl: float | None, said:
     envelope = await bench.call("uses")
     assert envelope.error
     assert said in envelope.error.message
+
+
+@pytest.mark.parametrize(("key", "value"), [("a.s3cr3t", 1), ("a", {"b": ["s3cr3t"]})])
+async def test_a_secret_that_a_script_hands_on_is_refused(key: str, value: Any) -> None:
+    """V6: "`task.put*` refuse a value that contains a given-out secret"."""
+    bench = await open_workbench(keeps := using(lambda state: state.put(key, value)))
+    bench.model.secrets.add("token", "s3cr3t")
+    envelope = await bench.call(keeps.spec.tool_id)
+    assert envelope.error
+    assert envelope.error.code == "STATE_DENIED"
+    assert "s3cr3t" not in repr(await bench.events())

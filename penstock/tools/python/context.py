@@ -14,6 +14,7 @@ from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
 from penstock.tools.invocation import Form, Invocation
 from penstock.tools.outputs import given_json
+from penstock.tools.redaction import redacted_note
 from penstock.tools.state import ToolState
 
 T = TypeVar("T")
@@ -156,7 +157,8 @@ class ToolContext:
         shape = [note.event_type, note.message, note.payload, note.level]
         path = invocation.place(EMIT, shape, Effect.WRITE)
         if not invocation.has_ended and invocation.ledger.find(path) is None:
-            invocation.ledger.note(invocation.call.path, note)
+            told = redacted_note(note, invocation.caller.secrets)
+            invocation.ledger.note(invocation.call.path, told)
             done = CallSettled(tool_id=EMIT, envelope=Envelope.success(None), ran=False)
             invocation.ledger.settle(path, done)
 

@@ -20,6 +20,7 @@ from penstock.resources.state import (
 )
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
+from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import optional_text, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refusal_of
@@ -91,6 +92,8 @@ class StateCalls:
         scope = self._scope(arguments, read_key(arguments, self._limits))
         revision = self._invocation.inside.world.new_id("rev")
         change = read_change(verb, scope, arguments, revision)
+        if verb is not StateVerb.DELETE:
+            check_key(self._access.secrets, change.key)
         if self._access.secrets.holds_secret(change.value):
             raise StateDenied("secrets belong in the vault")
         name = f"state.{verb}"

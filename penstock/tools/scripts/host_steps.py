@@ -9,6 +9,7 @@ from penstock.core.events import StateWritten
 from penstock.core.retry import ONCE, RetryPolicy
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
+from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import mapping, number, schema_of, text
 from penstock.tools.scripts.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues
@@ -43,6 +44,7 @@ class Steps:
     def start(self, arguments: Any) -> Settled:
         """Return the stored output, or that the callback is to be called, and as which attempt."""
         name = _name(arguments)
+        check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
         if self._invocation.ledger.step_in is not None:
             raise TypeError(f"step {name}: a step is open already; one at a time, none inside")
         given = {each: arguments[each] for each in ARGUMENTS if each in arguments}

@@ -10,6 +10,7 @@ from penstock.core.clock import to_iso
 from penstock.core.events import NoteEmitted, StateWritten
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
+from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import optional_number, optional_text, text
 from penstock.tools.scripts.recording import Recording
 from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, Always, TaskValues
@@ -74,6 +75,7 @@ class Values:
 
     def _put(self, name: str, partition: str, arguments: Any) -> Settled:
         key, value = text(arguments, "key", most=KEY_CHARACTERS), arguments.get("value")
+        check_key(self._invocation.caller.secrets, key)
         if self._invocation.caller.secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")
         ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)

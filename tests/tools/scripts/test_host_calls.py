@@ -131,3 +131,18 @@ async def test_a_sleep_that_ended_is_not_slept_again() -> None:
     again = await host.ask("sleep", {"ms": 1500})
     assert again.at_ms == settled.at_ms
     assert clock.sleepers == 0
+
+
+async def test_an_id_with_a_secret_is_unknown_and_told_without_it() -> None:
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    found = await host.value("callTool", tool_id="s3cr3t-value", input={"t": "s3cr3t-value"})
+    assert found["error"]["message"] == "There is no tool '[secret:token]'."
+    records = await host.bench.log.read(host.invocation.ledger.held.state.log_id)
+    assert "s3cr3t-value" not in repr(records)
+
+
+async def test_a_tool_whose_id_is_in_a_secret_is_called_all_the_same() -> None:
+    host = await asking(Act("look"), secrets={"token": "look"})
+    await host.value("vault.get", scope="profile", key="token")
+    assert (await host.value("callTool", tool_id="look"))["status"] == "success"

@@ -130,3 +130,13 @@ async def test_a_secret_does_not_go_into_the_state() -> None:
         settled = await host.ask(name, MINE | wrong)
         assert settled.refusal
         assert settled.refusal.detail.message == "secrets belong in the vault"
+
+
+@pytest.mark.parametrize("name", ["state.put", "state.append", "state.patch"])
+async def test_no_key_holds_a_secret(name: str) -> None:
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    settled = await host.ask(name, MINE | VERBS[name] | {"key": "mine.s3cr3t-value"})
+    assert settled.refusal
+    said = "a key may not hold a secret: secrets belong in the vault"
+    assert (settled.refusal.detail.code, settled.refusal.detail.message) == ("STATE_DENIED", said)

@@ -150,3 +150,12 @@ async def test_secrets_do_not_stay_in_a_step() -> None:
     found = await host.value(SETTLE, key="k", version=1, output="s3cr3t-value")
     assert found["output"] == "[secret:token]"
     assert "s3cr3t-value" not in repr(await host.bench.events())
+
+
+@pytest.mark.parametrize("wrong", [{"key": "s3cr3t-value"}, {"version": "s3cr3t-value"}])
+async def test_no_name_of_a_step_holds_a_secret(wrong: dict[str, Any]) -> None:
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    step = {"key": "a", "version": 1, "input": {}} | wrong
+    assert await host.refusal("task.step.start", step) == "STATE_DENIED"
+    assert "s3cr3t-value" not in repr(await host.bench.events())

@@ -143,3 +143,11 @@ async def test_texts_of_the_operator(key: str, value: Any) -> None:
 async def test_a_blank_name_of_a_text_is_a_mistake(key: Any) -> None:
     host = await asking()
     assert await host.refusal("getRuntimeConfig", {"key": key}) == "TypeError"
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_no_key_of_the_task_holds_a_secret(name: str) -> None:
+    host = await asking()
+    await host.value("vault.get", scope="profile", key="token")
+    assert await host.refusal(name, {"key": "a.s3cr3t-value", "value": 1}) == "STATE_DENIED"
+    assert "s3cr3t-value" not in repr(await host.bench.events())
