@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
@@ -21,6 +22,8 @@ from penstock.manifest.fields import OWN, WRONG, Node, found, quoted
 from penstock.manifest.source import Place
 
 MOST_STEPS = 1000
+MOST_FOREIGN = 100
+"""Fields of a step that are warned of."""
 LONGEST_ID = 64
 STEP_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLANK: dict[str, Any] = {"branches": {}, "max_iterations": None}
@@ -258,9 +261,8 @@ def _warn_weak(node: StepNode, row: StepField) -> None:
 
 def _warn_foreign(node: StepNode, kind: StepKind) -> None:
     """Note the fields that only other kinds know, and those that nobody does."""
-    for key in node.value:
-        if key in ALWAYS or key in FIELDS_OF[kind] or key.startswith(OWN):
-            continue
+    keys = (key for key in node.value if key not in ALWAYS and key not in FIELDS_OF[kind])
+    for key in islice((key for key in keys if not key.startswith(OWN)), MOST_FOREIGN):
         if others := owners(key):
             said = f'field "{key}" does nothing in {label(node)} of type {kind}'
             suggestion = f"it belongs to {', '.join(others)}"

@@ -1,0 +1,47 @@
+"""Every rule for flows that looks beyond one field: a flow in its surroundings."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.agents import check_agents
+from penstock.flows.checks.blocked_by import check_blocked_by
+from penstock.flows.checks.code import check_code
+from penstock.flows.checks.loops import check_loops
+from penstock.flows.checks.refs import check_refs
+from penstock.flows.checks.results import check_results
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.targets import check_targets
+from penstock.flows.checks.templates import check_templates
+from penstock.flows.checks.view import View
+from penstock.flows.reading import ReadFlow, ordered
+
+MOST_FINDINGS = 1000
+"""Of one check."""
+CHECKS = (
+    check_agents,
+    check_blocked_by,
+    check_targets,
+    check_loops,
+    check_templates,
+    check_results,
+    check_refs,
+    check_code,
+)
+
+
+def check_flow(read: ReadFlow, around: Surroundings) -> Sequence[Diagnostic]:
+    """Return everything that is wrong with a flow, in its text and around it, by line."""
+    view = View(read, around)
+    found = list(read.document.problems)
+    for check in CHECKS:
+        some = list(islice(check(view), MOST_FINDINGS + 1))
+        found += some[:MOST_FINDINGS]
+        if len(some) > MOST_FINDINGS:
+            found.append(_too_many(read.file))
+    return ordered(found)
+
+
+def _too_many(file: str) -> Diagnostic:
+    said = f"there are more than {MOST_FINDINGS} findings of a kind; the others are not shown"
+    return Diagnostic(code="too-many-findings", message=said, file=file)

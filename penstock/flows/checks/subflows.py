@@ -1,0 +1,79 @@
+"""The flows that a flow refers to: where their paths lead, and which results they bring."""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.definition import FlowRef
+from penstock.flows.reading import ReadFlow
+from penstock.flows.reading_steps import ReadStep
+from penstock.manifest.template import parse
+
+_GLOB = re.compile(r"[*?]")
+
+
+class Leads(StrEnum):
+    """Where the path of a reference leads."""
+
+    OPEN = "open"
+    """Only a run can tell: it has templates, or is a glob."""
+    OUTSIDE = "outside"
+    NOWHERE = "nowhere"
+    TO_A_FLOW = "to a flow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubFlow:
+    """A reference to other flows, followed."""
+
+    step: ReadStep
+    leads: Leads
+    path: str = ""
+    """Of the flow, relative to the project."""
+    flow: ReadFlow | None = None
+
+    @property
+    def brings(self) -> tuple[str, ...] | None:
+        """The ids of the steps whose results it brings; None if they cannot be known."""
+        if self.flow is None or self.flow.document.value is None:
+            return None
+        return tuple(each.step_id for each in self.flow.steps if each.is_named)
+
+
+def follow(steps: Iterable[ReadStep], around: Surroundings) -> dict[str, SubFlow]:
+    """Return every reference of a flow by the id of its step."""
+    return {
+        each.step_id: _followed(each, each.step.path, around)
+        for each in steps
+        if isinstance(each.step, FlowRef)
+    }
+
+
+def is_literal(path: str) -> bool:
+    """Whether a path says by itself where it leads."""
+    template = parse(path)
+    return not template.refs and not template.broken and not _GLOB.search(path)
+
+
+def resolve(path: str, folder: str) -> list[str]:
+    """Return where a path may lead, the best first; nothing if it leaves the project."""
+    if path.startswith("/") or "\\" in path or "\0" in path:
+        return []
+    found = [posixpath.normpath(posixpath.join(folder, path)), posixpath.normpath(path)]
+    return [each for each in dict.fromkeys(found) if each.split("/")[0] != ".."]
+
+
+def _followed(step: ReadStep, path: str, around: Surroundings) -> SubFlow:
+    if not path.strip() or not is_literal(path):
+        return SubFlow(step=step, leads=Leads.OPEN)
+    places = resolve(path, around.folder)
+    if not places:
+        return SubFlow(step=step, leads=Leads.OUTSIDE)
+    for place in places:
+        flow = around.flow_at(place)
+        if flow is not None:
+            return SubFlow(step=step, leads=Leads.TO_A_FLOW, path=place, flow=flow)
+    return SubFlow(step=step, leads=Leads.NOWHERE)

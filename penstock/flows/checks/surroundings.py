@@ -1,0 +1,62 @@
+"""What lies around a flow: the agents, other flows and files that it may name."""
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.flows.reading import ReadFlow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCard:
+    """What a flow may know of an agent."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Names that may be read of its results, besides the standard ones."""
+    body_inputs: frozenset[str] = frozenset()
+    """Inputs that its instructions read, declared or not."""
+    is_interactive: bool = True
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFault:
+    """What keeps a module of a code step from running."""
+
+    line: int
+    column: int
+    problem: str
+
+
+def nothing_at(_: str) -> None:
+    """Return nothing: the answer of a place without flows, or without faults."""
+
+
+def no_file(_: str) -> bool:
+    """Whether a file is there, in a place without files."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What lies around a flow. Paths are relative to its project, or to its package, with `/`."""
+
+    agents: Mapping[str, AgentCard] = field(default_factory=dict)
+    broken_agents: Mapping[str, str] = field(default_factory=dict)
+    """Names of agents that cannot be used, with the file that is to be mended."""
+    file: str = ""
+    """Where the flow lies; empty while it lies nowhere."""
+    command: str = ""
+    has_shell: bool = True
+    flow_at: Callable[[str], ReadFlow | None] = nothing_at
+    """The flow of a file, broken or not; None if there is none."""
+    has_file: Callable[[str], bool] = no_file
+    code_fault: Callable[[str], CodeFault | None] = nothing_at
+    """What is wrong with a module that is there."""
+
+    @property
+    def folder(self) -> str:
+        """The folder of the flow; empty for the project itself."""
+        return posixpath.dirname(self.file)

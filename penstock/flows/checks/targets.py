@@ -1,0 +1,56 @@
+"""Where steps lead: whether the steps are there, and options and branches fit each other."""
+
+from collections.abc import Iterator
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.view import View
+from penstock.flows.checks.ways import BRANCHES, Route, branches_of, routes_of
+from penstock.flows.definition import Fork
+from penstock.flows.reading_steps import ReadStep, option_items
+from penstock.manifest.authored_kinds import meant
+from penstock.manifest.fields import quoted
+
+UNKNOWN = "unknown-step"
+OPTIONS = "options"
+
+
+def check_targets(view: View) -> Iterator[Diagnostic]:
+    """Yield every jump to a step that is not there, and what is odd about branches."""
+    for each in view.steps:
+        for route in routes_of(each.step):
+            if route.target and route.target not in view.by_id:
+                yield _unknown(view, each, route)
+        yield from _check_branches(each)
+        if isinstance(each.step, Fork) and OPTIONS in each.node.value:
+            yield from _check_options(view, each, each.step)
+
+
+def _unknown(view: View, each: ReadStep, route: Route) -> Diagnostic:
+    near = meant(view.near(route.target, view.by_id))
+    if route.field == BRANCHES:
+        said = f"branch {quoted(route.branch)} of {each.label} leads to unknown step"
+        at = each.node.at(BRANCHES, route.branch).key_place
+    else:
+        said = f"{route.field} of {each.label} names unknown step"
+        at = each.node.at(route.field).key_place
+    return each.error(UNKNOWN, f"{said} {quoted(route.target)}", at, near)
+
+
+def _check_branches(each: ReadStep) -> Iterator[Diagnostic]:
+    """Yield that a decision has nothing to decide."""
+    if len(branches_of(each.step)) == 1 and not isinstance(each.step, Fork):
+        said = f"{each.label} has one branch only"
+        yield each.warning("single-branch", said, each.node.at(BRANCHES).key_place)
+
+
+def _check_options(view: View, each: ReadStep, fork: Fork) -> Iterator[Diagnostic]:
+    for option, at in option_items(each.node):
+        if option not in fork.branches:
+            said = f"option {quoted(option)} of {each.label} has no branch"
+            near = meant(view.near(option, fork.branches)) or "add it under branches"
+            yield each.error("option-without-branch", said, at, near)
+    for name in fork.branches:
+        if name not in fork.options:
+            said = f"branch {quoted(name)} of {each.label} is not among its options"
+            at = each.node.at(BRANCHES, name).key_place
+            yield each.warning("branch-without-option", said, at)

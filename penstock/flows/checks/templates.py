@@ -1,0 +1,133 @@
+"""The templates of steps: whether each place names what there is."""
+
+import re
+from collections.abc import Iterator
+
+from penstock.core.diagnostics import Diagnostic, nearest
+from penstock.core.text import cut
+from penstock.flows.checks.view import View, Written
+from penstock.flows.checks.ways import branches_of
+from penstock.flows.definition import AnyStep, Fork, LoopDecision, Shell
+from penstock.manifest.authored_kinds import meant
+from penstock.manifest.fields import FOUND_CHARACTERS
+from penstock.manifest.template import CLOSING, OPENING, Broken, Fault, Kind, Ref
+
+KNOWN = (
+    'known: task, input, result, loop, fork, config, flow.input; write "$${{" for a literal "${{"'
+)
+_NAME = "[A-Za-z0-9_-]+"
+_SINGLE = re.compile(
+    r"(?<![${])\{[ \t]*("
+    rf"task|(?:input|config|flow\.input)\.{_NAME}|result\.{_NAME}(?:\.{_NAME})*"
+    rf"|loop\.{_NAME}\.(?:iteration|max)|fork\.{_NAME}\.(?:answer|notes)"
+    r")[ \t]*\}(?!\})"
+)
+
+
+def check_templates(view: View) -> Iterator[Diagnostic]:
+    """Yield every place that names nothing, or what is not there."""
+    for written in view.written:
+        for broken in written.template.broken:
+            yield _broken(view, written, broken)
+        for ref in written.template.refs:
+            yield from _check_ref(view, written, ref)
+        yield from _check_single(view, written)
+        if isinstance(written.step.step, Shell) and not written.is_input:
+            yield from _check_quotes(view, written)
+
+
+def shown(piece: Ref | Broken) -> str:
+    """Return a place as messages show it."""
+    return f'"{cut(piece.text, FOUND_CHARACTERS)}"'
+
+
+def _broken(view: View, written: Written, broken: Broken) -> Diagnostic:
+    label = written.step.label
+    said = {
+        Fault.UNCLOSED: f'"{OPENING}" in {label} is not closed on its line',
+        Fault.TOO_DEEP: f"template {shown(broken)} in {label} has too many parts",
+        Fault.UNKNOWN: f"unknown template {shown(broken)} in {label}",
+    }[broken.fault]
+    advice = _advice(view, broken) if broken.fault is Fault.UNKNOWN else None
+    return written.step.error(broken.fault.value, said, view.place(written, broken), advice)
+
+
+def _advice(view: View, broken: Broken) -> str:
+    inside = broken.text.removeprefix(OPENING).removesuffix(CLOSING).strip(" \t")
+    first, _, rest = inside.partition(".")
+    if first in view.by_id:
+        return f'did you mean "${{{{result.{inside}}}}}"?'
+    if first == "inputs" and rest:
+        return f'did you mean "${{{{input.{rest}}}}}"?'
+    near = nearest(inside, [Kind.TASK])
+    return meant(near and f"${{{{{near}}}}}") or KNOWN
+
+
+def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
+    step, name = written.step, ref.names[0] if ref.names else ""
+    where = f"template {shown(ref)} in {step.label} names"
+    match ref.kind:
+        case Kind.INPUT if written.is_input:
+            said = f"inputs of {step.label} cannot read {shown(ref)}"
+            yield step.error("template-input-in-inputs", said, view.place(written, ref))
+        case Kind.INPUT if name not in step.step.inputs:
+            said = f"{where} an input that is not wired"
+            yield step.warning("template-input-not-wired", said, view.place(written, ref))
+        case Kind.FLOW_INPUT if name not in view.read.inputs:
+            said = f"{where} a flow input that is not declared"
+            yield step.warning("template-flow-input", said, view.place(written, ref))
+        case Kind.LOOP | Kind.FORK:
+            yield from _check_named(view, written, ref)
+        case _:
+            pass
+
+
+def _check_named(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
+    """Yield that what is named is no loop, or no fork."""
+    name = ref.names[0]
+    named, near = view.by_id.get(name), None
+    if named is None:
+        code, near = "template-unknown-step", meant(view.near(name, view.by_id))
+        said = f'template in {written.step.label} refers to unknown step "{name}"'
+    elif ref.kind is Kind.FORK and not isinstance(named.step, Fork):
+        code, said = "template-not-fork", f'"{name}" is not a fork step'
+    elif ref.kind is Kind.LOOP and not _loops(view, named.step):
+        code, said = "template-not-loop", f'"{name}" is not a loop step'
+    else:
+        return
+    yield written.step.warning(code, said, view.place(written, ref), near)
+
+
+def _loops(view: View, step: AnyStep) -> bool:
+    """Whether rounds are counted at a step."""
+    known = (each for each in branches_of(step).values() if each in view.by_id)
+    is_back = any(view.ways.is_back(each, step.step_id) for each in known)
+    return isinstance(step, LoopDecision) or step.max_iterations is not None or is_back
+
+
+def _check_single(view: View, written: Written) -> Iterator[Diagnostic]:
+    for found in _SINGLE.finditer(str(written.node.value)):
+        said = f'"{cut(found[0], FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
+        advice = f'write "${{{{{found[1]}}}}}"'
+        at = view.place(written, found.start())
+        yield written.step.warning("template-single-brace", said, at, advice)
+
+
+def _check_quotes(view: View, written: Written) -> Iterator[Diagnostic]:
+    """Yield every place that the shell takes as it is, because it stands in single quotes."""
+    places = {ref.offset: ref for ref in written.template.refs}
+    quote, is_escaped = "", False
+    for offset, character in enumerate(str(written.node.value)):
+        if offset in places and quote == "'":
+            said = (
+                f"template inside single quotes in {written.step.label} "
+                "is not expanded by the shell"
+            )
+            at = view.place(written, places[offset])
+            yield written.step.warning("template-in-single-quotes", said, at, "use double quotes")
+        if is_escaped:
+            is_escaped = False
+        elif character == "\\" and quote != "'":
+            is_escaped = True
+        elif character in {"'", '"'} and quote in {"", character}:
+            quote = "" if quote else character

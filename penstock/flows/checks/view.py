@@ -1,0 +1,183 @@
+"""A flow as the checks look at it: its steps by id, its templates, its results and its ways."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from penstock.core.diagnostics import nearest
+from penstock.core.step import STANDARD_FIELDS
+from penstock.flows.checks.subflows import SubFlow, follow
+from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.ways import Ways
+from penstock.flows.definition import (
+    AgentDecision,
+    AgentStep,
+    AnyStep,
+    Code,
+    Fork,
+    LoopDecision,
+    Shell,
+    StepKind,
+)
+from penstock.flows.reading import ReadFlow
+from penstock.flows.reading_steps import ReadStep, StepNode
+from penstock.manifest.source import Place
+from penstock.manifest.template import Broken, Kind, Ref, Template, parse
+
+INPUTS = "inputs"
+TEXTS: Mapping[StepKind, Sequence[str]] = {
+    StepKind.AGENT: ("task",),
+    StepKind.FORK: ("question", "task"),
+    StepKind.AGENT_DECISION: ("task",),
+    StepKind.LOOP_DECISION: ("task",),
+    StepKind.FLOW_REF: ("path",),
+    StepKind.SHELL: ("command",),
+}
+"""The fields that are templates, besides the values of `inputs`."""
+SHELL_OUTPUTS = ("exitCode", "stderr")
+MOST_COMPARED = 20_000
+"""Names that are looked at for something near, in all."""
+_LITERAL_BLOCK = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A template where it is written."""
+
+    step: ReadStep
+    field: str
+    node: StepNode
+    template: Template
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is a value of `inputs`."""
+        return self.field == INPUTS
+
+
+class View:
+    """A flow as the checks look at it."""
+
+    def __init__(self, read: ReadFlow, around: Surroundings) -> None:
+        self.read = read
+        self.around = around
+        self.steps = read.steps
+        self.by_id = {each.step_id: each for each in read.steps if each.is_named}
+        self._compared = 0
+
+    @cached_property
+    def ways(self) -> Ways:
+        """The ways through the flow, as far as its steps name each other rightly."""
+        return Ways([self._linked(each.step) for each in self.steps])
+
+    @cached_property
+    def subflows(self) -> Mapping[str, SubFlow]:
+        """The references to other flows, by step."""
+        return follow(self.steps, self.around)
+
+    @cached_property
+    def brought(self) -> Mapping[str, str]:
+        """The ids that references bring as they are, with the step that brings them."""
+        ids: dict[str, list[str]] = {}
+        for step_id, each in self.subflows.items():
+            for brought in each.brings or ():
+                ids.setdefault(brought, []).append(step_id)
+        return {
+            each: owners[0]
+            for each, owners in ids.items()
+            if len(owners) == 1 and each not in self.by_id
+        }
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether results may be brought that only a run can tell."""
+        return any(each.brings is None for each in self.subflows.values())
+
+    @cached_property
+    def written(self) -> Sequence[Written]:
+        """Every template of the flow."""
+        return [each for step in self.steps for each in _templates(step)]
+
+    @cached_property
+    def reads(self) -> Mapping[str, Mapping[str, tuple[Written, Ref]]]:
+        """The steps whose results each step reads, with the first place that does."""
+        found: dict[str, dict[str, tuple[Written, Ref]]] = {}
+        for each in self.written:
+            of_step = found.setdefault(each.step.step_id, {})
+            for ref in each.template.refs:
+                if ref.kind is Kind.RESULT and (source := self.source(ref.names[0])):
+                    of_step.setdefault(source, (each, ref))
+        return found
+
+    def source(self, name: str) -> str | None:
+        """Return the step that a result comes from, if it is known."""
+        return name if name in self.by_id else self.brought.get(name)
+
+    @cached_property
+    def results(self) -> Sequence[str]:
+        """The ids that may be read without more: own ones, and those that are brought."""
+        return [*self.by_id, *self.brought]
+
+    def near(self, name: str, names: Collection[str]) -> str | None:
+        """Return the nearest of some names; a flow in which nothing fits is not helped for ever."""
+        if self._compared > MOST_COMPARED:
+            return None
+        self._compared += len(names)
+        return nearest(name, names)
+
+    def card(self, step: AnyStep) -> AgentCard | None:
+        """Return the agent of a step, if it has one that is known."""
+        if isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork):
+            return self.around.agents.get(step.agent or "")
+        return None
+
+    def fields_of(self, step: AnyStep) -> Sequence[str] | None:
+        """Return what can be read of the result of a step; None if it cannot be known."""
+        match step:
+            case AgentStep() | AgentDecision() | LoopDecision():
+                card = self.card(step)
+                own = [each.name for each in getattr(step, "outputs", ())]
+                return None if card is None else [*STANDARD_FIELDS, *card.outputs, *own]
+            case Shell():
+                return [*STANDARD_FIELDS, *SHELL_OUTPUTS]
+            case Code():
+                return [*STANDARD_FIELDS, *(each.name for each in step.outputs)]
+            case _:
+                return None if step.step_id in self.subflows else STANDARD_FIELDS
+
+    def place(self, written: Written, piece: Ref | Broken | int) -> Place:
+        """Return where a piece of a template stands; of folded text, where the value begins."""
+        offset = piece if isinstance(piece, int) else piece.offset
+        begin, text = written.node.place, str(written.node.value)
+        if self._sign(begin) != _LITERAL_BLOCK:
+            return begin
+        content = written.node.document.values.content(written.node.path, text)
+        line_start = text.rfind("\n", 0, offset) + 1
+        return Place(
+            line=content.line + text.count("\n", 0, offset),
+            column=content.column + offset - line_start,
+        )
+
+    def _sign(self, place: Place) -> str:
+        lines = self.read.lines
+        line = lines[place.line - 1] if place.line <= len(lines) else ""
+        return line[place.column - 1 : place.column]
+
+    def _linked(self, step: AnyStep) -> AnyStep:
+        """Return a step that waits only for steps before it."""
+        before = self._numbers[step.step_id]
+        known = (each for each in step.blocked_by if self._numbers.get(each, before) < before)
+        return replace(step, blocked_by=tuple(known))
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {each.step_id: number for number, each in enumerate(self.steps)}
+
+
+def _templates(step: ReadStep) -> Iterator[Written]:
+    for key in TEXTS.get(step.step.kind, ()):
+        if isinstance((node := step.node.at(key)).value, str):
+            yield Written(step, key, node, parse(node.value))
+    for name in step.step.inputs:
+        node = step.node.at(INPUTS, name)
+        yield Written(step, INPUTS, node, parse(str(node.value)))

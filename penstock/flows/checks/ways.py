@@ -1,0 +1,252 @@
+"""The ways through a flow: what may run after what, by dependencies, falling through and jumps.
+
+A segment is entered as a whole, or by a jump to one step of it. Each such entry has the steps that
+are active then, and leads on to others; sets of steps are bits of a number.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.flows.checks.components import components
+from penstock.flows.definition import (
+    AgentDecision,
+    AnyStep,
+    CodeDecision,
+    Conditional,
+    Fork,
+    LoopDecision,
+)
+from penstock.flows.plan import Segments
+
+ON_COMPLETE, ON_ERROR = "on_complete", "on_error"
+PRESENT, ABSENT = "present", "absent"
+LOOP_TARGET, EXIT_TARGET, BRANCHES = "loop_target", "exit_target", "branches"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A step that another one may jump to."""
+
+    field: str
+    target: str
+    branch: str = ""
+    """The name of the branch, if it is one."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A way to enter a segment."""
+
+    segment: int
+    active: int
+    """The steps that run then."""
+    steps: tuple[AnyStep, ...]
+    falls: bool = False
+    """Control may go on to the next segment."""
+    is_bound: bool = False
+    """Who goes round by it does so a limited number of times, or asks a person."""
+
+
+def routes_of(step: AnyStep) -> Iterator[Route]:
+    """Yield where a step may jump to, whether or not there is such a step."""
+    if step.on_complete is not None:
+        yield Route(ON_COMPLETE, step.on_complete)
+    if step.on_error is not None:
+        yield Route(ON_ERROR, step.on_error)
+    if isinstance(step, Conditional):
+        yield Route(PRESENT, step.present)
+        yield Route(ABSENT, step.absent)
+    elif isinstance(step, LoopDecision):
+        yield Route(LOOP_TARGET, step.loop_target)
+        yield Route(EXIT_TARGET, step.exit_target)
+    else:
+        for name, target in branches_of(step).items():
+            yield Route(BRANCHES, target, name)
+
+
+def branches_of(step: AnyStep) -> Mapping[str, str]:
+    """Return the branches of a fork or a decision; of other steps there are none."""
+    return step.branches if isinstance(step, Fork | AgentDecision | CodeDecision) else {}
+
+
+class Ways:
+    """What may run after what."""
+
+    def __init__(self, steps: Sequence[AnyStep]) -> None:
+        self.segments = Segments(steps)
+        self.order = {step.step_id: number for number, step in enumerate(steps)}
+        self._members = [
+            tuple(steps[self.order[each.step_id]] for each in segment)
+            for segment in self.segments.all
+        ]
+        self._dependents = self._waiting(steps)
+        self._routes = {step.step_id: tuple(self._made(step)) for step in steps}
+        self._falling = {step.step_id for step in steps if self._may_fall(step)}
+        self._entries = [
+            self._entry(number, members) for number, members in enumerate(self._members)
+        ]
+        made = dict.fromkeys(each.target for routes in self._routes.values() for each in routes)
+        self._jumps = {target: len(self._entries) + n for n, target in enumerate(made)}
+        self._entries += [self._jumped(target) for target in made]
+        self._exits = [self._exits_of(each) for each in self._entries]
+        self._of_segment: dict[int, list[int]] = {}
+        for number, entry in enumerate(self._entries):
+            self._of_segment.setdefault(entry.segment, []).append(number)
+
+    def routes(self, step: AnyStep) -> Sequence[Route]:
+        """Return the jumps of a step that are made: to steps that are there, and do not wait."""
+        return self._routes[step.step_id]
+
+    def waits(self, later: str, step_id: str) -> bool:
+        """Whether a step comes after the other one anyway, in the same segment."""
+        return later != step_id and bool(self._dependents[step_id] & self._bit(later))
+
+    def is_back(self, target: str, step_id: str) -> bool:
+        """Whether a step stands at or before another one."""
+        return self.order[target] <= self.order[step_id]
+
+    def may_precede(self, first: str, then: str) -> bool:
+        """Whether there is a way from one step to the start of another one."""
+        if self.waits(then, first):
+            return True
+        bit, wanted = self._bit(first), self._bit(then)
+        return any(
+            self._entries[each].active & bit and self._after[each] & wanted
+            for each in self._of_segment[self.segments.of[first]]
+        )
+
+    def leads_back(self, target: str, step_id: str) -> bool:
+        """Whether a jump to a step leads to another one, by whatever way."""
+        return self._is_within(self._jumps[target], step_id, self._after)
+
+    def is_unbounded(self, target: str, step_id: str) -> bool:
+        """Whether a jump to a step leads to another one past everything that bounds a loop."""
+        entry = self._jumps[target]
+        is_bound = self._entries[entry].is_bound
+        return not is_bound and self._is_within(entry, step_id, self._after_unbound)
+
+    def falls_from(self, target: str) -> Iterator[tuple[Sequence[AnyStep], Sequence[AnyStep]]]:
+        """Yield each segment that runs after a jump without another one, and what ran before."""
+        entry, ran = self._entries[self._jumps[target]], list[AnyStep]()
+        while entry.falls and not entry.steps[0].is_router:
+            ran += entry.steps
+            if entry.segment + 1 == len(self._members):
+                return
+            entry = self._entries[entry.segment + 1]
+            yield tuple(ran), entry.steps
+
+    def runs_anyway(self, target: str) -> bool:
+        """Whether a step also runs when nothing fails."""
+        segment, bit = self.segments.of[target], self._bit(target)
+        if not segment or any(self._entries[n].falls for n in self._of_segment[segment - 1]):
+            return True
+        calm = {
+            route.target
+            for members in self._members
+            for step in members
+            for route in self.routes(step)
+            if route.field != ON_ERROR
+        }
+        return any(self._entries[self._jumps[each]].active & bit for each in calm)
+
+    @cached_property
+    def _after(self) -> list[int]:
+        return self._closed([*self._exits])
+
+    @cached_property
+    def _after_unbound(self) -> list[int]:
+        free = [
+            [] if entry.is_bound else [each for each in exits if not self._entries[each].is_bound]
+            for entry, exits in zip(self._entries, self._exits, strict=True)
+        ]
+        return self._closed(free)
+
+    def _closed(self, exits: Sequence[Sequence[int]]) -> list[int]:
+        """Return for each entry the steps that may run once it is left."""
+        after = [0] * len(exits)
+        for component in components(exits):
+            reached = 0
+            for to in {to for each in component for to in exits[each]}:
+                reached |= self._entries[to].active | after[to]
+            for each in component:
+                after[each] = reached
+        return after
+
+    def _is_within(self, entry: int, step_id: str, after: Sequence[int]) -> bool:
+        return bool((self._entries[entry].active | after[entry]) & self._bit(step_id))
+
+    def _bit(self, step_id: str) -> int:
+        return 1 << self.order[step_id]
+
+    def _made(self, step: AnyStep) -> Iterator[Route]:
+        for route in routes_of(step):
+            is_made = route.field != ON_COMPLETE or not self.waits(route.target, step.step_id)
+            if route.target in self.order and is_made:
+                yield route
+
+    def _waiting(self, steps: Sequence[AnyStep]) -> dict[str, int]:
+        """Return each step and all that waits for it, directly or not."""
+        found: dict[str, int] = {}
+        for step in reversed(steps):
+            bits = self._bit(step.step_id)
+            for later in self.segments.blocked_by(step.step_id):
+                bits |= found[later]
+            found[step.step_id] = bits
+        return found
+
+    def _jumped(self, target: str) -> Entry:
+        reached, segment = self._dependents[target], self.segments.of[target]
+        steps = (each for each in self._members[segment] if reached & self._bit(each.step_id))
+        return self._entry(segment, tuple(steps))
+
+    def _entry(self, segment: int, steps: tuple[AnyStep, ...]) -> Entry:
+        return Entry(
+            segment=segment,
+            active=sum(self._bit(each.step_id) for each in steps),
+            steps=steps,
+            falls=all(step.step_id in self._falling for step in steps),
+            is_bound=any(map(_bounds, steps)),
+        )
+
+    def _may_fall(self, step: AnyStep) -> bool:
+        """Whether control may go on behind a step."""
+        fields = {route.field for route in self.routes(step)}
+        if not step.is_router:
+            return ON_COMPLETE not in fields and not step.is_last
+        back = (each for each in branches_of(step).values() if each in self.order)
+        is_forced = any(self.is_back(each, step.step_id) for each in back)
+        return not fields - {ON_ERROR} or (step.max_iterations is not None and is_forced)
+
+    def _exits_of(self, entry: Entry) -> list[int]:
+        """Return the entries that an entry may lead to."""
+        targets = {route.target for step in entry.steps for route in self.routes(step)}
+        found = [self._jumps[target] for target in targets]
+        if entry.falls and entry.segment + 1 < len(self._members):
+            found.append(entry.segment + 1)
+        return sorted({*found, *self._together(entry)})
+
+    def _together(self, entry: Entry) -> Iterator[int]:
+        """Yield what is visited after an entry because both were chosen at once."""
+        for step in self._several.get(entry.segment, ()):
+            for target in dict.fromkeys(step.branches.values()):
+                if target in self.order and self.segments.of[target] > entry.segment:
+                    yield self._jumps[target]
+
+    @cached_property
+    def _several(self) -> dict[int, list[Fork]]:
+        """The forks with several answers, by the segments that they lead to."""
+        found: dict[int, list[Fork]] = {}
+        for members in self._members:
+            for step in members:
+                if isinstance(step, Fork) and step.is_multiple:
+                    targets = [each for each in step.branches.values() if each in self.order]
+                    for segment in {self.segments.of[each] for each in targets}:
+                        found.setdefault(segment, []).append(step)
+        return found
+
+
+def _bounds(step: AnyStep) -> bool:
+    """Whether a loop through a step ends, or goes on because a person wants it to."""
+    is_capped = step.max_iterations is not None
+    return isinstance(step, LoopDecision | Fork) or (step.is_router and is_capped)
