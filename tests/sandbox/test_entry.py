@@ -90,10 +90,20 @@ async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
     assert re.fullmatch(r"    at run \(tool:///main\.mjs:2:\d+\)", raised.value.details["stack"])
 
 
-async def test_a_refused_host_call_points_at_the_line_that_asked(sandbox: Sandbox) -> None:
-    source = """export async function run() {
-        try { await flo.vault.get({ scope: "profile", key: "k" }); } catch (e) { return e.stack; }
-    }"""
+@pytest.mark.parametrize(
+    "asking",
+    [
+        'flo.vault.get({ scope: "profile", key: "k" })',
+        'flo.callTool({ tool_id: "t", input: 5 })',
+        'flo.callTool({ tool_id: "t", input: [] })',
+    ],
+)
+async def test_a_refused_host_call_points_at_the_line_that_asked(
+    sandbox: Sandbox, asking: str
+) -> None:
+    source = f"""export async function run() {{
+        try {{ await {asking}; }} catch (e) {{ return e.stack; }}
+    }}"""
     assert "tool:///main.mjs:2:" in await run(sandbox, source)
 
 

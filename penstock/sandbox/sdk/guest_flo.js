@@ -27,7 +27,9 @@ function callTool(request) {
   text(tool_id, 'flo.callTool: "tool_id"');
   if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
   const spelled = jsonText(input, 'flo.callTool: "input"');
-  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${spelled},"wait":${wait}}`, NO_OPTIONS);
+  // A tool that fails settles as an envelope; only an input that is no object is refused.
+  const options = isObject(input) && !isArray(input) ? NEVER_REFUSED : NO_OPTIONS;
+  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${spelled},"wait":${wait}}`, options);
 }
 
 function sleep(ms) {

@@ -3,6 +3,8 @@ const asked = create(null);
 let lastNumber = 0;
 let hostCalls = 0;
 const NO_OPTIONS = create(null);
+// For what settles with a value whatever becomes of it: to note who asked costs as much as to ask.
+const NEVER_REFUSED = freeze({ __proto__: null, isNeverRefused: true });
 
 /**
  * Ask the host, and return a promise of its value.
@@ -14,13 +16,13 @@ function ask(name, given, options = NO_OPTIONS) {
   return askSpelled(name, toJson(given), options);
 }
 
-function askSpelled(name, spelled, { attachments, read, signal }) {
+function askSpelled(name, spelled, { attachments, read, signal, isNeverRefused }) {
   checkSize(spelled, name);
   if (++hostCalls > limits.hostCalls) {
     throw runtimeError("BUDGET_EXCEEDED", `the script made more than ${limits.hostCalls} host calls`, false);
   }
   const number = ++lastNumber;
-  const { stack } = new Error();
+  const stack = isNeverRefused ? undefined : new Error().stack;
   const promise = new PromiseOfRuntime((resolve, refuse) => {
     asked[number] = { __proto__: null, resolve, refuse, read, stack };
   });
