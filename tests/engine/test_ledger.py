@@ -21,7 +21,19 @@ from penstock.core.events import (
 from penstock.core.question import QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
 from penstock.engine.ledger import Ledger, Occurrences
-from tests.kit.events import KEY, ONE, answered, held_log, ledger_of, path_of, question
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.log import MemoryLog
+from tests.kit.events import (
+    KEY,
+    LOG,
+    ONE,
+    answered,
+    held_log,
+    ledger_of,
+    outcome,
+    path_of,
+    question,
+)
 
 
 async def a_ledger() -> Ledger:
@@ -149,6 +161,19 @@ async def test_a_write_is_on_disk_as_started_before_it_runs() -> None:
     await ledger.start(Call(OUTER, "tool", {}), again=False)
     assert ledger.held.state.seq == before + 1
     assert OUTER in ledger.task.begun
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_an_outcome_goes_on_its_way_by_itself_unless_somebody_waits_for_the_disk(
+    is_awaited: bool,
+) -> None:
+    log = MemoryLog(FakeClock())
+    ledger = ledger_of(await held_log(TaskStarted(), log=log))
+    before = await log.head(LOG)
+    ledger.settle(path_of("a"), outcome("a"), is_awaited=is_awaited)
+    await settle()
+    assert (await log.head(LOG) == before) is is_awaited
+    assert await ledger.held.commit() == before + 1
 
 
 async def test_a_settled_call_is_found_by_its_path() -> None:
