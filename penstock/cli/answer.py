@@ -8,16 +8,17 @@ import typer
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import EDIT, NO, YES, ask_here, text_answer
+from penstock.cli.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
 from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
-from penstock.cli.render import clean, envelope_text, print_table
+from penstock.cli.render import clean, compact, envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.ids import QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.text import cut
 from penstock.store.projections import Page
 
 Which = Annotated[
@@ -33,6 +34,8 @@ Input = Annotated[
     typer.Option("--input", help="JSON that runs instead, approved; or that goes with a text."),
 ]
 Note = Annotated[str | None, typer.Option("--note", help="Why.")]
+
+_LEAST_INPUT = 40
 
 
 def answer(
@@ -66,15 +69,21 @@ async def _list(runtime: Runtime, *, as_json: bool) -> None:
     if as_json:
         print_json({"questions": [question_record(each) for each in found], "total": total})
         return
-    rows = [
-        (each.question.question_id, each.question.kind, each.agent, each.question.text)
-        for each in found
-    ]
-    print_table(("question", "kind", "agent", "text"), rows)
+    print_table(("question", "kind", "for", "agent", "input", "text"), map(_row, found))
     if found:
         note("answer one: penstock answer QUESTION approve|reject|an option|a text")
     else:
         note("nothing waits for an answer")
+
+
+def _row(record: QuestionRecord) -> tuple[str | None, ...]:
+    """Return a question in the list: equal ones of one tool differ by what they would let run."""
+    question = record.question
+    given = None
+    if question.kind is QuestionKind.APPROVAL:
+        given = f"{question.tool_id} {compact(dict(question.input or {}))}"
+        given = cut(given, max(_LEAST_INPUT, width() // 3))
+    return (question.question_id, question.kind, record.log_id, record.agent, given, question.text)
 
 
 async def _get(runtime: Runtime, question: str) -> QuestionRecord:
@@ -133,6 +142,5 @@ def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
         print(clean(f"{reply.error.code}: {reply.error.message}"))
     else:
         print(clean(reply.content))
-    if waiting:
-        note(f"It waits for another answer: {', '.join(waiting)}")
+    show_waiting(reply.questions)
     return OF_TASKS.get(reply.status, FAILED)

@@ -1,12 +1,13 @@
 """Puts a question to the person at the terminal."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from penstock.chat.parts import question_record
+from penstock.cli.output import note
 from penstock.cli.render import Screen
 from penstock.core.question import QuestionKind, QuestionRecord
 
@@ -42,6 +43,24 @@ def ask_here(record: QuestionRecord) -> dict[str, Any] | None:
         return ask(part, input)
     except EOFError:
         return None
+
+
+def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> None:
+    """Show on stderr what is waited for, and how to answer: by `penstock answer`, unless said."""
+    for record in waiting:
+        Screen(Console(highlight=False, stderr=True)).question(question_record(record))
+        if how is None:
+            note(f"answer it: penstock answer {record.question.question_id} {answers_to(record)}")
+    if how is not None:
+        note(how)
+
+
+def answers_to(record: QuestionRecord) -> str:
+    """Return what may be said to a question, as one writes it in a command."""
+    question = record.question
+    if question.kind is QuestionKind.APPROVAL:
+        return "approve|reject"
+    return "|".join(each.value for each in question.options) or "TEXT"
 
 
 def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.pairs import Read, read_pairs
 from penstock.chat.selecting import unknown_skills
-from penstock.cli.asking import ask_here
+from penstock.cli.asking import ask_here, show_waiting
 from penstock.cli.background import Background, on_interrupt
 from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
@@ -25,6 +25,7 @@ from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.question import QuestionRecord
 from penstock.tools.faults import invalid
 from penstock.tools.tool import Tool
 
@@ -75,6 +76,7 @@ def call(
             refusal = not_direct(known) or (invalid(tool, problems) if problems else None)
             if refusal is None:
                 envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
+                one.show_waiting(envelope)
             else:
                 envelope = refusal.envelope()
         finally:
@@ -150,6 +152,11 @@ class _OneCall:
             envelope = self._settled(self._now())
         return envelope
 
+    def show_waiting(self, envelope: Envelope) -> None:
+        """Show what the call waits for, if it does."""
+        found = (self._question(each) for each in _waiting(envelope))
+        show_waiting([each for each in found if each is not None])
+
     def code(self, envelope: Envelope) -> int:
         """Return the exit code."""
         if self._stopping is not None and not envelope.ok:
@@ -175,20 +182,29 @@ class _OneCall:
 
     def _answer(self, envelope: Envelope) -> bool:
         """Ask for an answer and hand it in; False when the person answers later."""
-        details = (envelope.error and envelope.error.details) or {}
-        question_id = QuestionId(details["question_ids"][0])
-        find = self._runtime.parts.projections.find_question(question_id)
-        if (record := self._background.do(find)) is None:
+        question_id = _waiting(envelope)[0]
+        if (record := self._question(question_id)) is None:
             return False
         if (body := ask_here(record)) is None:
             return False
         self._background.do(self._runtime.answer(question_id, body))
         return True
 
+    def _question(self, question_id: QuestionId) -> QuestionRecord | None:
+        find = self._runtime.parts.projections.find_question(question_id)
+        return self._background.do(find)
+
     async def _now(self) -> Envelope:
         """Return how the call stands when nothing more happens in it by itself."""
         reply = await self._runtime.wait(self._task_id)
         return outcome_of(cast("Reply", reply))
+
+
+def _waiting(envelope: Envelope) -> list[QuestionId]:
+    """Return the questions that the call waits for."""
+    if envelope.status is not Status.SUSPENDED or envelope.error is None:
+        return []
+    return [QuestionId(each) for each in (envelope.error.details or {})["question_ids"]]
 
 
 async def _alone(work: Coroutine[Any, Any, Envelope]) -> AsyncIterator[Envelope]:

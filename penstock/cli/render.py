@@ -190,13 +190,18 @@ def question_words(question: Question) -> str:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows under headings; where nobody looks, each is one line however long."""
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    console = Console(width=width())
     made = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         made.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in rows:
         made.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
     console.print(made)
+
+
+def width() -> int:
+    """Return how many characters a line of stdout has."""
+    return Console().width if sys.stdout.isatty() else _WIDE
 
 
 def when(moment: Moment | None) -> str | None:

@@ -16,7 +16,7 @@ from penstock.app.runtime import outcome_of
 from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import NO, YES, ask_here, text_answer
+from penstock.cli.asking import NO, YES, answers_to, ask_here, show_waiting, text_answer
 from penstock.cli.background import Background
 from penstock.cli.completion import every_tool
 from penstock.cli.excerpt import excerpt, place_of
@@ -94,7 +94,8 @@ def run_tool(options: Options) -> None:
         with Background() as background:
             trial = background.enter(context)
             try:
-                one = _OneTrial(trial, background, options)
+                is_direct = Registry(project.every_tool).get(plan.tool_id).spec.direct_call
+                one = _OneTrial(trial, background, options, is_direct=is_direct)
                 envelope = one.outcome(call)
                 if options.write_state and options.mocks is not None:
                     _write_state(options.mocks, background.do(trial.state()))
@@ -148,8 +149,12 @@ def _skills(project: Project, named: Sequence[str]) -> tuple[str, ...]:
 class _OneTrial:
     """A call on its way, with whoever answers its questions."""
 
-    def __init__(self, trial: Trial, background: Background, options: Options) -> None:
+    def __init__(
+        self, trial: Trial, background: Background, options: Options, *, is_direct: bool
+    ) -> None:
         self._trial = trial
+        self._keeps = options.store
+        self._goes_on = options.store and is_direct
         self._background = background
         self._answers = deque(options.answer or ())
         self._is_asking = sys.stdin.isatty() and options.given != "-"
@@ -167,7 +172,17 @@ class _OneTrial:
             reply = self._background.do(runtime.wait(task_id))
             assert reply is not None  # noqa: S101  there is no limit of time
             if reply.status is not TaskStatus.SUSPENDED or not self._answered(reply):
+                show_waiting(reply.questions, self._how(reply))
                 return outcome_of(reply)
+
+    def _how(self, reply: Reply) -> str | None:
+        """Return how to answer, where `penstock answer` finds nothing to go on with."""
+        if not reply.questions or self._goes_on:
+            return None
+        given = f"give --answer {answers_to(reply.questions[0])}"
+        if self._keeps:
+            return f"{given}: without `direct_call: true` nothing else goes on with this tool"
+        return f"its store is gone by now: {given}, or run it at a terminal or with --store"
 
     def _answered(self, reply: Reply) -> bool:
         """Answer the first question; False when nobody does."""

@@ -53,3 +53,41 @@ def test_words_for_a_script_may_have_something_with_them(
         "user_message": "May",
         "resume_payload": {"pages": 3},
     }
+
+
+MAIL = '''
+"""Sends mails."""
+from penstock import tool
+
+
+@tool(effect="write", direct_call=True, requires_approval=True)
+def mail(to: str) -> str:
+    """Send a mail."""
+    return to
+'''
+
+
+def test_equal_approvals_differ_by_what_they_would_let_run(project: Path, run: Run) -> None:
+    """A question of kind `approval` has tool id, description and redacted input (§7)."""
+    (project / "tools" / "mail.py").write_text(MAIL)
+    assert [run("call", "mail", f"to={who}")[0] for who in ("Ann", "Bob")] == [4, 4]
+    _, out, _ = run("answer")
+    lines = out.splitlines()
+    assert lines[0].split() == ["question", "kind", "for", "agent", "input", "text"]
+    assert sorted(line.split()[3:7] for line in lines[1:]) == [
+        ["mail", '{"to":', '"Ann"}', "Run"],
+        ["mail", '{"to":', '"Bob"}', "Run"],
+    ]
+    assert all(line.split()[2].startswith("task_") for line in lines[1:])
+
+
+def test_a_call_that_waits_shows_what_for_and_how_to_answer(project: Path, run: Run) -> None:
+    (project / "tools" / "mail.py").write_text(MAIL)
+    code, out, told = run("call", "mail", "to=Ann")
+    assert code == 4
+    question = out.split()[-1]
+    assert told == (
+        '? Run "mail"? Send a mail.\n'
+        '  mail {"to": "Ann"}\n'
+        f"answer it: penstock answer {question} approve|reject\n"
+    )

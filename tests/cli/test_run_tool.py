@@ -97,6 +97,37 @@ def test_answers_are_given_in_order(
         assert [envelope["output"][0], envelope["output"][1]["user_message"]] == output
 
 
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
+        ([], "its store is gone by now: give --answer approve|reject, or run it at a terminal"),
+        (["--store"], "give --answer approve|reject: without `direct_call: true` nothing else"),
+    ],
+)
+def test_what_waits_for_a_person_shows_what_for_and_how_to_answer(
+    scripts: ProjectFolder, run: Run, options: list[str], how: str
+) -> None:
+    scripts.tool("asks", ASKS, script_tools="[send]", direct_call="false")
+    scripts.tool("send", "export const run = () => 1;", requires_approval="true")
+    code, _, told = run("run-tool", "asks", *options)
+    *_, text, what, last = told.splitlines()
+    assert (code, text) == (4, '? Run "send"? Does what it is for.')
+    assert what == "  send {}"
+    assert last.startswith(how)
+
+
+def test_what_was_tried_out_in_the_store_of_the_project_goes_on_there(
+    scripts: ProjectFolder, run: Run
+) -> None:
+    scripts.tool("asks", ASKS, script_tools="[send]")
+    scripts.tool("send", "export const run = () => 1;", requires_approval="true")
+    _, out, told = run("run-tool", "asks", "--store")
+    assert "answer it: penstock answer q_" in told
+    (question,) = json.loads(out)["error"]["details"]["question_ids"]
+    code, _, told = run("answer", question, "approve")
+    assert (code, told.splitlines()[0]) == (4, "? Which month?")
+
+
 def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, run: Run) -> None:
     """Written back only with `--write-state`."""
     script = """
