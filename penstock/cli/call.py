@@ -9,7 +9,6 @@ import typer
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.pairs import Read, read_pairs
-from penstock.chat.selecting import unknown_skills
 from penstock.cli.asking import ask_here, show_waiting
 from penstock.cli.background import Background, on_interrupt
 from penstock.cli.completion import direct_tools
@@ -19,12 +18,12 @@ from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import clean, envelope_text
+from penstock.cli.skills import SkillNames, selected
 from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
-from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.question import QuestionRecord
 from penstock.tools.faults import invalid
 from penstock.tools.tool import Tool
@@ -40,9 +39,6 @@ Words = Annotated[
 Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
-Skills = Annotated[
-    list[str] | None, typer.Option("--skill", help="Select a skill for this call; may come again.")
-]
 WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the call.")]
 
 
@@ -50,7 +46,7 @@ def call(
     words: Words,
     *,
     given: Input = None,
-    skills: Skills = None,
+    skills: SkillNames = None,
     with_trace: WithTrace = False,
     project: ProjectFolder = None,
     as_json: AsJson = False,
@@ -70,7 +66,7 @@ def call(
             asked = NewCall(
                 tool_id=tool,
                 input=read_object(given, "--input") | members,
-                selected_skills=_selected(runtime, skills or []),
+                selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
             one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
             refusal = not_direct(known) or (invalid(tool, problems) if problems else None)
@@ -114,15 +110,6 @@ def _members(tool: Tool | None, pairs: list[str]) -> Read:
             raise typer.BadParameter(f"an input is key=value, found {pair!r}")
     schema = tool.spec.input_schema if tool else {}
     return read_pairs(schema, [(key, text) for key, _, text in split])
-
-
-def _selected(runtime: Runtime, names: list[str]) -> tuple[str, ...]:
-    """Return the skills that were named. Raises BadParameter for one that cannot be selected."""
-    parts = runtime.parts
-    wrong = unknown_skills(names, parts.skills, parts.agents.get(ASSISTANT), LOCAL_PROFILE)
-    if wrong:
-        raise typer.BadParameter("; ".join(f"--skill: {each.message}" for each in wrong))
-    return tuple(names)
 
 
 class _OneCall:

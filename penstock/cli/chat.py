@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -15,25 +16,17 @@ from penstock.cli.background import Background
 from penstock.cli.completion import agents
 from penstock.cli.conversation import Conversation, Frame
 from penstock.cli.exit_codes import FINE, INTERRUPTED
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import Screen
+from penstock.cli.skills import SkillNames, selected
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, SessionId
 from penstock.core.late import late
 from penstock.core.profile import LOCAL, LOCAL_PROFILE
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
-
-Message = Annotated[
-    str | None, typer.Argument(help="What to say; nothing opens a conversation, - reads stdin.")
-]
-AgentName = Annotated[
-    str, typer.Option("--agent", "-a", help="Whom to talk with.", autocompletion=agents)
-]
-Session = Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")]
-GoOn = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")]
 
 LEAVING = ("/exit", "/quit")
 HELP = (
@@ -42,26 +35,42 @@ HELP = (
 )
 
 
-def chat(
-    message: Message = None,
-    *,
-    agent: AgentName = ASSISTANT,
-    session: Session = None,
-    go_on: GoOn = False,
-    project: ProjectFolder = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command takes."""
+
+    message: Annotated[
+        str | None,
+        typer.Argument(help="What to say; nothing opens a conversation, - reads stdin."),
+    ] = None
+    agent: Annotated[
+        str, typer.Option("--agent", "-a", help="Whom to talk with.", autocompletion=agents)
+    ] = ASSISTANT
+    session: Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")] = (
+        None
+    )
+    go_on: Annotated[
+        bool, typer.Option("--continue", "-c", help="Go on with the newest session.")
+    ] = False
+    skills: SkillNames = None
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(Options)
+def chat(options: Options) -> None:
     """Talk with an agent; with a message, say only this and show the answer.
 
-    Ctrl-C cancels what the agent is doing; pressed again, it leaves at once, and the task ends with
-    the next command that opens this project.
+    `--skill` selects skills for every message that is said here. Ctrl-C cancels what the agent is
+    doing; pressed again, it leaves at once, and the task ends with the next command that opens this
+    project.
     """
-    context = opened(project)
+    message, context = options.message, opened(options.project)
     with Background() as background:
         runtime = background.enter(context)
         try:
-            talk = _Talk(runtime, background, as_json=as_json)
-            talk.begin(agent, session, go_on=go_on)
+            talk = _Talk(runtime, background, as_json=options.as_json)
+            talk.begin(options)
             code = talk.alone(message) if _is_single(message) else talk.together()
         except KeyboardInterrupt:
             code = INTERRUPTED
@@ -86,14 +95,16 @@ class _Talk:
             tell=self._tell,
         )
 
-    def begin(self, agent: str, session: str | None, *, go_on: bool) -> None:
-        """Choose whom to talk with, and where."""
+    def begin(self, options: Options) -> None:
+        """Choose whom to talk with, where, and with which skills."""
+        agent, conversation = options.agent, self._conversation
         self._runtime.parts.agents.get(agent)
-        self._conversation.agent = agent
-        if session is not None:
-            self._conversation.session_id = SessionId(session)
-        elif go_on:
-            self._conversation.session_id = self._background.do(_newest(self._runtime, agent))
+        conversation.agent = agent
+        conversation.skills = selected(self._runtime, agent, options.skills or [])
+        if options.session is not None:
+            conversation.session_id = SessionId(options.session)
+        elif options.go_on:
+            conversation.session_id = self._background.do(_newest(self._runtime, agent))
 
     def alone(self, message: str | None) -> int:
         """Say one thing."""

@@ -36,6 +36,8 @@ class Conversation:
         self.session_id: SessionId | None = None
         """None until the first message, and for a new conversation."""
         self.model: str | None = None
+        self.skills: tuple[str, ...] = ()
+        """Selected for each message."""
 
     def say(self, content: str) -> int:
         """Send a message and show what becomes of it; return how it ended.
@@ -43,7 +45,11 @@ class Conversation:
         Ctrl-C cancels the task; a second one ends the process, and so does a task that stays.
         """
         message = NewMessage(
-            content=content, agent=self.agent, session_id=self.session_id, model=self.model
+            content=content,
+            agent=self.agent,
+            session_id=self.session_id,
+            model=self.model,
+            selected_skills=self.skills,
         )
         sent = self._background.do(self._runtime.send(message))
         self.session_id = sent.session_id

@@ -45,6 +45,22 @@ def test_a_conversation_goes_on(run: Run, run_json: Callable[..., Any]) -> None:
     assert run_json("tasks", "list")["total"] == 3
 
 
+@pytest.mark.slow(reason="loads the script engine")
+def test_what_a_new_skill_says_to_try_works(run: Run) -> None:
+    _, out, _ = run("new", "skill", "greeter")
+    assert 'penstock chat --skill greeter "Greet Ann"' in out
+    greet = "greeter_greet name=Ann"
+    assert "✓ greeter_greet" not in run("chat", greet)[1]
+    code, out, _ = run("chat", "--skill", "greeter", greet)
+    assert (code, "✓ greeter_greet" in out) == (0, True)
+
+
+def test_a_skill_that_cannot_be_selected_is_wrong_usage(run: Run) -> None:
+    code, out, told = run("chat", "Hello", "--skill", "read_dri")
+    assert (code, out) == (2, "")
+    assert "no skill 'read_dri'. Did you mean 'read_dir'?" in " ".join(told.split())
+
+
 REFUSED = [
     (("--agent", "asistant"), "There is no agent 'asistant'. Did you mean 'assistant'?"),
     (("--continue",), "there is no session with 'assistant' yet; leave --continue out"),
