@@ -9,6 +9,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -260,12 +261,12 @@ class Instance:
         return found
 
     def _export(self, name: str) -> Any:
-        found, spelled = library.wasmtime_extern_t(), name.encode()
+        found = library.wasmtime_extern_t()
         if not library.wasmtime_instance_export_get(
             self._context,
             ctypes.byref(self._handle),
-            ctypes.create_string_buffer(spelled),
-            len(spelled),
+            _spelled(name),
+            len(name),
             ctypes.byref(found),
         ):
             raise ConfigError(f"the wasm blob has no {name!r}: it is not the pinned one")
@@ -276,6 +277,12 @@ class Instance:
             self._size = self.size
         if address + size > self._size:
             raise RuntimeError("the guest named a place outside its memory")
+
+
+@cache
+def _spelled(name: str) -> Any:
+    """Return the name of an export, of which there are few, for the library."""
+    return ctypes.create_string_buffer(name.encode("ascii"))
 
 
 def _config() -> wasmtime.Config:
