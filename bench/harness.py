@@ -141,7 +141,7 @@ def repeated(
 def smallest(one: Any, other: Any) -> Any:
     """Merge two results of one shape: minima of numbers, windows whole by their figure."""
     match one:
-        case {"cal_ms": _}:
+        case {"cal_ms": _, "us": _} | {"cal_ms": _, "step_ms": _}:
             return min(one, other, key=lambda window: window.get("us", window.get("step_ms")))
         case dict():
             return {key: smallest(value, other.get(key, value)) for key, value in one.items()}
