@@ -15,6 +15,7 @@ from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.shell import OFF, ShellSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Resources:
     """Where people find the server, for links that leave it."""
     project: Path | None = None
     """The folder of the project itself."""
+    shell: ShellSettings = OFF
+    """Whether commands run in it."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""

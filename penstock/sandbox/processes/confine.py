@@ -88,7 +88,7 @@ def _landlock(plan: Mapping[str, Any]) -> None:
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     files = _FILES[min(version, _NEWEST_FILES)]
     words = [files]
-    words += [_ALL_NETWORK] if version >= _WITH_NETWORK else []
+    words += [_ALL_NETWORK * (not plan.get("network"))] if version >= _WITH_NETWORK else []
     words += [_ALL_SCOPES] if version >= _WITH_SCOPES else []
     handled = struct.pack(f"{len(words)}Q", *words)
     size = ctypes.c_size_t(len(handled))
@@ -99,6 +99,8 @@ def _landlock(plan: Mapping[str, Any]) -> None:
         _allow(rules, path, _READ_FILE | _READ_FOLDER)
     for path in plan["list"]:
         _allow(rules, path, _READ_FOLDER)
+    for path in plan.get("write", ()):
+        _allow(rules, path, files)
     _syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     os.close(rules)
 

@@ -1,0 +1,1 @@
+"""Commands of a shell, in the project's folder."""

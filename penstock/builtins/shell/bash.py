@@ -1,0 +1,78 @@
+"""`bash`: a command of the shell in the project's folder, off unless the operator says so."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.builtins.shell.deny import check_denied
+from penstock.builtins.shell.parts import parts
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolTimeout
+from penstock.core.envelope import Json
+from penstock.core.schema import Problem
+from penstock.tools.builtin import builtin, whole
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+from penstock.tools.shell import ShellRun, check_on, run_in_project
+
+SECONDS, MOST_SECONDS = 120, 600
+MOST_BYTES = 50 * 1024
+_MARGIN_MS = 30_000
+"""Of the tool's own time: to end the command, and to take down what was around it."""
+_SIGNALLED = 128
+_LAST_WORDS = 600
+_COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
+
+
+@builtin(
+    "Run a shell command (sh -c) in the project's folder. Each stream of its output is kept up to "
+    "50 KB, the first and the last half. An exit code that is not 0 is no failure of the call.",
+    {"command": _COMMAND, "timeout?": whole(1, MOST_SECONDS, "Seconds; 120 if it is left out")},
+    effect=Effect.WRITE,
+    stays_inside=False,
+)
+async def bash(input: Json, invocation: Invocation) -> Any:
+    """Return how a command ended, and what it said."""
+    settings, files = invocation.inside.resources.shell, invocation.project
+    check_on(settings)
+    command, access = input["command"], files.access
+    _check_text(command, invocation)
+    commands = parts(command)
+    check_denied(access.deny, command, commands)
+    if access.write is not None:
+        for target in (target for part in commands for target in part.targets):
+            files.writable(target)
+    seconds = input.get("timeout", SECONDS)
+    run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES)
+    end = await run_in_project(run, files, settings, invocation.inside.threads)
+    if end.is_late:
+        raise ToolTimeout(
+            f"the command was stopped after {seconds} s",
+            suggestion="give a longer timeout, or do less at once",
+            details={"stdout": end.stdout[-_LAST_WORDS:], "stderr": end.stderr[-_LAST_WORDS:]},
+        )
+    return {
+        "exitCode": end.code if end.code >= 0 else _SIGNALLED - end.code,
+        "stdout": end.stdout,
+        "stderr": end.stderr,
+        "truncated": end.is_truncated,
+    }
+
+
+def _check_text(command: str, invocation: Invocation) -> None:
+    if "\0" in command or any("\ud800" <= char <= "\udfff" for char in command):
+        problem = Problem("/command", "is text that a shell can read, without zero bytes")
+        raise invalid(invocation.spec.tool_id, [problem])
+
+
+TOOLS = (
+    replace(
+        bash,
+        spec=replace(
+            bash.spec,
+            is_offered=True,
+            exclusive="bash",
+            requires_permissions=frozenset({"project.bash"}),
+            timeout_ms=MOST_SECONDS * 1000 + _MARGIN_MS,
+        ),
+    ),
+)

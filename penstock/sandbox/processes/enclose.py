@@ -1,0 +1,229 @@
+"""Started before a shell command: makes a small world around it, and runs it there.
+
+`python -I -m penstock.sandbox.processes.enclose PLAN` sees a root of its own with the system's
+programs, the project, a home and nothing else; no processes but its own; the network only if the
+plan says so. Landlock then bounds what it may write. What cannot be had ends it, and it says so.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from penstock.sandbox.processes.confine import LAYERS
+
+HOME = "/run/home"
+_TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  its own, which nobody else sees
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
+_SETTINGS = (
+    *("alternatives", "bash.bashrc", "ca-certificates", "group", "hosts", "inputrc"),
+    *("java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf"),
+    *("ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki"),
+    *("profile", "protocols", "python3", "resolv.conf", "services", "shells", "ssl", "terminfo"),
+)
+"""Of /etc: what programs want, and none of the rest."""
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+_LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
+_NEW_USER, _NEW_MOUNTS, _NEW_PROCESSES = 0x10000000, 0x00020000, 0x20000000
+_NEW_IPC, _NEW_UTS, _NEW_NET = 0x08000000, 0x04000000, 0x40000000
+_READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
+_DEEP, _PRIVATE, _DETACH = 16384, 1 << 18, 2
+_KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
+"""What a mount that is bound anew may not lose."""
+_PR_SET_PDEATHSIG, _PR_SET_SECUREBITS = 1, 28
+_NO_ROOT = 0x3
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enclose(plan: Mapping[str, Any]) -> NoReturn:
+    """Run the command of a plan, and report how it ended."""
+    fcntl.fcntl(plan["report"], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    with _refusing(plan):
+        _follow(plan["parent"])
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _enter_namespaces(network=plan["network"])
+        first = os.fork()
+        if not first:
+            _begin(plan)
+    os.waitpid(first, 0)
+    os._exit(0)
+
+
+def _begin(plan: Mapping[str, Any]) -> NoReturn:
+    """Be the first process in there: all others end with it."""
+    with _refusing(plan):
+        _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+        _make_root(plan)
+        command = os.fork()
+        if not command:
+            _become(plan)
+    while True:
+        process, status = os.wait()
+        if process == command:
+            _report(plan, {"code": os.waitstatus_to_exitcode(status)})
+            os._exit(0)
+
+
+def _become(plan: Mapping[str, Any]) -> NoReturn:
+    with _refusing(plan):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        _call(_libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0))
+        allowed = {
+            "execute": ["/"],
+            "read": [],
+            "list": [],
+            "write": [*plan["writable"], *_DEVICES, _SHARED_MEMORY, _TEMPORARY, HOME],
+            "network": plan["network"],
+        }
+        LAYERS["no_new_privs"](allowed)
+        LAYERS["landlock"](allowed)
+        os.execve(plan["argv"][0], plan["argv"], plan["environment"])  # noqa: S606  what it is for
+
+
+def _enter_namespaces(*, network: bool) -> None:
+    user, group = os.getuid(), os.getgid()
+    parts = _NEW_USER | _NEW_MOUNTS | _NEW_PROCESSES | _NEW_IPC | _NEW_UTS
+    _call(_libc.unshare(parts | (0 if network else _NEW_NET)))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _make_root(plan: Mapping[str, Any]) -> None:
+    root, project = Path(plan["root"]), Path(plan["project"])
+    if project == Path("/"):
+        raise OSError("the project is the whole system")
+    _mount(None, "/", None, _DEEP | _PRIVATE)
+    _mount("tmpfs", root, "tmpfs", _NO_SUID | _NO_DEV, options=b"mode=755,size=64m")
+    for path in (*_SYSTEM, *plan["system"]):
+        _show(root, Path(path))
+    for name in _SETTINGS:
+        _show(root, Path("/etc", name), resolved=True)
+    _make_devices(root)
+    _bind(plan["tmp"], _made_folder(_in(root, _TEMPORARY)))
+    _bind(plan["home"], _made_folder(_in(root, HOME)))
+    inside = _made_folder(_in(root, project))
+    _bind(project, inside)
+    if project not in map(Path, plan["writable"]):
+        _freeze(inside)
+        for place in map(Path, plan["writable"]):
+            _bind(place, _in(root, place))
+    _made_folder(root / "proc")
+    with suppress(OSError):
+        _mount("proc", root / "proc", "proc", _NO_SUID | _NO_DEV | _NO_EXEC)
+    for path in plan["hidden"]:
+        _hide(inside / path)
+    for path in plan["kept"]:
+        _freeze(inside / path)
+    os.chdir(root)
+    _call(_libc.pivot_root(b".", b"."))
+    _call(_libc.umount2(b".", _DETACH))
+    os.chdir(project)
+
+
+def _show(root: Path, path: Path, *, resolved: bool = False) -> None:
+    """Let a file or folder of the system be seen at its own place."""
+    place = _in(root, path)
+    if place.is_symlink() or place.exists() or not path.exists():
+        return
+    if path.is_symlink() and not resolved:
+        _made_folder(place.parent)
+        place.symlink_to(path.readlink())
+        return
+    source = path.resolve()
+    _bind(source, _made_folder(place) if source.is_dir() else _made_file(place))
+
+
+def _make_devices(root: Path) -> None:
+    _made_folder(_in(root, _SHARED_MEMORY))
+    for device in map(Path, _DEVICES):
+        if device.exists():
+            _bind(device, _made_file(_in(root, device)))
+    for name, end in _LINKS.items():
+        (root / "dev" / name).symlink_to(f"/proc/self/fd{end}")
+
+
+def _hide(place: Path) -> None:
+    if place.is_dir():
+        flags = _READ_ONLY | _NO_SUID | _NO_DEV
+        _mount("tmpfs", place, "tmpfs", flags, options=b"size=4k,mode=555")
+    elif place.exists():
+        _bind("/dev/null", place)
+
+
+def _freeze(place: Path) -> None:
+    """Let what is there be read, and not be written."""
+    if place.exists():
+        _bind(place, place)
+        flags = os.statvfs(place).f_flag & _KEPT_FLAGS
+        _mount(None, place, None, _REMOUNT | _BIND | _READ_ONLY | flags)
+
+
+def _in(root: Path, path: str | Path) -> Path:
+    return root / Path(path).relative_to("/")
+
+
+def _made_folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _made_file(path: Path) -> Path:
+    _made_folder(path.parent)
+    path.touch()
+    return path
+
+
+def _bind(source: str | Path, target: Path) -> None:
+    _mount(source, target, None, _BIND | _DEEP)
+
+
+def _mount(
+    source: str | Path | None,
+    target: str | Path,
+    kind: str | None,
+    flags: int,
+    *,
+    options: bytes | None = None,
+) -> None:
+    given = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    _call(_libc.mount(*given, ctypes.c_ulong(flags), options), target)
+
+
+def _follow(parent: int) -> None:
+    """End when the parent does."""
+    _call(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if os.getppid() != parent:
+        raise OSError("whoever started this has ended")
+
+
+@contextmanager
+def _refusing(plan: Mapping[str, Any]) -> Iterator[None]:
+    """Report what cannot be had: then nothing runs, rather than less enclosed than it should."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        _report(plan, {"refused": str(error)})
+        os._exit(1)
+
+
+def _report(plan: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    os.write(plan["report"], f"{json.dumps(said)}\n".encode())
+
+
+def _call(found: int, what: str | Path = "") -> None:
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(what) or None)
+
+
+if __name__ == "__main__":
+    enclose(json.loads(Path(sys.argv[1]).read_text()))

@@ -1,0 +1,236 @@
+"""A shell command, run enclosed or free, with bounded time and output."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.sandbox.processes.enclose import HOME
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LANG = "C.UTF-8"
+GRACE_SECONDS = 5.0
+"""Between the request to end and the end."""
+_REST_SECONDS = 1.0
+"""How long is waited for output of processes that the command left behind."""
+_PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
+_SHELL, _REMOVE = "/bin/sh", "/bin/rm"
+_CHUNK = 1 << 16
+_MOST_REPORT = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """What a command may touch of the project, as paths from its folder."""
+
+    hidden: Sequence[str] = ()
+    kept: Sequence[str] = ()
+    """Read and not written, whatever is around it."""
+    writable: Sequence[str] = ("",)
+    network: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """What is run, where, and for how long."""
+
+    text: str
+    folder: Path
+    enclosure: Enclosure | None
+    """None: it runs with all rights of this process."""
+    seconds: float
+    most_bytes: int
+    """Of each stream that are kept: the first and the last half."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Besides PATH, LANG and HOME."""
+    grace_seconds: float = GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellEnd:
+    """How a command ended."""
+
+    code: int
+    """Of its exit; the number of a signal with a minus."""
+    stdout: str
+    stderr: str
+    is_truncated: bool = False
+    is_late: bool = False
+    """It was stopped because its time was over."""
+    refused: str = ""
+    """Why it could not be enclosed; then nothing ran."""
+
+
+class Kept:
+    """The first and the last bytes of a stream."""
+
+    def __init__(self, most: int) -> None:
+        self._half = most // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take what arrived."""
+        self._size += len(chunk)
+        room = self._half - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if len(self._tail) > 2 * self._half:
+            del self._tail[: -self._half]
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether something is missing."""
+        return self._size > 2 * self._half
+
+    def text(self) -> str:
+        """Return what was kept, with a line where something is missing."""
+        if not self.is_truncated:
+            return bytes(self._head + self._tail).decode("utf-8", "replace")
+        head, tail = bytes(self._head), bytes(self._tail[-self._half :])
+        missing = f"\n[{self._size - 2 * self._half} bytes are left out]\n"
+        return head.decode("utf-8", "replace") + missing + tail.decode("utf-8", "replace")
+
+
+async def run_shell(command: ShellCommand) -> ShellEnd:
+    """Run a command to its end; all that it began ends with it."""
+    async with _scratch() as scratch:
+        out, err = Kept(command.most_bytes), Kept(command.most_bytes)
+        report = Kept(_MOST_REPORT)
+        ends = [os.pipe() for _ in range(3)]
+        readers = [
+            asyncio.ensure_future(_drain(mouth, kept))
+            for (mouth, _), kept in zip(ends, (out, err, report), strict=True)
+        ]
+        try:
+            code, is_late = await _waited(command, scratch, [end for _, end in ends])
+        finally:
+            await asyncio.wait(readers, timeout=_REST_SECONDS)
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+        said = _said(report)
+        return ShellEnd(
+            code=said.get("code", code),
+            stdout=out.text(),
+            stderr=err.text(),
+            is_truncated=out.is_truncated or err.is_truncated,
+            is_late=is_late,
+            refused=said.get("refused", ""),
+        )
+
+
+async def _waited(command: ShellCommand, scratch: Path, ends: Sequence[int]) -> tuple[int, bool]:
+    """Start the command and wait for it; returns its code, and whether its time was over."""
+    try:
+        process = await _started(command, scratch, ends)
+    finally:
+        for end in ends:
+            os.close(end)
+    is_late = False
+    try:
+        if not await _has_ended(process, command.seconds):
+            is_late = True
+            _signal(process, signal.SIGTERM)
+            await _has_ended(process, command.grace_seconds)
+    finally:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+    return process.returncode or 0, is_late
+
+
+async def _started(
+    command: ShellCommand, scratch: Path, ends: Sequence[int]
+) -> asyncio.subprocess.Process:
+    environment = {"PATH": PATH, "LANG": LANG, "HOME": HOME, **command.environment}
+    shell = [_SHELL, "-c", command.text]
+    if command.enclosure is None:
+        argv = shell
+        environment["HOME"] = str(scratch / "home")
+    else:
+        plan = _plan(command.enclosure, command.folder, scratch)
+        plan |= {"argv": shell, "environment": environment, "report": ends[2]}
+        (place := scratch / "plan").write_text(json.dumps(plan))
+        argv, environment = [sys.executable, *_PROGRAM, str(place)], {}
+    return await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=subprocess.DEVNULL,
+        stdout=ends[0],
+        stderr=ends[1],
+        pass_fds=[ends[2]] if command.enclosure else [],
+        env=environment,
+        cwd=command.folder,
+        start_new_session=True,
+    )
+
+
+def _plan(enclosure: Enclosure, folder: Path, scratch: Path) -> dict[str, Any]:
+    return {
+        "parent": os.getpid(),
+        "root": str(scratch / "root"),
+        "home": str(scratch / "home"),
+        "tmp": str(scratch / "tmp"),
+        "project": str(folder),
+        "system": [sys.base_prefix],
+        "hidden": list(enclosure.hidden),
+        "kept": list(enclosure.kept),
+        "writable": [str(folder / each) for each in enclosure.writable],
+        "network": enclosure.network,
+    }
+
+
+async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await process.wait()
+            return True
+    return False
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Tell all of the process group, also what is left of it behind the first one's end."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+async def _drain(mouth: int, kept: Kept) -> None:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(mouth, "rb", 0)
+    )
+    try:
+        while chunk := await reader.read(_CHUNK):
+            kept.add(chunk)
+    finally:
+        transport.close()
+
+
+@asynccontextmanager
+async def _scratch() -> AsyncIterator[Path]:
+    """Make a folder for the time of the command, with a home and a place for passing files."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    try:
+        for each in ("home", "tmp", "root"):
+            (folder / each).mkdir()
+        yield folder
+    finally:
+        # what the command left there may be nested deeper than calls can be
+        cleaning = await asyncio.create_subprocess_exec(_REMOVE, "-rf", "--", str(folder))
+        await cleaning.wait()
+
+
+def _said(report: Kept) -> dict[str, Any]:
+    """Return what was reported first: a refusal comes before the end that follows from it."""
+    lines = report.text().splitlines()
+    said: dict[str, Any] = json.loads(lines[0]) if lines else {}
+    return said

@@ -1,0 +1,135 @@
+"""`bash`: what it gives, and what it refuses before a shell is begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.builtins.shell.bash import MOST_BYTES, TOOLS
+from penstock.resources.project_access import OPEN
+from penstock.tools.shell import OFF, ShellSettings
+from tests.kit.folders import Folder, G, open_folder
+
+ON = ShellSettings(is_on=True)
+REFUSED = "command refused by bash.deny pattern"
+NOT_WRITABLE = 'is not writable for agent "g". access.write: src/gen/**.'
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Folder:
+    return await open_folder(tmp_path / "project", *TOOLS, shell=ON)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("rm -rf build", f'{REFUSED} "rm -rf *" (matched "rm -rf build").'),
+        ("ls && rm -rf x", f'{REFUSED} "rm -rf *" (matched "rm -rf x").'),
+        ("A=1 rm   -rf x", f'{REFUSED} "rm -rf *" (matched "rm -rf x").'),
+        ("git push origin", f'{REFUSED} "git push*" (matched "git push origin").'),
+        ("echo curly", f'{REFUSED} "curl" (matched "echo curly").'),
+        ("echo x > src/a.py", f'"src/a.py" {NOT_WRITABLE}'),
+        ("echo x | tee src/gen/a src/a.py", f'"src/a.py" {NOT_WRITABLE}'),
+        ("echo x >> ../out", '"../out" is outside the project.'),
+        ("echo x > .env", '".env" is protected.'),
+    ],
+)
+async def test_what_is_refused(folder: Folder, command: str, words: str) -> None:
+    """G9 to G12."""
+    assert await folder.refusal("bash", G, command=command) == ("NOT_PERMITTED", words)
+    assert (folder.root / "src/a.py").read_text() == "src/a.py\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "stdout"),
+    [
+        ("echo rm -rf x", "rm -rf x\n"),
+        ("echo x | tee src/gen/a", "x\n"),
+        ("echo y > src/gen/b; cat src/gen/b 2>&1", "y\n"),
+        ("git pull 2> /dev/null || echo tried", "tried\n"),
+    ],
+)
+async def test_what_runs(folder: Folder, command: str, stdout: str) -> None:
+    """G10, G12."""
+    output = await folder.output("bash", G, command=command)
+    assert output == {"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": False}
+
+
+async def test_it_is_off_unless_the_settings_say_so(tmp_path: Path) -> None:
+    """G13."""
+    folder = await open_folder(tmp_path, *TOOLS, shell=OFF)
+    assert await folder.refusal("bash", command="ls") == (
+        "NOT_PERMITTED",
+        "bash is switched off in this project (set shell = true under [flows]).",
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("no-such-command", 127)]
+)
+async def test_a_code_that_is_not_zero_is_no_failure(
+    folder: Folder, command: str, code: int
+) -> None:
+    """§13.2: "not 0 is still `success`"."""
+    assert (await folder.output("bash", command=command))["exitCode"] == code
+
+
+async def test_long_output_keeps_its_first_and_last_half(folder: Folder) -> None:
+    """§13.2: "each stream 50 KB, first and last half"."""
+    output = await folder.output("bash", command="seq 1 20000; echo end >&2")
+    stdout = output["stdout"]
+    assert stdout.startswith("1\n2\n")
+    assert stdout.endswith("19999\n20000\n")
+    assert MOST_BYTES < len(stdout) < MOST_BYTES + 50
+    assert (output["truncated"], output["stderr"]) == (True, "end\n")
+
+
+@pytest.mark.slow("a second is the shortest timeout")
+async def test_a_command_that_takes_too_long_is_stopped(folder: Folder) -> None:
+    found = await folder.call("bash", command="echo begun; sleep 100", timeout=1)
+    assert found.status == "timeout"
+    assert found.error is not None
+    assert found.error.message == "the command was stopped after 1 s"
+    assert found.error.details == {"stdout": "begun\n", "stderr": ""}
+
+
+async def test_the_sandbox_holds_where_the_trip_wires_do_not(folder: Folder) -> None:
+    """§12.3: "the project is readable, writable only below the literal prefixes"."""
+    command = "sh -c 'echo x > src/a.py'; cat README.md .env; cat /etc/shadow; ls ~ | wc -l"
+    output = await folder.output("bash", G, command=command)
+    assert output["stdout"] == "README.md\n0\n"
+    assert "cannot create src/a.py: Read-only file system" in output["stderr"]
+    assert "/etc/shadow: No such file" in output["stderr"]
+    assert (folder.root / "src/a.py").read_text() == "src/a.py\n"
+
+
+async def test_an_agent_without_patterns_writes_what_is_not_protected(folder: Folder) -> None:
+    for name in (".git", "agents"):
+        (folder.root / name).mkdir()
+    command = "echo x > new; echo x > .git/config; echo x > agents/x.md"
+    output = await folder.output("bash", OPEN, command=command)
+    assert (folder.root / "new").read_text() == "x\n"
+    assert output["stderr"].count("Read-only file system") == 2
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {},
+        {"command": ""},
+        {"command": "ls", "timeout": 0},
+        {"command": "ls", "timeout": 601},
+        {"command": "ls", "cwd": "src"},
+        {"command": "a\0b"},
+        {"command": "\ud800"},
+    ],
+)
+async def test_what_is_no_valid_input_is_refused(folder: Folder, input: dict[str, Any]) -> None:
+    assert (await folder.call("bash", **input)).status == "validation_error"
+
+
+def test_it_asks_for_its_own_permission() -> None:
+    """§13.1: "`project.bash`"."""
+    spec = TOOLS[0].spec
+    assert spec.requires_permissions == {"project.bash"}
+    assert (spec.is_offered, spec.exclusive, spec.timeout_ms) == (True, "bash", 630_000)

@@ -1,0 +1,122 @@
+"""What a command cannot do from inside: see, write, reach, or undo what encloses it."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.sandbox.processes.shell import Enclosure, ShellCommand, ShellEnd, run_shell
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    for name in (".env", ".penstock/db", ".git/config", "src/gen/x", "outside"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("secret\n")
+    (tmp_path / "near").write_text("secret\n")
+    (project / "out").symlink_to("../near")
+    return project
+
+
+async def enclosed(project: Path, text: str, **more: object) -> ShellEnd:
+    given = {"hidden": (".env", ".penstock"), "kept": (".git",), "writable": ("src/gen",), **more}
+    enclosure = Enclosure(**given)  # type: ignore[arg-type]
+    return await run_shell(
+        ShellCommand(text=text, folder=project, enclosure=enclosure, seconds=5, most_bytes=10_000)
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat .env",
+        "cat .penstock/db",
+        "cat out",
+        "cat ../near",
+        "cat /etc/shadow",
+        "ls /root/* /home/*/.ssh",
+        "umount .env && cat .env",
+        "umount -l .penstock; cat .penstock/db",
+        "unshare -Urm sh -c 'umount .env; cat .env'",
+        "mv .env x; cat x",
+        "ln .env x; cat x",
+        "cat /proc/1/root/../near /proc/1/environ /proc/1/cwd/.env",
+    ],
+)
+async def test_what_is_hidden_cannot_be_read(project: Path, text: str) -> None:
+    end = await enclosed(project, text, writable=("",))
+    assert (end.refused, "secret" in end.stdout) == ("", False)
+    assert (project / ".env").read_text() == "secret\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x > outside",
+        "echo x > new",
+        "rm outside",
+        "mv src/gen/x outside",
+        "echo x > .git/config",
+        "echo x > out; false",
+        "mkdir src/other",
+        "chmod 0 outside && false",
+        "mount -o remount,rw .git && echo x > .git/config",
+        "echo x > /usr/x",
+        "echo x > /etc/x",
+        "echo x > /new",
+    ],
+)
+async def test_only_what_is_writable_can_be_written(project: Path, text: str) -> None:
+    end = await enclosed(project, text)
+    assert (end.refused, end.code == 0) == ("", False)
+    assert (project / "outside").read_text() == (project / ".git/config").read_text() == "secret\n"
+    assert (project.parent / "near").read_text() == "secret\n"
+    assert names(project) == [".env", ".git", ".penstock", "out", "outside", "src"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x > src/gen/new",
+        "mkdir src/gen/a && mv src/gen/x src/gen/a",
+        "echo x > ~/a",
+        "echo x > /tmp/a",
+    ],
+)
+async def test_what_is_writable_is(project: Path, text: str) -> None:
+    assert (await enclosed(project, text)).stderr == ""
+
+
+async def test_it_sees_no_other_processes_and_has_no_powers(project: Path) -> None:
+    end = await enclosed(project, "ls /proc | grep -c '^[0-9]'; grep -h CapEff /proc/self/status")
+    processes, powers = end.stdout.split("\n")[:2]
+    assert int(processes) < 6
+    assert powers.split()[1] == "0" * 16
+
+
+@pytest.mark.parametrize(("network", "answered"), [(False, "no"), (True, "yes")])
+async def test_it_reaches_a_server_only_if_that_is_wanted(
+    project: Path, *, network: bool, answered: str
+) -> None:
+    """§12.3: "no network unless `shell_network = true`"."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)"
+    python = Path(sys.base_prefix, "bin", "python3")
+    end = await enclosed(
+        project, f'{python} -c "{program}" && echo yes || echo no', network=network
+    )
+    server.close()
+    await server.wait_closed()
+    assert end.stdout == f"{answered}\n"
+
+
+async def test_a_project_that_is_the_whole_system_is_refused() -> None:
+    end = await enclosed(Path("/"), "true")
+    assert end.refused == "the project is the whole system"

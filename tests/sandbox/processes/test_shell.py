@@ -1,0 +1,92 @@
+"""Shell commands as processes: their output, their end, and what is left of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.sandbox.processes.shell import Enclosure, Kept, ShellCommand, run_shell
+
+OPEN = Enclosure()
+
+
+def command(folder: Path, text: str, enclosure: Enclosure | None = OPEN) -> ShellCommand:
+    return ShellCommand(
+        text=text, folder=folder, enclosure=enclosure, seconds=5, most_bytes=1000, grace_seconds=0.3
+    )
+
+
+both = pytest.mark.parametrize("enclosure", [OPEN, None], ids=["enclosed", "free"])
+
+
+@both
+async def test_a_command_says_how_it_ended(tmp_path: Path, enclosure: Enclosure | None) -> None:
+    end = await run_shell(command(tmp_path, "pwd; echo no >&2; exit 3", enclosure))
+    assert (end.code, end.stdout, end.stderr) == (3, f"{tmp_path}\n", "no\n")
+    assert (await run_shell(command(tmp_path, "kill -9 $$", enclosure))).code == -9
+
+
+@both
+async def test_its_environment_is_small(tmp_path: Path, enclosure: Enclosure | None) -> None:
+    """§7.8: "environment `PATH`, `LANG`, `HOME` (empty directory)"."""
+    more = replace(command(tmp_path, "env; ls -A ~", enclosure), environment={"PS_1": "a b"})
+    lines = (await run_shell(more)).stdout.splitlines()
+    assert sorted(line.partition("=")[0] for line in lines) == [
+        "HOME",
+        "LANG",
+        "PATH",
+        "PS_1",
+        "PWD",
+    ]
+
+
+@both
+async def test_what_it_left_behind_ends_with_it(
+    tmp_path: Path, enclosure: Enclosure | None
+) -> None:
+    end = await run_shell(command(tmp_path, "(sleep 100; touch late) & echo begun", enclosure))
+    assert (end.code, end.stdout, end.is_late) == (0, "begun\n", False)
+
+
+@both
+async def test_it_is_asked_to_end_and_then_ended(
+    tmp_path: Path, enclosure: Enclosure | None
+) -> None:
+    """§7.8: "after `timeout` SIGTERM to the group, SIGKILL 5 s later"."""
+    polite = command(tmp_path, "trap 'echo bye; exit 4' TERM; sleep 100 & wait", enclosure)
+    end = await run_shell(replace(polite, seconds=0.4))
+    assert (end.code, end.stdout, end.is_late) == (4, "bye\n", True)
+    stubborn = command(tmp_path, "trap '' TERM; while :; do sleep 100; done", enclosure)
+    end = await run_shell(replace(stubborn, seconds=0.1))
+    assert (end.is_late, end.stdout) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("most", "chunks", "text"),
+    [
+        (6, [b"abc", b"def"], "abcdef"),
+        (6, [b"abcdefg"], "abc\n[1 bytes are left out]\nefg"),
+        (4, [b"a"] * 5 + [b"xy"], "aa\n[3 bytes are left out]\nxy"),
+        (4, [], ""),
+        (4, ["éé".encode()], "éé"),
+        (2, ["éé".encode()], "\ufffd\n[2 bytes are left out]\n\ufffd"),
+    ],
+)
+def test_of_a_stream_the_first_and_the_last_are_kept(
+    most: int, chunks: list[bytes], text: str
+) -> None:
+    kept = Kept(most)
+    for chunk in chunks:
+        kept.add(chunk)
+    assert (kept.text(), kept.is_truncated) == (text, "left out" in text)
+
+
+async def test_endless_output_is_bounded(tmp_path: Path) -> None:
+    end = await run_shell(replace(command(tmp_path, "yes"), seconds=0.4))
+    assert (len(end.stdout) < 1100, end.is_truncated, end.is_late) == (True, True, True)
+
+
+async def test_what_cannot_be_enclosed_does_not_run(tmp_path: Path) -> None:
+    end = await run_shell(replace(command(tmp_path, "touch x"), environment={"A": "\0"}))
+    assert end.refused == "embedded null byte"
+    assert not (tmp_path / "x").exists()
