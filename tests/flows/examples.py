@@ -7,41 +7,41 @@ from penstock.core.step import Outcome
 from penstock.flows.definition import (
     AgentDecision,
     AgentStep,
+    AnyStep,
     Flow,
     FlowRef,
     Fork,
     LoopDecision,
     Shell,
-    Step,
 )
 
 Answers = Mapping[str, Any]
 """What a visit `step/n`, or every visit of a step, comes to: an outcome, or a router's targets."""
 
 
-def agent(step_id: str, *blocked_by: str, **fields: Any) -> Step:
+def agent(step_id: str, *blocked_by: str, **fields: Any) -> AnyStep:
     return AgentStep(step_id=step_id, agent="scout", blocked_by=blocked_by, **fields)
 
 
-def shell(step_id: str, **fields: Any) -> Step:
+def shell(step_id: str, **fields: Any) -> AnyStep:
     return Shell(step_id=step_id, command="make", **fields)
 
 
-def ref(step_id: str, **fields: Any) -> Step:
+def ref(step_id: str, **fields: Any) -> AnyStep:
     return FlowRef(step_id=step_id, path=f"{step_id}.yaml", **fields)
 
 
-def fork(step_id: str, *targets: str) -> Step:
+def fork(step_id: str, *targets: str) -> AnyStep:
     branches = {each: each for each in targets}
     return Fork(step_id=step_id, question="Which?", branches=branches, options=targets)
 
 
-def decision(step_id: str, *targets: str) -> Step:
+def decision(step_id: str, *targets: str) -> AnyStep:
     branches = {each: each for each in targets}
     return AgentDecision(step_id=step_id, agent="judge", task="Which?", branches=branches)
 
 
-def loop(step_id: str, again: str, out: str) -> Step:
+def loop(step_id: str, again: str, out: str) -> AnyStep:
     return LoopDecision(
         step_id=step_id, agent="judge", task="Again?", loop_target=again, exit_target=out
     )

@@ -23,7 +23,8 @@ SEED_CHECKS = {
     "4: All `blockedBy:` references point to earlier agent steps": (
         (
             f"{LOOK}  blockedBy: [tell]\n- id: gate\n  type: conditional\n  check: look.topics\n"
-            "  present: tell\n  absent: tell\n- id: tell\n  agent: scout\n  blockedBy: [gate, lok]\n"
+            "  present: tell\n  absent: tell\n- id: tell\n  agent: scout\n"
+            "  blockedBy: [gate, lok]\n"
         ),
         [
             (

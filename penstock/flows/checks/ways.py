@@ -181,8 +181,9 @@ class Ways:
 
     def _made(self, step: AnyStep) -> Iterator[Route]:
         for route in routes_of(step):
-            is_made = route.field != ON_COMPLETE or not self.waits(route.target, step.step_id)
-            if route.target in self.order and is_made:
+            if route.target not in self.order:
+                continue
+            if route.field != ON_COMPLETE or not self.waits(route.target, step.step_id):
                 yield route
 
     def _waiting(self, steps: Sequence[AnyStep]) -> dict[str, int]:

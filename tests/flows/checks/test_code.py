@@ -1,0 +1,122 @@
+"""The modules of code steps, and the commands of shell steps."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.flows.checks.code import module_of
+from penstock.flows.checks.surroundings import CodeFault, Surroundings
+from penstock.flows.definition import Code
+from tests.flows.checks.around import PLAIN, codes_in, found_in
+
+FLAT = Surroundings(file="flows/dom/apply.yaml", command="dom:apply")
+FOLDER = Surroundings(file="flows/dom/apply/flow.yaml", command="dom:apply")
+
+
+@pytest.mark.parametrize(
+    ("around", "target", "files", "wanted"),
+    [
+        (FLAT, None, ["flows/dom/handlers/apply/c.mts"], "flows/dom/handlers/apply/c.mts"),
+        (FLAT, None, [".pi/flows/handlers/dom/apply/c.js"], ".pi/flows/handlers/dom/apply/c.js"),
+        (
+            FLAT,
+            None,
+            ["flows/dom/handlers/apply/c.js", "flows/dom/handlers/apply/c.ts"],
+            "flows/dom/handlers/apply/c.ts",
+        ),
+        (FLAT, None, ["flows/dom/apply/c.ts"], None),
+        (FOLDER, None, ["flows/dom/apply/c.mjs"], "flows/dom/apply/c.mjs"),
+        (FOLDER, None, ["flows/dom/apply/handlers/flow/c.mjs"], None),
+        (FLAT, "x.mts", ["flows/dom/x.mts"], "flows/dom/x.mts"),
+        (FLAT, "lib/x.mts", ["lib/x.mts"], "lib/x.mts"),
+        (FLAT, "../../lib/x.mts", ["lib/x.mts"], "lib/x.mts"),
+        (FLAT, "../../../x.mts", ["../x.mts"], None),
+        (FLAT, "/x.mts", ["/x.mts", "x.mts"], None),
+        (FLAT, "x", ["flows/dom/x.mts"], None),
+    ],
+)
+def test_a_module_is_found_by_the_form_of_the_flow(
+    around: Surroundings, target: str | None, files: list[str], wanted: str | None
+) -> None:
+    """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
+    step = Code(step_id="c", target=target)
+    assert module_of(step, replace(around, has_file=set(files).__contains__)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("around", "step", "wanted"),
+    [
+        (
+            FLAT,
+            "{id: c, type: code}",
+            (
+                '4 warning handler-missing: no handler for step "c": expected '
+                "flows/dom/handlers/apply/c.ts; penstock flow generate dom:apply"
+            ),
+        ),
+        (
+            FOLDER,
+            "{id: c, type: code}",
+            (
+                '4 warning handler-missing: no handler for step "c": expected '
+                "flows/dom/apply/c.ts; penstock flow generate dom:apply"
+            ),
+        ),
+        (
+            FLAT,
+            "{id: c, type: code,\n target: x.mts}",
+            (
+                '5 warning handler-missing: no handler for step "c": expected '
+                "flows/dom/x.mts; penstock flow generate dom:apply"
+            ),
+        ),
+        (
+            FLAT,
+            "{id: c, type: code,\n target: ../../../x.mts}",
+            (
+                '5 warning handler-missing: no handler for step "c": expected '
+                "../../../x.mts; penstock flow generate dom:apply"
+            ),
+        ),
+        (
+            FLAT,
+            "{id: c, type: code-decision, branches: {x: c, y: c}, max_iterations: 2}",
+            (
+                '4 warning handler-missing: no handler for step "c": expected '
+                "flows/dom/handlers/apply/c.ts; penstock flow generate dom:apply"
+            ),
+        ),
+        (Surroundings(), "{id: c, type: code}", None),
+    ],
+)
+def test_a_code_step_without_a_module_is_told(
+    around: Surroundings, step: str, wanted: str | None
+) -> None:
+    assert found_in(f"- {step}\n", around) == ([] if wanted is None else [wanted])
+
+
+def test_a_module_that_cannot_run_is_an_error() -> None:
+    fault = CodeFault(line=3, column=7, problem="no export default or run")
+    around = replace(FOLDER, has_file=lambda _: True, code_fault=lambda _: fault)
+    assert found_in("- {id: c, type: code}\n", around) == [
+        "4 error handler-broken: flows/dom/apply/c.mts:3:7: no export default or run"
+    ]
+    assert codes_in("- {id: c, type: code}\n", replace(FOLDER, has_file=lambda _: True)) == []
+
+
+SHELLS = (
+    "- {id: s, command: make}\n- {id: t, command: make, on_error: z}\n- {id: z, agent: scout}\n"
+)
+ALONE = (
+    '4 warning shell-without-on-error: shell step "s" has no on_error: a failing command '
+    "ends the flow"
+)
+OFF = (
+    "4 warning shell-off: shell steps are switched off in this project; set shell = true "
+    "under [flows] in penstock.toml"
+)
+
+
+@pytest.mark.parametrize(("has_shell", "wanted"), [(True, [ALONE]), (False, [OFF, ALONE])])
+def test_a_shell_step_is_switched_on_and_may_fail(has_shell: bool, wanted: list[str]) -> None:
+    assert found_in(SHELLS, replace(PLAIN, has_shell=has_shell)) == wanted

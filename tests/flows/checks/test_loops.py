@@ -1,0 +1,230 @@
+"""Loops, and branches that run into each other."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.flows.checks.around import PLAIN, found_in
+
+A, B, C = (f"- {{id: {name}, agent: scout}}\n" for name in "abc")
+SHELL = "- {{id: {}, command: x, on_error: {}}}\n"
+BOUND = "nothing bounds the loop; put an agent-loop-decision in the loop"
+LOOP = "- {{id: l, agent: judge, task: t, loop_target: {}, exit_target: {}, max_iterations: 2}}\n"
+DECIDE = "- {{id: d, agent: judge, task: t, branches: {{x: {}, y: {}}}{}}}\n"
+CODE = "- {{id: d, type: code-decision, target: d.mts, branches: {{x: {}, y: {}}}{}}}\n"
+FORK = "- {{id: f, question: q, branches: {{x: {}, y: {}}}{}}}\n"
+COUNTED = ", max_iterations: 2"
+APART = (
+    "put both branches into one run of agent steps, or close the first with on_complete "
+    "or end: true"
+)
+
+
+def said(code: str, text: str, line: int = 4) -> list[str]:
+    return [f"{line} warning {code}: {text}"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (
+            f"{A}- {{id: s, path: '*', on_complete: a}}\n",
+            said("route-unbounded", f'on_complete of step "s" leads back to "a" and {BOUND}', 5),
+        ),
+        (
+            f"{A}- {{id: s, path: '*', on_error: a}}\n",
+            said("route-unbounded", f'on_error of step "s" leads back to "a" and {BOUND}', 5),
+        ),
+        (
+            "- {id: s, path: '*', on_error: s}\n",
+            said("route-unbounded", f'on_error of step "s" leads back to "s" and {BOUND}'),
+        ),
+        (
+            f"{A}- {{id: s, check: a, present: a, absent: b}}\n{B}",
+            said("route-unbounded", f'present of step "s" leads back to "a" and {BOUND}', 5),
+        ),
+        (
+            f"{A}- {{id: s, check: a, present: b, absent: a}}\n{B}",
+            said("route-unbounded", f'absent of step "s" leads back to "a" and {BOUND}', 5),
+        ),
+        (A + LOOP.format("a", "b") + "- {id: b, agent: scout, on_complete: a}\n", []),
+        (A + FORK.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C, []),
+        (A + DECIDE.format("a", "b", COUNTED) + "- {id: b, agent: scout, on_complete: a}\n", []),
+        (
+            A + DECIDE.format("b", "c", "") + "- {id: b, agent: scout, on_complete: a}\n" + C,
+            said("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 6),
+        ),
+        ("- {id: f, question: q, branches: {x: f, y: a}, on_error: f}\n" + A, []),
+        (
+            "- {id: a, agent: scout, blockedBy: [], on_error: a}\n",
+            said("route-unbounded", f'on_error of step "a" leads back to "a" and {BOUND}'),
+        ),
+        (f"{A}- {{id: b, agent: scout, on_complete: a}}\n", []),
+        (
+            f"{A}- {{id: b, agent: scout, blockedBy: [a], on_complete: a}}\n",
+            said("route-unbounded", f'on_complete of step "b" leads back to "a" and {BOUND}', 5),
+        ),
+        (A + SHELL.format("s", "c") + B + C, []),
+        ("- {id: a, agent: scout, on_complete: b}\n- {id: b, agent: scout, blockedBy: [a]}\n", []),
+    ],
+)
+def test_a_jump_back_is_bounded_by_something(steps: str, wanted: list[str]) -> None:
+    """Loop decisions, forks and capped decisions bound."""
+    assert found_in(steps, PLAIN) == wanted
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (
+            A + DECIDE.format("a", "b", "") + B,
+            said(
+                "back-branch-unbounded",
+                (
+                    'branch "x" of step "d" leads back to "a" without max_iterations; '
+                    "add max_iterations: 3"
+                ),
+                5,
+            ),
+        ),
+        (
+            DECIDE.format("d", "b", "") + B,
+            said(
+                "back-branch-unbounded",
+                (
+                    'branch "x" of step "d" leads back to "d" without max_iterations; '
+                    "add max_iterations: 3"
+                ),
+            ),
+        ),
+        (
+            A + CODE.format("a", "b", "") + B,
+            said(
+                "back-branch-unbounded",
+                (
+                    'branch "x" of step "d" leads back to "a" without max_iterations; '
+                    "add max_iterations: 3"
+                ),
+                5,
+            ),
+        ),
+        (A + DECIDE.format("a", "b", COUNTED) + B, []),
+        (A + FORK.format("a", "b", "") + B, []),
+        (A + FORK.format("a", "b", COUNTED) + B, []),
+        (
+            FORK.format("a", "b", COUNTED) + A + B,
+            said(
+                "max-iterations-unused",
+                (
+                    'max_iterations of step "f" has no effect: no branch leads back; use '
+                    "type: agent-loop-decision if the loop body stands later"
+                ),
+            ),
+        ),
+        (
+            DECIDE.format("a", "b", COUNTED) + A + B,
+            said(
+                "max-iterations-unused",
+                (
+                    'max_iterations of step "d" has no effect: no branch leads back; use '
+                    "type: agent-loop-decision if the loop body stands later"
+                ),
+            ),
+        ),
+        (
+            LOOP.format("a", "b") + A + B,
+            said(
+                "loop-target-forward",
+                'loop_target "a" of step "l" stands later and nothing leads back',
+            ),
+        ),
+        (LOOP.format("a", "b") + "- {id: a, agent: scout, on_complete: l}\n" + B, []),
+        (LOOP.format("a", "b") + "- {id: a, agent: scout, on_error: l}\n" + B, []),
+        (LOOP.format("l", "b") + B, []),
+        (A + LOOP.format("a", "b") + B, []),
+    ],
+)
+def test_ways_back_are_counted_and_what_is_counted_leads_back(
+    steps: str, wanted: list[str]
+) -> None:
+    assert found_in(steps, replace(PLAIN, has_file={"flows/d.mts"}.__contains__)) == wanted
+
+
+PATCH, BIG = "- {id: patch, agent: scout}\n", "- {id: big, agent: scout}\n"
+BETWEEN = "- {id: lint, command: x, on_error: big}\n"
+SMALL = DECIDE.format("patch", "big", "")
+FALLS = said(
+    "branch-falls-through",
+    f'after branch "x" of step "d" the step "big" of branch "y" runs too; {APART}',
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (SMALL + PATCH + BETWEEN + BIG, FALLS),
+        (SMALL.replace("agent: judge, task: t", "question: q") + PATCH + BETWEEN + BIG, FALLS),
+        (SMALL + "- {id: patch, path: '*'}\n- {id: big, path: '*'}\n", FALLS),
+        (SMALL + PATCH + BETWEEN + "- {id: other, agent: scout}\n" + BIG, FALLS),
+        (SMALL + PATCH + BIG, []),
+        (SMALL + PATCH.replace("}", ", end: true}") + BIG, []),
+        (
+            SMALL
+            + PATCH.replace("}", ", on_complete: z}")
+            + BETWEEN
+            + BIG
+            + "- {id: z, path: '*'}\n",
+            [],
+        ),
+        (SMALL + PATCH + BETWEEN.replace("}", ", end: true}") + BIG, []),
+        (SMALL + PATCH + BETWEEN + BIG.replace("}", ", blockedBy: [patch]}"), []),
+        (SMALL + PATCH + BETWEEN + BIG.replace("}", ", task: '${{result.lint.stderr}}'}"), []),
+        (
+            SMALL
+            + PATCH
+            + BETWEEN
+            + "- {id: big, check: patch.summary, present: z, absent: z}\n- {id: z, path: '*'}\n",
+            [],
+        ),
+        (SMALL + PATCH + "- {id: g, question: q, branches: {u: big, v: big}}\n" + BIG, []),
+        (DECIDE.format("patch", "patch", "") + PATCH + BETWEEN + BIG, []),
+    ],
+)
+def test_a_branch_does_not_run_into_another_one(steps: str, wanted: list[str]) -> None:
+    assert [each for each in found_in(steps, PLAIN) if "single" not in each] == wanted
+
+
+def test_of_three_branches_in_a_row_each_runs_into_the_next() -> None:
+    steps = (
+        "- {id: d, question: q, branches: {x: a, y: b, z: c, again: a}}\n"
+        "- {id: a, path: '*'}\n- {id: b, path: '*'}\n- {id: c, path: '*'}\n"
+    )
+    starts = [f'4 warning branch-falls-through: after branch "{name}" of' for name in "xy"]
+    found = found_in(steps, PLAIN)
+    assert [each.startswith(start) for each, start in zip(found, starts, strict=True)] == [True] * 2
+
+
+CAUGHT = said(
+    "error-target-runs",
+    (
+        'on_error target "b" of step "a" also runs without an error; put it behind a '
+        "step with end: true"
+    ),
+)
+RISKY = "- {id: a, agent: scout, on_error: b}\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (RISKY + B, CAUGHT),
+        (RISKY + B.replace("}", ", blockedBy: [a]}"), CAUGHT),
+        (RISKY.replace("}", ", end: true}") + B, []),
+        (RISKY + "- {id: s, path: '*', end: true}\n" + B, []),
+        (FORK.format("a", "c", "") + RISKY + B + C.replace("}", ", blockedBy: []}"), []),
+        (FORK.format("a", "b", "") + RISKY + B, [CAUGHT[0].replace("4", "5", 1)]),
+        (SHELL.format("a", "b") + B, []),
+    ],
+)
+def test_what_catches_an_error_does_not_run_without_one(steps: str, wanted: list[str]) -> None:
+    assert found_in(steps, PLAIN) == wanted
