@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import NoReturn
 
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.resources.project_access import OPEN, PROTECTED, Access
@@ -76,14 +77,18 @@ class ProjectFiles:
         whole = self.whole(path)
         if whole.is_dir():
             if not self.access.may_read_below(path.real):
-                hidden = path.real and self.is_hidden(path.real)
-                why = PROTECTED if hidden else self.access.not_readable
-                raise NotPermitted(f'"{told}" {why}')
+                self.refuse(path)
             return path
         self.readable(told)
         if not whole.exists():
             raise reason("not_found", f"there is no {told!r} in the project")
         return path
+
+    def refuse(self, folder: ProjectPath) -> NoReturn:
+        """Refuse a folder in which nothing is readable."""
+        is_hidden = folder.real and self.is_hidden(folder.real)
+        why = PROTECTED if is_hidden else self.access.not_readable
+        raise NotPermitted(f'"{folder.told}" {why}')
 
     def whole(self, path: ProjectPath) -> Path:
         """Return the place on the machine."""
