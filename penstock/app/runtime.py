@@ -9,7 +9,7 @@ from penstock.agents.catalog import Catalog
 from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
-from penstock.chat.message import NewCall, NewMessage, Reply, Sent
+from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, Sent
 from penstock.chat.session import Cast
 from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
@@ -132,6 +132,21 @@ class Runtime:
         NotFound (conversation), SessionBusy, IdempotencyConflict.
         """
         return await self._desk.request(call, profile, task_id=task_id)
+
+    async def run_flow(
+        self, run: NewRun, *, profile: Profile = LOCAL_PROFILE, task_id: TaskId | None = None
+    ) -> Envelope:
+        """Run a flow, and wait until it has ended: the output is its FlowResult.
+
+        `suspended` says which questions are open. Raises IdempotencyConflict.
+        """
+        return outcome_of(await self._desk.run_flow(run, profile, task_id=task_id))
+
+    async def start_flow(
+        self, run: NewRun, *, profile: Profile = LOCAL_PROFILE, task_id: TaskId | None = None
+    ) -> TaskId:
+        """Start a run of a flow without waiting for its end; it is on disk when this returns."""
+        return await self._desk.start_flow(run, profile, task_id=task_id)
 
     async def answer(
         self,

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.agents.preface import Preface
+from penstock.agents.settings import DEFAULTS
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
 from penstock.chat.beginning import Beginnings
@@ -15,7 +16,7 @@ from penstock.chat.commands import CommandWork
 from penstock.chat.desk import Desk
 from penstock.chat.session import Cast, ChatWork
 from penstock.chat.web_links import WebLinks
-from penstock.core.events import CallRequested, MessageReceived, TaskStarted
+from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.profile import Profile
@@ -27,6 +28,9 @@ from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
+from penstock.flows.crew import Crew
+from penstock.flows.steps import Steps
+from penstock.flows.work import FindFlow, FlowWork, no_flows
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
@@ -97,10 +101,13 @@ class AgentInvokers:
 class TaskWork:
     """Which body a task has, by what asked for it."""
 
-    def __init__(self, chat: ChatWork, calls: CallWork, commands: CommandWork) -> None:
+    def __init__(
+        self, chat: ChatWork, calls: CallWork, commands: CommandWork, flows: FlowWork
+    ) -> None:
         self._chat = chat
         self._calls = calls
         self._commands = commands
+        self._flows = flows
 
     def start(
         self, log_id: LogId, name: str, message: MessageReceived, profile: Profile
@@ -114,8 +121,8 @@ class TaskWork:
         """Go on with the task."""
         brief = task.brief
         if isinstance(brief, FlowRequested):
-            raise NotImplementedError
-        if isinstance(brief, CallRequested):
+            await self._flows.work(held, task, brief)
+        elif isinstance(brief, CallRequested):
             await self._calls.work(held, task, brief)
         elif task.is_command or (
             task.started is None and brief is not None and not is_answered_by_model(brief.content)
@@ -123,6 +130,14 @@ class TaskWork:
             await self._commands.work(held, task, brief)
         else:
             await self._chat.work(held, task)
+
+    def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        """End a task before its time."""
+        brief = task.brief
+        if isinstance(brief, FlowRequested):
+            self._flows.end(held, task, brief, ended)
+        else:
+            self._flows.close(held, task, ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +157,7 @@ class Inventory:
     """Where notifications may go."""
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
+    flows: FindFlow = no_flows
 
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
@@ -162,8 +178,20 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
     links = WebLinks(storage.key, world, inventory.web_url)
     commands = CommandWork(calls, DirectTools(shared), links, world)
-    work = TaskWork(chat, CallWork(calls), commands)
-    body = Body(work=work.work, end=Closing(storage.key).end)
+    flows = _flow_work(
+        world,
+        storage,
+        inventory,
+        Crew(
+            inventory.agents.get,
+            lambda agent, wanted: _model(inventory.models, agent, wanted),
+            shared,
+            world=world,
+            bus=bus,
+        ),
+    )
+    work = TaskWork(chat, CallWork(calls), commands, flows)
+    body = Body(work=work.work, end=work.end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)
     launcher = InlineLauncher(storage.log, activations, world)
@@ -203,6 +231,17 @@ def _resources(world: World, storage: Storage, inventory: Inventory) -> Resource
         egress=inventory.egress,
         channels=inventory.channels,
         web_url=inventory.web_url,
+    )
+
+
+def _flow_work(world: World, storage: Storage, inventory: Inventory, crew: Crew) -> FlowWork:
+    return FlowWork(
+        find=inventory.flows,
+        steps=Steps(crew, world),
+        world=world,
+        key=storage.key,
+        close=Closing(storage.key).end,
+        allowance=DEFAULTS.allowance(),
     )
 
 

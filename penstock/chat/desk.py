@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.chat.beginning import Beginnings
 from penstock.chat.endings import Endings
-from penstock.chat.message import NewCall, NewMessage, Reply, Sent
+from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, Sent
 from penstock.chat.repeats import Repeats, first_task
 from penstock.core.errors import (
     AlreadyAnswered,
@@ -25,6 +25,7 @@ from penstock.core.events import (
     Record,
     SessionOpened,
 )
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
@@ -121,6 +122,32 @@ class Desk:
         entries = [Entry(_requested(call, profile), task_id)]
         try:
             await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
+
+    async def run_flow(
+        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> Reply:
+        """Start a run of a flow, and wait until it has ended or waits for a person."""
+        task_id = task_id or TaskId(self._new_id("task"))
+        with self._endings.expected(task_id) as end:
+            begun = await self.start_flow(run, profile, task_id=task_id)
+            if begun == task_id:
+                return await end.reply()
+        return await self._endings.reply(begun)
+
+    async def start_flow(
+        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> TaskId:
+        """Hand a run of a flow in; it is on disk, and its task queued, when this returns.
+
+        Raises IdempotencyConflict.
+        """
+        task_id = task_id or TaskId(self._new_id("task"))
+        entries = [Entry(_run_requested(run, profile), task_id)]
+        try:
+            await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
         except IdempotencyConflict as error:
             return first_task(error)
         return task_id
@@ -292,6 +319,21 @@ def _requested(call: NewCall, profile: Profile) -> CallRequested:
         profile_id=profile.profile_id,
         permissions=profile.noted,
         selected_skills=call.selected_skills,
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+
+
+def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
+    key, request_hash = run.idempotency or (None, None)
+    return FlowRequested(
+        command=run.command,
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        task=run.task,
+        inputs=run.inputs,
+        autonomous=run.autonomous,
+        max_concurrent=run.max_concurrent,
         idempotency_key=key,
         request_hash=request_hash,
     )

@@ -1,10 +1,10 @@
 """A message or a direct call on its way in, and how its task ended."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events import Record
 from penstock.core.ids import ASSISTANT, MessageId, SessionId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
@@ -33,6 +33,21 @@ class NewMessage:
     """Of the message that is answered anew; None is a new message."""
     idempotency: tuple[str, str] | None = None
     """A key of the sender's, and a hash of the whole request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run of a flow that somebody wants."""
+
+    command: str
+    """The flow's, without the slash."""
+    task: str | None = None
+    inputs: Json = field(default_factory=dict)
+    autonomous: bool | None = None
+    """Whether nobody is asked; None is the project's default."""
+    max_concurrent: int | None = None
+    idempotency: tuple[str, str] | None = None
+    """The sender's own name for the request, and what the request was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

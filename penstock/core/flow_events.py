@@ -75,6 +75,8 @@ class StepSettled:
     answer: str | None = None
     """What was chosen at a fork."""
     notes: str = ""
+    decided_by: str = ""
+    """The agent that decided a fork; empty when a person did."""
     will_retry: bool = False
     """A further visit follows; the step is not over."""
     duration_ms: int = 0

@@ -56,6 +56,16 @@ class Limits:
     """Folded sessions kept in memory for their next turn."""
     activations: int = 2000
     """Logs at work at once in this process."""
+    agent_turns: int = 100
+    """Model calls in one visit of a step, where the agent says nothing else."""
+    finish_retries: int = 2
+    """Calls of `finish` that may be refused in one visit; the next one fails the step."""
+    finish_reminders: int = 2
+    """How often an agent that calls nothing is told to finish."""
+    flow_visits: int = 1000
+    """Starts of steps in one run, those of sub-flows counted."""
+    flow_depth: int = 8
+    """How deep flows stand inside each other."""
     lease_seconds: float = 3
     """How long a log stays with a process that does not renew its lease."""
     renew_seconds: float = 1

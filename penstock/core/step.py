@@ -14,6 +14,8 @@ class Outcome(StrEnum):
     """A failure that `on_error` may catch."""
     HARD = "hard"
     """A failure that ends the flow."""
+    ABORTED = "aborted"
+    """Somebody ends the whole run here."""
 
 
 class StepStatus(StrEnum):

@@ -76,7 +76,8 @@ def _message(question: Question, body: Mapping[str, Any]) -> Outcome:
 
 
 def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
-    problems = _unknown(body, (*_SAID, "notes", "cancel"))
+    can_decide = question.form is not None and bool(question.form.get("allowDecide"))
+    problems = _unknown(body, (*_SAID, "notes", "cancel", *(("decide",) if can_decide else ())))
     notes = body.get("notes")
     if notes is not None and not _is_text(notes):
         problems.append(_problem("/notes", f"must be text of at most {ANSWER_CHARACTERS} letters"))
@@ -84,6 +85,8 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
         return {}, problems
     if body.get("cancel") is True:
         return {"cancel": True}, []
+    if body.get("decide") is True:
+        return {"decide": True}, []
     given = [name for name in _SAID if name in body]
     if len(given) > 1 or (not given and question.form is None):
         return {}, [_problem("", "must hold exactly one of value, text, answer")]
@@ -143,7 +146,8 @@ def _typed(question: Question, form: Mapping[str, Any], said: Any) -> tuple[Any,
     options = tuple(each for each in question.options if each.value != OTHER)
     is_open = bool(form.get("allowCustom"))
     if form.get("multiSelect"):
-        return _several(options, said, is_open=is_open)
+        is_needed = question.kind is QuestionKind.FORK
+        return _several(options, said, is_open=is_open, is_needed=is_needed)
     value, issue = _one(options, said, is_open=is_open)
     return value, issue or ("" if value is not None else _wanted("one of", options))
 
@@ -160,7 +164,9 @@ def _one(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[str 
     return said, ""
 
 
-def _several(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[Any, str]:
+def _several(
+    options: tuple[Option, ...], said: Any, *, is_open: bool, is_needed: bool
+) -> tuple[Any, str]:
     wanted = _wanted("a list of", options)
     if isinstance(said, str):
         said = [each.strip() for each in said.split(",") if each.strip()]
@@ -173,7 +179,7 @@ def _several(options: tuple[Option, ...], said: Any, *, is_open: bool) -> tuple[
             return None, issue or wanted
         chosen.append(value)
     own = [each for each in chosen if all(each != option.value for option in options)]
-    return chosen, wanted if len(own) > 1 else ""
+    return chosen, wanted if len(own) > 1 or (is_needed and not chosen) else ""
 
 
 def _wanted(form: str, options: tuple[Option, ...]) -> str:

@@ -68,12 +68,16 @@ class Dialogue:
     said: Said
     path: CallPath | None = None
     """The frame it works in; None for the agent that the task is for."""
+    system: str = ""
+    """What the agent in a frame is told before anything else."""
     iteration: int = 0
     reply: ReplyReceived | None = None
     """The newest whole reply, until the round it opened is settled."""
     rounds: list[Round] = field(default_factory=list)
     requests: list[tuple[int, int, int]] = field(default_factory=list)
     """Of each reply: the messages before it, their tokens, and the provider's count of these."""
+    reminders: int = 0
+    """How often the agent was told to finish."""
 
     def hear(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
         """Take in what the model said."""
@@ -88,6 +92,7 @@ class Dialogue:
     def remind(self, text: str) -> None:
         """Take in that an agent which called nothing was told to go on."""
         self.reply = None
+        self.reminders += 1
         self.said.say(UserMessage(text), text)
 
     def settle(self, call_id: CallId, settled: CallSettled) -> None:

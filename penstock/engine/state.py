@@ -317,7 +317,7 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
     if isinstance(event, AgentReminded):
         task.agents[path].remind(event.message)
         return
-    task.agents[path] = dialogue = Dialogue(Said(), path)
+    task.agents[path] = dialogue = Dialogue(Said(), path, event.system)
     dialogue.said.say(UserMessage(event.message), event.message)
 
 

@@ -181,6 +181,8 @@ class Plan:
         self.running.remove(step_id)
         self._finished.add(step_id)
         self.skipped.pop(step_id, None)
+        if outcome is Outcome.ABORTED:
+            return self.abort()
         if outcome is Outcome.HARD or (outcome is Outcome.SOFT and step.on_error is None):
             self._end(RunStatus.ERROR)
             return self._told()

@@ -6,9 +6,10 @@ from typing import Any
 
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import ABORTED, SKIPPED, StepResult
-from penstock.flows.definition import Flow, LoopDecision
+from penstock.flows.definition import Flow, Fork, LoopDecision
 from penstock.flows.loops import Loops
 from penstock.flows.plan import Aborted, Notice, Plan, Skipped
+from penstock.flows.prompt import A_PERSON, ForkChoice
 from penstock.flows.values import ForkAnswer, Values
 
 
@@ -26,8 +27,15 @@ class Run:
     results: dict[str, StepResult] = field(default_factory=dict)
     """By step; `REF.STEP` for steps of a flow that a step refers to."""
     forks: dict[str, ForkAnswer] = field(default_factory=dict)
+    choices: dict[str, ForkChoice] = field(default_factory=dict)
+    """Of the steps that a fork has just led to, until they have run."""
+    tries: dict[str, int] = field(default_factory=dict)
+    """Failed tries of a step that is to be tried again."""
+    between_tries: set[str] = field(default_factory=set)
+    """Steps whose next try has not begun."""
     newest: str | None = None
     """The step that settled last."""
+    warnings: list[str] = field(default_factory=list)
     failure: str = ""
     """Why the run ended with error."""
 
@@ -50,6 +58,7 @@ class Run:
     def start(self, event: StepStarted) -> None:
         """Take in that a visit began."""
         visit = self.plan.start(event.step_id)
+        self.between_tries.discard(event.step_id)
         step = self.flow.by_id[event.step_id]
         if isinstance(step, LoopDecision):
             self.loops.begin(step, visit)
@@ -57,12 +66,16 @@ class Run:
     def settle(self, event: StepSettled) -> Sequence[Notice]:
         """Take in how a visit ended; returns what follows from it."""
         if event.will_retry:
+            self.tries[event.step_id] = self.tries.get(event.step_id, 0) + 1
+            self.between_tries.add(event.step_id)
             return ()
         step = self.flow.by_id[event.step_id]
+        self.tries.pop(event.step_id, None)
+        self.choices.pop(event.step_id, None)
         self.results[event.step_id] = event.result
         self.newest = event.step_id
-        if event.answer is not None:
-            self.forks[event.step_id] = ForkAnswer(event.answer, event.notes)
+        if event.answer is not None and isinstance(step, Fork):
+            self._choose(step, event)
         if step.is_router:
             self.loops.settle(step, event.visit, event.targets)
         return self._noted(self.plan.settle(event.step_id, event.outcome, event.targets), event)
@@ -75,6 +88,18 @@ class Run:
         """Take over results of flows that a step referred to: by `REF.STEP`, and flat."""
         self.results.update({f"{ref}.{name}": result for name, result in results.items()})
         self.results.update({name: results[inner] for name, inner in flat.items()})
+
+    def _choose(self, fork: Fork, event: StepSettled) -> None:
+        answer = event.answer or ""
+        self.forks[fork.step_id] = ForkAnswer(answer, event.notes)
+        choice = ForkChoice(
+            fork_id=fork.step_id,
+            question=fork.question,
+            answer=answer,
+            notes=event.notes,
+            decided_by=event.decided_by or A_PERSON,
+        )
+        self.choices.update(dict.fromkeys(event.targets, choice))
 
     def _noted(self, notices: Sequence[Notice], event: StepSettled | None) -> Sequence[Notice]:
         for notice in notices:

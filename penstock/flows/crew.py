@@ -1,0 +1,157 @@
+"""The agents of flows: each visit is a session of its own, with what its agent declared."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
+from penstock.agents.offer import Offer, definition
+from penstock.agents.transcript import Transcript, room
+from penstock.agents.turn import Turns, Voice
+from penstock.core.call import CallPath, Origin
+from penstock.core.errors import ConfigError, NotFound
+from penstock.core.flow_events import AgentBegan
+from penstock.core.profile import Profile
+from penstock.core.world import World
+from penstock.engine.bus import Bus
+from penstock.engine.ledger import Ledger
+from penstock.flows.finish import Contract
+from penstock.flows.hands import SessionHands
+from penstock.flows.prompt import Briefing, system_prompt, user_message
+from penstock.flows.session import (
+    AgentSession,
+    Ended,
+    SessionOffer,
+    definition_of,
+    failed,
+    needs_restart,
+)
+from penstock.models.model import Model
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+from penstock.tools.session_guard import ARCHITECT, SessionGuard
+
+FindAgent = Callable[[str], Agent]
+"""An agent by name. Raises NotFound."""
+FindModel = Callable[[Agent, str | None], Model]
+"""The model for an agent, or the one a step asks for. Raises ConfigError."""
+BriefingOf = Callable[[Agent], Briefing]
+"""What an agent is told in a visit; asked for once, when the session begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """What one visit of a step wants of an agent."""
+
+    frame: CallPath
+    agent: Agent
+    contract: Contract
+    briefing: BriefingOf
+    profile: Profile
+    model: str | None = None
+    """Instead of the agent's own."""
+    is_autonomous: bool = False
+    is_architect: bool = False
+    """The agent, or one that started it, is the architect."""
+
+
+class Crew:
+    """Puts agents to work in frames of a log."""
+
+    def __init__(
+        self, find: FindAgent, model: FindModel, invoker: Invoker, *, world: World, bus: Bus
+    ) -> None:
+        self.find = find
+        self._model = model
+        self._invoker = invoker
+        self._world = world
+        self._bus = bus
+
+    async def pursue(self, visit: Visit, ledger: Ledger) -> Ended:
+        """Go on with the session of a visit until it has ended.
+
+        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        """
+        try:
+            model = self._model(visit.agent, visit.model)
+        except ConfigError as error:
+            return failed("model_unresolved", str(error))
+        return await self._session(visit, ledger, model).pursue()
+
+    def _session(self, visit: Visit, ledger: Ledger, model: Model) -> AgentSession:
+        agent, task = visit.agent, ledger.task
+        guard = _guard(visit)
+        is_new = visit.frame not in task.agents
+        if is_new:
+            self._begin(visit, ledger, model, guard)
+        dialogue = task.agents[visit.frame]
+        offer = SessionOffer(self._offer(visit, guard, dialogue.system))
+        settings, limits = agent.settings, self._world.limits
+        limit = room(
+            model.card.context_tokens,
+            settings.context_max_tokens,
+            settings.llm_max_tokens,
+            usual=limits.window_tokens,
+        )
+        transcript = Transcript(dialogue, system=dialogue.system, limit=limit)
+        hands = SessionHands(
+            self._invoker, ledger, settings, session=guard, contract=visit.contract
+        )
+        restart = not is_new and needs_restart(dialogue, begins=ledger.held.begins)
+        voice = Voice(model, offer, settings)
+        turns = Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
+        most = _charter(agent).max_turns or limits.agent_turns
+        return AgentSession(turns, hands, offer, limits=limits, max_turns=most)
+
+    def _begin(self, visit: Visit, ledger: Ledger, model: Model, guard: SessionGuard) -> None:
+        briefing = visit.briefing(visit.agent)
+        began = AgentBegan(
+            agent=visit.agent.name,
+            message=user_message(briefing),
+            system=system_prompt(visit.agent, briefing),
+            model=model.card.model_id,
+            offered=tuple(guard.tools),
+        )
+        ledger.add(began, visit.frame)
+
+    def _offer(self, visit: Visit, guard: SessionGuard, system: str) -> Offer:
+        registry = self._invoker.registry
+        tools = [tool for tool in map(registry.find, guard.tools) if tool is not None]
+        usable = [tool for tool in tools if not tool.spec.is_broken]
+        definitions = [definition(tool) for tool in usable]
+        return Offer(
+            system=system,
+            definitions=(*definitions, definition_of(visit.contract)),
+            caller=Caller(
+                origin=Origin.MODEL,
+                profile=visit.profile,
+                agent=visit.agent.name,
+                agent_tools=frozenset(guard.tools),
+                permissions=visit.agent.settings.tool_permissions,
+                access=_charter(visit.agent).access,
+                clip_at=visit.agent.settings.result_max_chars,
+            ),
+        )
+
+
+def find_agent(crew: Crew, name: str) -> Agent | Ended:
+    """Return an agent, or the end of a visit that wants one which is gone."""
+    try:
+        return crew.find(name)
+    except NotFound as error:
+        return failed("agent_unknown", str(error))
+
+
+def _guard(visit: Visit) -> SessionGuard:
+    charter = _charter(visit.agent)
+    return SessionGuard(
+        agent=visit.agent.name,
+        declared=charter.tools,
+        is_architect=visit.is_architect or visit.agent.name == ARCHITECT,
+        is_autonomous=visit.is_autonomous,
+        is_interactive=charter.is_interactive,
+    )
+
+
+def _charter(agent: Agent) -> Charter:
+    return agent.charter or Charter()

@@ -1,0 +1,60 @@
+"""What a run amounts to, for people and programs: the FlowResult (section 18)."""
+
+from typing import Any
+
+from penstock.core.envelope import Json
+from penstock.core.messages import Usage
+from penstock.core.step import StepResult
+from penstock.flows.plan import RunStatus
+from penstock.flows.run import Run
+
+
+def flow_result(run: Run, *, run_id: str, command: str, usage: Usage, reason: str) -> Json:
+    """Return the result of a run that has ended."""
+    status = run.plan.status or RunStatus.ERROR
+    newest = run.results.get(run.newest) if run.newest else None
+    wire: dict[str, Any] = {
+        "runId": run_id,
+        "flowName": command,
+        "status": status.value,
+        "task": run.task,
+        "stepCount": sum(run.plan.visits.values()),
+        "results": {name: _entry(run, name, each) for name, each in run.results.items()},
+        "forks": {name: _fork(each.answer, each.notes) for name, each in run.forks.items()},
+        "lastResult": None if newest is None else newest.to_wire(),
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "modelCalls": usage.model_calls,
+            "toolCalls": usage.tool_calls,
+        },
+        "warnings": list(run.warnings),
+    }
+    said = reason or run.failure
+    if status is not RunStatus.SUCCESS and said:
+        wire["reason"] = said
+    return wire
+
+
+def rejected(run_id: str, command: str, task: str, reason: str) -> Json:
+    """Return the result of a run that never began."""
+    return {
+        "runId": run_id,
+        "flowName": command,
+        "status": RunStatus.REJECTED.value,
+        "reason": reason,
+        "task": task,
+        "stepCount": 0,
+        "results": {},
+        "forks": {},
+        "lastResult": None,
+        "warnings": [],
+    }
+
+
+def _entry(run: Run, name: str, result: StepResult) -> Json:
+    return {**result.to_wire(), "visits": run.plan.visits.get(name, 0)}
+
+
+def _fork(answer: str, notes: str) -> Json:
+    return {"answer": answer, **({"notes": notes} if notes else {})}

@@ -1,0 +1,223 @@
+"""An agent session: an agent at work in a frame of the log until it calls `finish` (section 4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.agents.guard import MOST_BLOCKED
+from penstock.agents.offer import Offer
+from penstock.agents.turn import Turns
+from penstock.core.call_errors import BudgetExceeded
+from penstock.core.envelope import Status
+from penstock.core.errors import ModelError
+from penstock.core.events import CallSettled, ReplyReceived
+from penstock.core.flow_events import AgentReminded
+from penstock.core.limits import Limits
+from penstock.core.messages import AssistantMessage
+from penstock.core.signals import Cancel
+from penstock.core.step import Outcome, StepResult, StepStatus
+from penstock.engine.dialogue import Dialogue
+from penstock.flows.finish import FINISH, Contract, Finished
+from penstock.flows.hands import BAD_BRANCH, SessionHands
+from penstock.models.model import ToolDefinition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How the visit of a step ended, and what it leaves."""
+
+    outcome: Outcome
+    result: StepResult
+    source: str = ""
+    """Why it failed, as a word of section 10."""
+    text: str = ""
+    """Why it failed, as a sentence."""
+    warnings: Sequence[str] = field(default=())
+
+
+def failed(source: str, text: str, *, is_hard: bool = False) -> Ended:
+    """Return the end of a visit that has no result of its own."""
+    result = StepResult(status=StepStatus.ERROR, summary=text, full_output=text)
+    outcome = Outcome.HARD if is_hard else Outcome.SOFT
+    return Ended(outcome=outcome, result=result, source=source, text=text)
+
+
+class SessionOffer:
+    """What the model of a session is offered: the same each turn, and `finish` alone at its end."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        own = tuple(each for each in offer.definitions if each.name == FINISH)
+        self._last = replace(offer, definitions=own)
+        self.is_last = False
+        """No turn follows: the agent may finish and nothing else."""
+
+    def at(self, selected: tuple[str, ...]) -> Offer:
+        """Return what is offered; the skills of a session are nobody's business here."""
+        return self._last if self.is_last else self._offer
+
+
+class AgentSession:
+    """One agent in one frame, from its message to its `finish`."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        hands: SessionHands,
+        offer: SessionOffer,
+        *,
+        limits: Limits,
+        max_turns: int,
+    ) -> None:
+        self._turns = turns
+        self._hands = hands
+        self._offer = offer
+        self._limits = limits
+        self._most = max_turns
+
+    @property
+    def dialogue(self) -> Dialogue:
+        """What was said to the agent, and its turns."""
+        return self._turns.dialogue
+
+    async def pursue(self) -> Ended:
+        """Go on until the session has ended; it may be entered anywhere.
+
+        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        """
+        try:
+            while (ended := self._ended()) is None:
+                if self._hands.ledger.task.cancel_requested:
+                    raise Cancel
+                if (ended := await self._turn()) is not None:
+                    return ended
+        except ModelError as error:
+            return failed("api_error", str(error), is_hard=True)
+        return ended
+
+    async def _turn(self) -> Ended | None:
+        """Take one turn, or go on with the one that was left."""
+        self._offer.is_last = is_last = self._is_last()
+        reply = self.dialogue.reply or await self._turns.think()
+        if reply is None:
+            return failed("budget", "the budget of this task is used up", is_hard=True)
+        if reply.calls:
+            await self._turns.act(self.dialogue.rounds[-1])
+            return None
+        return self._out_of_turns() if is_last else self._remind()
+
+    def _is_last(self) -> bool:
+        """Whether no turn follows the next one: there were enough, or the agent goes in circles."""
+        return self.dialogue.iteration >= self._most or self._turns.blocked >= MOST_BLOCKED
+
+    def _remind(self) -> Ended | None:
+        """Answer a reply that called nothing, as often as that may be."""
+        if self.dialogue.reminders >= self._limits.finish_reminders:
+            count = self.dialogue.reminders + 1
+            return failed("agent_no_finish", f"{count} replies called no tool, not even finish")
+        names = ", ".join(self._hands.contract.parameters["required"])
+        message = (
+            "You called no tool. Your last act must be a call of finish. "
+            f"It needs: {names}. Call it now, or go on with your work."
+        )
+        self._hands.ledger.add(AgentReminded(message=message), self.dialogue.path)
+        return None
+
+    def _ended(self) -> Ended | None:
+        """Return how the session ended, by what stands in the log."""
+        dialogue = self.dialogue
+        refused: list[bool] = []
+        for round_ in dialogue.rounds:
+            for call in round_.reply.calls:
+                settled = round_.settled.get(call.call_id)
+                if settled is None:
+                    continue
+                if call.name == FINISH and settled.envelope.ok:
+                    return self._finished(call.arguments)
+                if call.name == FINISH and settled.envelope.status is Status.VALIDATION_ERROR:
+                    refused.append(_is_bad_branch(settled))
+                elif (ended := _stopped(settled)) is not None:
+                    return ended
+        if len(refused) > self._limits.finish_retries:
+            return _unacceptable(refused)
+        return self._out_of_turns() if self._was_last() else None
+
+    def _was_last(self) -> bool:
+        """Whether the turn that settled last was one in which the agent could only finish."""
+        newest = self.dialogue.rounds[-1] if self.dialogue.rounds else None
+        if newest is None or not newest.is_settled:
+            return False
+        if self.dialogue.iteration > self._most:
+            return True
+        is_blocked = any(each.detector is not None for each in newest.settled.values())
+        return self._turns.blocked >= MOST_BLOCKED and not is_blocked
+
+    def _out_of_turns(self) -> Ended:
+        if self.dialogue.iteration > self._most:
+            return failed("agent_turn_limit", f"no finish within {self._most} turns")
+        return failed("agent_turn_limit", "the agent repeated itself, and did not finish")
+
+    def _finished(self, arguments: dict[str, object]) -> Ended:
+        judged = self._hands.contract.judge(arguments)
+        if not isinstance(judged, Finished):
+            text = "the recorded finish does not fit what the step asks for now"
+            return failed("finish_invalid", text)
+        result = judged.result
+        spoken = _last_text(self.dialogue) or result.summary
+        result = replace(result, full_output=spoken)
+        dropped = ", ".join(judged.undeclared)
+        warnings = [f"finish had parameters that nobody declared: {dropped}"] if dropped else []
+        if result.status is StepStatus.COMPLETE:
+            return Ended(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
+        return Ended(
+            outcome=Outcome.SOFT,
+            result=result,
+            source="agent_finish_error",
+            text=result.summary,
+            warnings=warnings,
+        )
+
+
+def definition_of(contract: Contract) -> ToolDefinition:
+    """Return `finish` as a model is offered it."""
+    return ToolDefinition(
+        name=FINISH,
+        description="End your work and hand in its result. It must be your last act.",
+        parameters=contract.parameters,
+        is_builtin=True,
+    )
+
+
+def _stopped(settled: CallSettled) -> Ended | None:
+    """Return the end that a call means after which the agent may not go on."""
+    error = settled.envelope.error
+    if error is None or error.continuable:
+        return None
+    if error.code == BudgetExceeded.code:
+        return failed("budget", error.message, is_hard=True)
+    return failed("tool_not_continuable", f"{settled.tool_id}: {error.message}")
+
+
+def _is_bad_branch(settled: CallSettled) -> bool:
+    error = settled.envelope.error
+    return bool(error and error.details and error.details.get(BAD_BRANCH))
+
+
+def _unacceptable(refused: Sequence[bool]) -> Ended:
+    count = len(refused)
+    if all(refused):
+        text = f"{count} calls of finish named a branch that does not exist"
+        return failed("off_map_branch", text, is_hard=True)
+    return failed("finish_invalid", f"{count} calls of finish were not valid")
+
+
+def _last_text(dialogue: Dialogue) -> str:
+    for message in reversed(dialogue.said.messages):
+        if isinstance(message, AssistantMessage) and message.content.strip():
+            return message.content
+    return ""
+
+
+def needs_restart(dialogue: Dialogue, *, begins: bool) -> bool:
+    """Whether a crash may have cut a reply that somebody has seen a part of."""
+    reply: ReplyReceived | None = dialogue.reply
+    return not begins and (reply is None or not reply.calls)

@@ -1,0 +1,303 @@
+"""One visit of one step, by its kind: what it does until it is over (section 7)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.agents.agent import Agent
+from penstock.core.call import CallPath
+from penstock.core.envelope import Json
+from penstock.core.flow_events import StepSettled
+from penstock.core.ids import QuestionId
+from penstock.core.profile import Profile
+from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.step import ABORTED, Outcome, StepResult, is_present
+from penstock.core.world import World
+from penstock.engine.answers import OTHER
+from penstock.engine.ledger import Ledger
+from penstock.engine.suspend import ask
+from penstock.flows.crew import Crew, Visit, find_agent
+from penstock.flows.definition import (
+    DECIDER,
+    AgentDecision,
+    AgentStep,
+    AnyStep,
+    Conditional,
+    Fork,
+    LoopDecision,
+)
+from penstock.flows.finish import Contract, loop_branches, loop_target, merged
+from penstock.flows.loops import Route
+from penstock.flows.prompt import Briefing, ForkChoice
+from penstock.flows.run import Run
+from penstock.flows.session import Ended, failed
+from penstock.flows.values import Values
+from penstock.manifest.template import Kind, parse, shown
+
+DECIDE = "decide"
+NOWHERE = Route(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """How a visit ended, and where it leads."""
+
+    ended: Ended
+    route: Route = NOWHERE
+    answer: str | None = None
+    """What was chosen at a fork."""
+    notes: str = ""
+    decided_by: str = ""
+    """The agent that decided a fork."""
+
+    def event(self, step_id: str, visit: int) -> StepSettled:
+        """Return the visit as the log keeps it."""
+        ended = self.ended
+        return StepSettled(
+            step_id=step_id,
+            visit=visit,
+            outcome=ended.outcome,
+            result=ended.result,
+            source=ended.source,
+            text=ended.text,
+            targets=self.route.targets,
+            answer=self.answer,
+            notes=self.notes,
+            decided_by=self.decided_by,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a visit takes place, and for whom."""
+
+    run: Run
+    frame: CallPath
+    visit: int
+    ledger: Ledger
+    profile: Profile
+    is_autonomous: bool
+    is_architect: bool = False
+
+
+class Steps:
+    """Carries out visits of steps."""
+
+    def __init__(self, crew: Crew, world: World) -> None:
+        self._crew = crew
+        self._world = world
+
+    async def visit(self, step: AnyStep, place: Place) -> Visited:
+        """Go on with a visit until it is over.
+
+        Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
+        """
+        match step:
+            case AgentStep():
+                return await self._agent(step, place)
+            case Conditional():
+                return _conditional(step, place.run)
+            case LoopDecision():
+                return await self._loop(step, place)
+            case AgentDecision():
+                return await self._decision(step, place)
+            case Fork():
+                return await self._fork(step, place)
+            case _:
+                text = f"a {step.kind} step cannot be run yet"
+                return Visited(ended=failed("unsupported", text, is_hard=True))
+
+    # ---- agents ----
+
+    async def _agent(self, step: AgentStep, place: Place) -> Visited:
+        agent = find_agent(self._crew, step.agent)
+        if isinstance(agent, Ended):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs if agent.charter else ()
+        contract = Contract(outputs=merged(promised, step.outputs))
+        return Visited(
+            ended=await self._pursue(step, place, agent, task=step.task, contract=contract)
+        )
+
+    async def _decision(self, step: AgentDecision, place: Place) -> Visited:
+        agent = find_agent(self._crew, step.agent)
+        if isinstance(agent, Ended):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs if agent.charter else ()
+        contract = Contract(outputs=promised, branches=tuple(step.branches))
+        ended = await self._pursue(step, place, agent, task=step.task, contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = step.branches[str(ended.result.branch)]
+        return Visited(ended=ended, route=place.run.loops.route(step, [target]))
+
+    async def _loop(self, step: LoopDecision, place: Place) -> Visited:
+        if (out := place.run.loops.begin(step, place.visit)) is not None:
+            result = StepResult(summary=f"left after {step.max_iterations} rounds")
+            return Visited(ended=Ended(outcome=Outcome.SUCCESS, result=result), route=out)
+        agent = find_agent(self._crew, step.agent)
+        if isinstance(agent, Ended):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs if agent.charter else ()
+        contract = Contract(outputs=promised, branches=loop_branches(step))
+        task = f"{step.task}\n\nThis is iteration {place.visit} of {step.max_iterations}."
+        ended = await self._pursue(step, place, agent, task=task, contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = loop_target(step, str(ended.result.branch))
+        return Visited(ended=ended, route=Route((target,), place.visit))
+
+    async def _pursue(
+        self, step: AnyStep, place: Place, agent: Agent, *, task: str | None, contract: Contract
+    ) -> Ended:
+        def briefing(agent: Agent) -> Briefing:
+            return brief(step, agent, task, place)
+
+        values = place.run.values()
+        model = getattr(step, "model", None)
+        visit = Visit(
+            frame=place.frame,
+            agent=agent,
+            contract=contract,
+            briefing=briefing,
+            profile=place.profile,
+            model=model,
+            is_autonomous=place.is_autonomous,
+            is_architect=place.is_architect,
+        )
+        ended = await self._crew.pursue(visit, place.ledger)
+        return replace(ended, warnings=(*values.take_missing(), *ended.warnings))
+
+    # ---- forks ----
+
+    async def _fork(self, step: Fork, place: Place) -> Visited:
+        if place.is_autonomous:
+            return await self._decide(step, place, None)
+        answered = await ask(place.ledger, _question(step, place, self._world))
+        answer = answered.answer
+        if answer.get("cancel") or ("value" not in answer and DECIDE not in answer):
+            return _cancelled(step)
+        notes = str(answer.get("notes", ""))
+        if answer.get(DECIDE):
+            return await self._decide(step, place, None)
+        chosen = answer["value"]
+        options = [chosen] if isinstance(chosen, str) else list(chosen)
+        if all(each in step.branches for each in options):
+            return _chosen(step, place.run, options, notes=notes)
+        return await self._decide(step, place, ", ".join(options), notes=notes)
+
+    async def _decide(
+        self, step: Fork, place: Place, said: str | None, *, notes: str = ""
+    ) -> Visited:
+        """Let an agent choose: no person does, or one answered in words of their own."""
+        agent = find_agent(self._crew, step.agent or DECIDER)
+        if isinstance(agent, Ended):
+            return Visited(ended=agent)
+        contract = Contract(branches=step.options, is_multiple=step.is_multiple)
+        ended = await self._pursue(step, place, agent, task=_task_of(step, said), contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended, decided_by=agent.name)
+        branch = ended.result.branch
+        options = [branch] if isinstance(branch, str) else list(branch or ())
+        note = notes if said is not None else ended.result.summary
+        visited = _chosen(step, place.run, options, notes=note, said=said)
+        return replace(visited, decided_by=agent.name)
+
+
+def brief(step: AnyStep, agent: Agent, task: str | None, place: Place) -> Briefing:
+    """Return what the agent of a visit is told: each text expanded once (V6)."""
+    values = place.run.values()
+    wired = {name: shown(values.value(text)) for name, text in step.inputs.items()}
+    named = _inputs_in(agent.instructions, task or "")
+    output = getattr(step, "output", None) or (agent.charter.output if agent.charter else "")
+    return Briefing(
+        task=place.run.task if task is None else values.text(task, wired),
+        instructions=values.text(agent.instructions, wired),
+        inputs={name: value for name, value in wired.items() if name not in named},
+        output=output,
+        is_autonomous=place.is_autonomous,
+        choice=choice_of(step, place.run),
+        context={},
+        handbooks={},
+    )
+
+
+def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
+    """Return the fork that led here, if one did."""
+    return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
+
+
+def _inputs_in(*texts: str) -> set[str]:
+    refs = [ref for text in texts for ref in parse(text).refs]
+    return {ref.names[0] for ref in refs if ref.kind is Kind.INPUT}
+
+
+def _conditional(step: Conditional, run: Run) -> Visited:
+    name, dot, field = step.check.rpartition(".")
+    step_id, field = (name, field) if dot else (step.check, "artifacts")
+    result = run.results.get(step_id)
+    value = _field(result, field) if result is not None else None
+    target = step.present if is_present(value) else step.absent
+    said = "present" if target == step.present else "absent"
+    ended = Ended(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
+    return Visited(ended=ended, route=Route((target,)))
+
+
+def _field(result: StepResult, name: str) -> Any:
+    if result.status == "skipped":
+        return None
+    return result.read(name if result.has(name) else "fullOutput")
+
+
+def _question(step: Fork, place: Place, world: World) -> Question:
+    values = place.run.values()
+    texts = [*step.options, *[OTHER] * step.allows_custom]
+    form: Json = {
+        "type": "select",
+        "multiSelect": step.is_multiple,
+        "allowCustom": step.allows_custom,
+        "allowNotes": step.allows_notes,
+        "allowDecide": step.agent is not None,
+        "stepId": step.step_id,
+    }
+    return Question(
+        question_id=QuestionId(world.new_id("q")),
+        kind=QuestionKind.FORK,
+        text=values.text(step.question, _wired(step, values)),
+        path=place.frame,
+        options=tuple(Option(label=each, value=each) for each in texts),
+        form=form,
+    )
+
+
+def _wired(step: AnyStep, values: Values) -> Mapping[str, str]:
+    return {name: shown(values.value(text)) for name, text in step.inputs.items()}
+
+
+def _chosen(
+    step: Fork, run: Run, options: list[str], *, notes: str, said: str | None = None
+) -> Visited:
+    targets = [step.branches[each] for each in step.options if each in options]
+    branch = options[0] if not step.is_multiple else tuple(options)
+    answer = said if said is not None else ", ".join(options)
+    result = StepResult(summary=answer, full_output=answer, branch=branch)
+    ended = Ended(outcome=Outcome.SUCCESS, result=result)
+    route = run.loops.route(step, list(dict.fromkeys(targets)))
+    return Visited(ended=ended, route=route, answer=answer, notes=notes)
+
+
+def _cancelled(step: Fork) -> Visited:
+    """Return the end of a fork whose person wants no more of the whole run."""
+    text = f"cancelled at fork {step.step_id}"
+    result = replace(ABORTED, summary=text)
+    ended = Ended(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)
+    return Visited(ended=ended)
+
+
+def _task_of(step: Fork, said: str | None) -> str:
+    """Return what the decider is told to do."""
+    options = ", ".join(step.options)
+    asked = f"{step.question}\n\nOptions: {options}\n\n"
+    if said is not None:
+        asked += f"A person answered in words of their own:\n{said}\n\n"
+    return asked + (step.task or "Choose the option that fits best, and say why.")

@@ -1,0 +1,205 @@
+"""The body of a task that is a run of a flow."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core.call import CallPath
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.errors import NotFound
+from penstock.core.events import TaskEnded, TaskStarted
+from penstock.core.flow_events import FlowEvent, FlowRequested, FlowStarted, FlowTold
+from penstock.core.profile import Profile
+from penstock.core.signals import Suspend
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.engine.activation import usage_of
+from penstock.engine.budget import Allowance, Budget
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Ledger
+from penstock.engine.state import TaskState
+from penstock.engine.suspend import park, withdraw
+from penstock.flows.conductor import Conductor, Visits
+from penstock.flows.plan import RunStatus
+from penstock.flows.reading import read_flow
+from penstock.flows.report import flow_result, rejected
+from penstock.flows.run import Run
+from penstock.flows.steps import Place, Steps
+
+REJECTED = "FLOW_REJECTED"
+FAILED = "FLOW_FAILED"
+Story = Mapping[CallPath, Sequence[tuple[CallPath | None, FlowEvent]]]
+"""What happened, by the frame of the run in which it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSource:
+    """A flow as it is now, with what its run is to keep."""
+
+    file: str
+    texts: Mapping[str, str]
+    """Of the flow, and of what it refers to; by file."""
+
+
+FindFlow = Callable[[str], FlowSource]
+"""A flow by its command. Raises NotFound."""
+End = Callable[[HeldLog, TaskState, TaskEnded], None]
+
+
+def no_flows(command: str) -> FlowSource:
+    """Find nothing: there are no flows. Raises NotFound."""
+    raise NotFound(f'there is no flow "/{command}": this project has none')
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowWork:
+    """Conducts the runs of flows, each a task of its own."""
+
+    find: FindFlow
+    steps: Steps
+    world: World
+    key: bytes
+    close: End
+    """Closes what is open in a task, and ends it."""
+    allowance: Allowance
+    config: Mapping[str, Any] = field(default_factory=dict)
+    is_autonomous: bool = False
+    """What a run is of which nobody says it."""
+
+    async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
+        """Go on with a run until it has ended or waits."""
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+        started = _started(task)
+        if started is None:
+            try:
+                started = self._begin(held, task, brief)
+            except NotFound as error:
+                self._reject(held, task, brief, str(error))
+                return
+        conductor = self._conductor(held, task, brief, started)
+        answered = len(task.answers)
+        try:
+            await conductor.conduct()
+        except Suspend:
+            park(held, task, answered=answered)
+            return
+        withdraw(held, task)
+        held.add(self._ended(task, brief, conductor.run), task.task_id)
+
+    def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
+        """End a run before its time: it was cancelled, or the runtime failed."""
+        started = _started(task)
+        if started is None:
+            self.close(held, task, ended)
+            return
+        conductor = self._conductor(held, task, brief, started)
+        if conductor.run.plan.status is None:
+            conductor.abort()
+        result = self._result(task, brief, conductor.run, reason="the run was cancelled")
+        envelope = Envelope(Status.FAILED, result, ended.error)
+        self.close(held, task, replace(ended, envelope=envelope))
+
+    def _begin(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> FlowStarted:
+        source = self.find(brief.command)
+        flow = read_flow(source.texts[source.file], source.file).flow
+        names = [(each.step_id, each.kind.value) for each in flow.steps] if flow else []
+        autonomous = self.is_autonomous if brief.autonomous is None else brief.autonomous
+        started = FlowStarted(
+            file=source.file,
+            texts=source.texts,
+            task=brief.task or "",
+            inputs=brief.inputs,
+            autonomous=autonomous,
+            max_concurrent=brief.max_concurrent,
+        )
+        held.add(started, task.task_id, CallPath(task.task_id))
+        told = FlowTold(
+            kind="flow_started",
+            body={
+                "flowName": brief.command,
+                "task": started.task,
+                "inputs": dict(started.inputs),
+                "autonomous": autonomous,
+                "steps": [{"id": step_id, "type": kind} for step_id, kind in names],
+            },
+        )
+        held.add(told, task.task_id, CallPath(task.task_id))
+        return started
+
+    def _conductor(
+        self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
+    ) -> Conductor:
+        flow = read_flow(started.texts[started.file], started.file).flow
+        if flow is None:
+            raise NotFound(f"the flow {brief.command!r} has errors: penstock flow check shows them")
+        if started.max_concurrent is not None:
+            flow = replace(flow, max_concurrent=started.max_concurrent)
+        run = Run(flow, started.task, inputs=started.inputs, config=self.config)
+        ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), self.key)
+        place = Place(
+            run=run,
+            frame=CallPath(task.task_id),
+            visit=0,
+            ledger=ledger,
+            profile=Profile.from_noted(brief.profile_id, brief.permissions),
+            is_autonomous=started.autonomous,
+        )
+        conductor = Conductor(
+            run, place, self.steps, self.world, Visits(self.world.limits.flow_visits)
+        )
+        conductor.fold(_stories(task)[place.frame])
+        return conductor
+
+    def _reject(self, held: HeldLog, task: TaskState, brief: FlowRequested, reason: str) -> None:
+        """End a run that never began; it is kept, so that who asked for it sees why."""
+        result = rejected(task.task_id, brief.command, brief.task or "", reason)
+        error = ErrorDetail(code=REJECTED, message=reason)
+        ended = TaskEnded(
+            status=TaskStatus.FAILED,
+            error=error,
+            envelope=Envelope(Status.FAILED, result, error),
+        )
+        held.add(ended, task.task_id)
+
+    def _ended(self, task: TaskState, brief: FlowRequested, run: Run) -> TaskEnded:
+        result = self._result(task, brief, run, reason="")
+        if run.plan.status is RunStatus.SUCCESS:
+            return TaskEnded(
+                status=TaskStatus.SUCCEEDED,
+                usage=usage_of(task),
+                envelope=Envelope.success(result),
+            )
+        is_aborted = run.plan.status is RunStatus.ABORTED
+        error = ErrorDetail(code=FAILED, message=run.failure or "the flow failed")
+        return TaskEnded(
+            status=TaskStatus.CANCELLED if is_aborted else TaskStatus.FAILED,
+            usage=usage_of(task),
+            error=error,
+            envelope=Envelope(Status.FAILED, result, error),
+        )
+
+    @staticmethod
+    def _result(task: TaskState, brief: FlowRequested, run: Run, *, reason: str) -> Json:
+        return flow_result(
+            run,
+            run_id=task.task_id,
+            command=brief.command,
+            usage=usage_of(task),
+            reason=reason,
+        )
+
+
+def _started(task: TaskState) -> FlowStarted | None:
+    first = task.story[0][1] if task.story else None
+    return first if isinstance(first, FlowStarted) else None
+
+
+def _stories(task: TaskState) -> Story:
+    """Return what happened, by the frame of the run that it belongs to."""
+    stories: dict[CallPath, list[tuple[CallPath | None, FlowEvent]]] = defaultdict(list)
+    for path, event in task.story:
+        if path is not None and not isinstance(event, FlowStarted | FlowTold):
+            stories[CallPath(path.rsplit("/", 2)[0])].append((path, event))
+    return stories
