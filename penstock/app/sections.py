@@ -1,4 +1,4 @@
-"""The sections of penstock.toml: models, rules, server, rate limits, tools."""
+"""The sections of penstock.toml: models, rules, server, rate limits, tools, flows."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -9,6 +9,7 @@ from penstock.core.schema import Schema
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns
 from penstock.tools.rules import Action, Rule
+from penstock.tools.shell import ShellSettings
 
 STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -180,6 +181,29 @@ class SandboxSection(BaseModel):
 def in_engine(engine: Engine | None) -> dict[str, Any]:
     """Return what wins over the file where one engine is asked for; `allow` still holds."""
     return {} if engine is None else {"sandbox": {"engine": engine}}
+
+
+class FlowSection(BaseModel):
+    """`[flows]`: what flows, and agents at work in the project's folder, may do."""
+
+    model_config = STRICT
+
+    shell: bool = False
+    """Whether shell commands run at all: the tool `bash`, and steps of the type shell."""
+    shell_network: bool = False
+    """Whether they reach the network."""
+    shell_sandbox: Literal["auto", "off"] = "auto"
+    """`"auto"` runs them where the system confines them, and nowhere else; `"off"` runs them
+    with all rights of this process."""
+
+    @property
+    def shell_settings(self) -> ShellSettings:
+        """Return what the tools are told."""
+        return ShellSettings(
+            is_on=self.shell,
+            has_network=self.shell_network,
+            is_enclosed=self.shell_sandbox == "auto",
+        )
 
 
 class NotificationEntry(BaseModel):

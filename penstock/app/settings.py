@@ -21,6 +21,7 @@ from pydantic import (
 from penstock.app.sections import (
     STRICT,
     EgressSection,
+    FlowSection,
     ModelEntry,
     ModelSection,
     NotificationEntry,
@@ -85,6 +86,8 @@ class Settings(BaseModel):
     """Channels that notifications go to, by name."""
     sandbox: SandboxSection = SandboxSection()
     """Where scripts run."""
+    flows: FlowSection = FlowSection()
+    """What flows and agents may do in the project's folder."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
     """Texts that scripts may read with `flo.getRuntimeConfig`."""
     cache_dir: str = ""

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from penstock.app.sections import (
+    FlowSection,
     ModelEntry,
     ModelSection,
     NotificationEntry,
@@ -17,6 +18,7 @@ from penstock.app.sections import (
 )
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.tools.rules import Action, Rule
+from penstock.tools.shell import OFF, ShellSettings
 
 SECTIONS = [ModelEntry, RuleEntry, ServerSection, RateSection, ToolSection]
 RULE: dict[str, Any] = {"tool": "send_*", "action": "deny"}
@@ -111,3 +113,26 @@ def test_a_notification_becomes_a_channel() -> None:
     assert channel == Channel(name="ops", kind=ChannelKind.SLACK, vault_key="ops_hook")
     with pytest.raises(ValidationError):
         NotificationEntry(kind="slack", webhook="https://hooks.test/the-address-itself")
+
+
+@pytest.mark.parametrize(
+    ("said", "settings"),
+    [
+        ("", OFF),
+        ("shell = true", ShellSettings(is_on=True)),
+        (
+            'shell = true\nshell_network = true\nshell_sandbox = "off"',
+            ShellSettings(is_on=True, has_network=True, is_enclosed=False),
+        ),
+    ],
+)
+def test_commands_are_off_and_enclosed_unless_it_is_said(
+    said: str, settings: ShellSettings
+) -> None:
+    """§12.3: "Off unless `shell = true` under `[flows]`"."""
+    assert FlowSection(**tomllib.loads(said)).shell_settings == settings
+
+
+def test_there_is_no_other_sandbox_for_commands() -> None:
+    with pytest.raises(ValidationError, match=r"'auto' or 'off'"):
+        FlowSection(shell_sandbox="on")  # type: ignore[arg-type]
