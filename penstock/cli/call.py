@@ -57,7 +57,7 @@ def call(
     cancels the call; pressed again, it leaves at once.
     """
     tool, *pairs = words
-    trace, context = Trace(), opened(project)
+    trace, context = Trace(), opened(project, tool)
     with Background() as background:
         runtime = background.enter(context)
         try:

@@ -11,6 +11,7 @@ from penstock.app.project import Project
 from penstock.cli.call import not_direct
 from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, OF_CALLS
+from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -44,7 +45,9 @@ def debug(
     """
     if missing := missing_deno():
         raise typer.BadParameter(missing)
-    envelope = asyncio.run(_called(find(project), tool, read_object(given, "--input")))
+    found = find(project)
+    tell_findings(found.project, tool)
+    envelope = asyncio.run(_called(found, tool, read_object(given, "--input")))
     if as_json:
         print_json(envelope.to_wire())
     else:

@@ -8,6 +8,7 @@ import typer
 
 from penstock.app.project import Project
 from penstock.cli.completion import every_tool
+from penstock.cli.findings import tell_findings
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
@@ -44,6 +45,7 @@ def show_grants(
 ) -> None:
     """Show who may call a tool, and why."""
     found = find(project).project
+    tell_findings(found, tool)
     registry = Registry(found.every_tool)
     spec = registry.get(tool).spec
     caller = _caller(found, registry, skill or (), root)

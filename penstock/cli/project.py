@@ -11,7 +11,7 @@ from penstock.app.opening import open_project
 from penstock.app.project import Project, check_root, find_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
-from penstock.cli.output import note
+from penstock.cli.findings import tell_findings
 
 Value = TypeVar("Value")
 
@@ -25,12 +25,9 @@ class ReadProject:
 
 
 def find(folder: Path | None, **overrides: Any) -> ReadProject:
-    """Read the project in this folder, or the nearest from here upwards; findings are noted."""
+    """Read the project in this folder, or the nearest from here upwards; findings are not told."""
     settings = read_settings(folder, **overrides)
-    project = load_project(settings)
-    for finding in project.diagnostics:
-        note(str(finding))
-    return ReadProject(settings=settings, project=project)
+    return ReadProject(settings=settings, project=load_project(settings))
 
 
 def read_settings(folder: Path | None, **overrides: Any) -> Settings:
@@ -50,8 +47,12 @@ def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Val
 
 
 @asynccontextmanager
-async def opened(folder: Path | None) -> AsyncIterator[Runtime]:
-    """Open the project in this folder, or the nearest from here upwards."""
+async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterator[Runtime]:
+    """Open the project in this folder, or the nearest from here upwards.
+
+    What is wrong with the tool is told, and how much is besides.
+    """
     found = find(folder)
+    tell_findings(found.project, tool_id)
     async with open_project(found.settings, found.project) as runtime:
         yield runtime

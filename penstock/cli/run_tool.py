@@ -21,6 +21,7 @@ from penstock.cli.background import Background
 from penstock.cli.completion import every_tool
 from penstock.cli.excerpt import excerpt, place_of
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
@@ -115,8 +116,7 @@ def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
         raise typer.BadParameter("--write-state writes into the file of --mocks, without --store")
     texts = raw.get("runtime_config") if isinstance(raw.get("runtime_config"), dict) else {}
     settings, project = load_for_trial(root, texts or {}, options.engine)
-    for finding in project.diagnostics:
-        note(clean(str(finding)))
+    tell_findings(project, options.tool, said=project.bundle.broken_tools.get(options.tool, ()))
     try:
         mocks = read_mocks(raw, [each.spec.tool_id for each in project.every_tool])
     except ConfigError as error:

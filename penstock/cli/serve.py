@@ -14,6 +14,7 @@ import uvicorn
 from penstock.app.edition import Shelf
 from penstock.app.opening import open_project
 from penstock.cli.banner import banner
+from penstock.cli.findings import tell_all
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.project import ReadProject, find
@@ -47,6 +48,7 @@ def serve(
     given = {"host": host, "port": port}
     server = {name: value for name, value in given.items() if value is not None}
     found = find(folder or project, server=server)
+    tell_all(found.project)
     factory = uvicorn.Config("", loop="auto").get_loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(found, is_watched=watch))

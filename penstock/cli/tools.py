@@ -1,6 +1,6 @@
 """Tools: which there are, and what each wants."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Annotated, Any
@@ -9,12 +9,12 @@ import typer
 
 from penstock.app.project import Project
 from penstock.cli.completion import every_tool
+from penstock.cli.findings import findings_of, tell_findings
 from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 from penstock.cli.render import clean, pretty, print_table
-from penstock.core.diagnostics import Diagnostic
 from penstock.manifest.tool import ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool
@@ -51,6 +51,7 @@ def list_tools(
 ) -> None:
     """List the tools of the project, and the built-in ones."""
     found = find(project).project
+    tell_findings(found)
     wanted = None if skill is None else _granted(found, skill)
     tools = [
         each
@@ -77,12 +78,14 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     found = find(project).project
     chosen = Registry(found.every_tool).get(tool)
     part = spec_part(chosen.spec) | {"defined": _place(chosen, found)}
-    manifest = _manifests(found).get(tool)
+    manifest, findings = _manifests(found).get(tool), findings_of(found, tool)
+    is_whole = isinstance(chosen, ScriptTool) and manifest is not None
+    tell_findings(found, tool, said=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
             "manifest": _plain(manifest),
             "modules": list(chosen.modules),
-            "diagnostics": [each.to_wire() for each in _findings(found, manifest)],
+            "diagnostics": [each.to_wire() for each in findings],
         }
     if as_json:
         print_json(part)
@@ -146,15 +149,6 @@ def _place(tool: Tool, project: Project) -> str:
         return f"{FOLDER}/{name}.py:{tool.line}"
     manifest = _manifests(project).get(tool.spec.tool_id) if tool.spec.kind == SCRIPT else None
     return f"{manifest.file}:{manifest.line}" if manifest else "penstock"
-
-
-def _findings(project: Project, manifest: ToolManifest) -> Iterator[Diagnostic]:
-    """Yield what is said about a tool: of its manifest, of a skill's too, and of its modules."""
-    own = project.bundle.broken_tools.get(manifest.tool_id, ())
-    yield from own
-    for each in project.bundle.diagnostics:
-        if each.file == manifest.file and each not in own:
-            yield each
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ import typer
 
 from penstock.app.typings import TypingFile, typing_files
 from penstock.cli.exit_codes import FAILED
+from penstock.cli.findings import tell_findings
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
@@ -35,7 +36,9 @@ def types(
 
     It declares `flo`, the globals, and the tools in reach with their inputs and outputs.
     """
-    files = typing_files(find(path or project).project, out)
+    found = find(path or project).project
+    tell_findings(found)
+    files = typing_files(found, out)
     stale = [each for each in files if each.is_stale]
     if not check:
         for each in stale:

@@ -13,17 +13,17 @@ async def name_agents(runtime: Runtime) -> list[str]:
 
 
 def test_a_project_is_opened_for_some_work(project: Path) -> None:
-    assert run(project, name_agents) == ["assistant"]
+    assert "assistant" in run(project, name_agents)
     assert (project / ".penstock" / "penstock.db").exists()
 
 
-def test_findings_are_noted_and_the_rest_works(
+def test_findings_are_counted_and_the_rest_works(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "agents" / "bad.md").write_text("no fence")
-    assert [agent.name for agent in find(project).project.agents] == ["assistant"]
+    assert "assistant" in run(project, name_agents)
     assert capsys.readouterr().err == (
-        'agents/bad.md:1:1: error no-front-matter: the file must begin with a line "---"\n'
+        "in the project: 1 errors, 0 warnings; `penstock check` shows them\n"
     )
 
 

@@ -1,0 +1,67 @@
+"""What is wrong with the files of a project, beside what a command was asked for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.kit.project import ProjectFolder
+
+pytestmark = pytest.mark.slow("reads scripts")
+Run = Callable[..., tuple[int, str, str]]
+LODASH = "import x from 'lodash';\nexport const run = () => x;"
+SAYS = "error import-bare: package import"
+
+
+@pytest.fixture
+def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """A project with two broken scripts, a manifest that is none, and a tool with a warning."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+    folder = ProjectFolder(project, machine_code)
+    folder.tool("wrong", LODASH)
+    folder.tool("other", LODASH)
+    folder.tool("odd", "export const run = () => 1;", script_tools="[hello]", direct_call="false")
+    folder.write("tools/torn.tool.yaml", "name: [")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("call", "hello", "name=Ann"), ("tools", "show", "hello"), ("tasks", "list"), ("types",)],
+)
+def test_what_concerns_another_tool_is_a_count(
+    scripts: ProjectFolder, run: Run, command: tuple[str, ...]
+) -> None:
+    told = run(*command)[2]
+    assert "in the project: 3 errors, 1 warnings; `penstock check` shows them\n" in told
+    assert SAYS not in told
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("call", "wrong"), "tools/wrong.mts:1:15: error import-bare"),
+        (("tools", "grants", "wrong"), "tools/wrong.mts:1:15: error import-bare"),
+        (("run-tool", "odd"), "tools/odd.tool.yaml:6:1: warning script-tools-unused"),
+        (("run-tool", "torn"), "tools/torn.tool.yaml:1:8: error yaml-syntax"),
+    ],
+)
+def test_what_concerns_the_tool_is_told(
+    scripts: ProjectFolder, run: Run, command: tuple[str, ...], said: str
+) -> None:
+    told = run(*command)[2]
+    assert told.startswith(said)
+    assert told.count("elsewhere in the project") == 1
+
+
+def test_what_the_output_says_is_not_told_beside_it(scripts: ProjectFolder, run: Run) -> None:
+    _, out, told = run("run-tool", "wrong")
+    assert json.loads(out)["error"]["details"]["diagnostics"][0]["code"] == "import-bare"
+    assert SAYS not in told
+    assert SAYS not in run("tools", "show", "wrong")[2]
+    assert SAYS not in run("doctor")[2]
+
+
+def test_a_project_that_is_fine_has_nothing_told(project: Path, run: Run) -> None:
+    assert run("tools", "show", "hello")[2] == ""
