@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
+from penstock.agents.charter import Charter
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
@@ -24,3 +25,5 @@ class Agent:
     settings: ChatSettings = DEFAULTS
     source: str = "api"
     """`file`, `api` or `builtin`."""
+    charter: Charter | None = None
+    """What its file says for flows; None if it has no file, and takes no part in any."""

@@ -1,9 +1,12 @@
-"""Every agent by name: a project's own before those of packages, these before the built-in one."""
+"""Every agent by name: a project's own before those of packages, these before the built-in ones."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter, Tier
+from penstock.agents.folders import AgentFiles
 from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
 from penstock.core.errors import NotFound
 from penstock.core.ids import ASSISTANT
 
@@ -16,6 +19,7 @@ BUILTIN = (
     ),
 )
 """What every project has."""
+_TIERS = tuple(Tier)
 
 
 class Catalog:
@@ -27,13 +31,24 @@ class Catalog:
         package: Iterable[Agent] = (),
         builtin: Iterable[Agent] = BUILTIN,
     ) -> None:
-        self._below = (*builtin, *package)
+        self._package = tuple(package)
+        self._builtin = tuple(builtin)
         self._added: dict[str, Agent] = {}
+        self.broken: Mapping[str, str] = {}
+        """Names that only agents with errors have, with the file that is to be mended."""
         self.renew(local)
 
     def renew(self, local: Iterable[Agent]) -> None:
         """Put others in the place of the project's own; what was added stays."""
-        self._agents = {agent.name: agent for agent in (*self._below, *local)} | self._added
+        below = (*self._builtin, *self._package)
+        self._agents = {agent.name: agent for agent in (*below, *local)} | self._added
+
+    def take(self, files: AgentFiles) -> None:
+        """Put what was read in the place of what files said before, in every tier."""
+        self._package = tuple(files.packaged)
+        self._builtin = (*BUILTIN, *files.built_in)
+        self.broken = files.broken
+        self.renew(files.agents)
 
     def __iter__(self) -> Iterator[Agent]:
         """Yield the agents by name."""
@@ -42,6 +57,11 @@ class Catalog:
     def list(self) -> Sequence[Agent]:
         """Return the agents, by name."""
         return [self._agents[name] for name in sorted(self._agents)]
+
+    def find(self, name: str) -> Agent | None:
+        """Return the agent that a flow may name; None if there is none of this name with a file."""
+        agent = self._agents.get(name)
+        return agent if agent is not None and agent.charter is not None else None
 
     def get(self, name: str) -> Agent:
         """Return the agent, or raise NotFound with the nearest name."""
@@ -54,3 +74,40 @@ class Catalog:
         """Take an agent in, in place of one of its name; return it."""
         self._agents[agent.name] = self._added[agent.name] = agent
         return agent
+
+
+def catalog_entries(catalog: Catalog) -> list[Json]:
+    """Return what `agent_catalog` tells: the agents of files, by tier and name."""
+    found = [(each.charter, each) for each in catalog if each.charter is not None]
+    found.sort(key=lambda each: (_TIERS.index(each[0].tier), each[1].name))
+    return [_entry(charter, agent) for charter, agent in found]
+
+
+def _entry(charter: Charter, agent: Agent) -> Json:
+    card, purpose = charter.card, charter.purpose
+    entry = {
+        "inputs": [each.name for each in charter.inputs],
+        "outputs": [
+            {"name": each.name, **_told(description=each.description)} for each in charter.outputs
+        ],
+        "card": _told(type=card.card_type, label=card.label, metric=card.metric),
+    }
+    source = _told(source_path=charter.file) if charter.tier is Tier.LOCAL else {}
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "tools": list(charter.tools),
+        **{key: value for key, value in entry.items() if value},
+        "source_type": charter.tier.value,
+        **source,
+        "architect": _told(
+            use_when=purpose.use_when,
+            produces=purpose.produces,
+            depends_on=purpose.depends_on,
+            domain=purpose.domain,
+        ),
+    }
+
+
+def _told(**texts: str) -> dict[str, str]:
+    return {key: text for key, text in texts.items() if text}

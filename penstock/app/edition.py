@@ -47,7 +47,7 @@ class Shelf:
         parts = self.runtime.parts
         parts.invoker.renew(registry)
         parts.skills.renew(project.every_skill)
-        parts.agents.renew(project.agents)
+        parts.agents.take(project.agent_files)
         parts.cast.preface = project.preface
 
     @asynccontextmanager

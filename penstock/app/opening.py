@@ -120,12 +120,16 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
     for model in added.models:
         models.add(model)
     models.get()
+    agents = Catalog()
+    agents.take(project.agent_files)
+    for agent in added.agents:
+        agents.add(agent)
     return Inventory(
         registry=Registry(
             [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)]
         ),
         rules=Rules(entry.rule() for entry in settings.rules),
-        agents=Catalog([*project.agents, *added.agents]),
+        agents=agents,
         models=models,
         skills=Skills(project.every_skill, settings.root),
         preface=project.preface,

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.agents.agent import Agent
-from penstock.agents.file import load_agents
+from penstock.agents.file_checks import Known
+from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
 from penstock.app.scripts import ProjectSandbox, with_engines
@@ -17,6 +18,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
 from penstock.manifest.bundle import Bundle, load_bundle
+from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, Neighbours
 from penstock.manifest.skill import SkillManifest
@@ -27,6 +29,8 @@ from penstock.tools.python.load import FOLDER, LoadedTools, PythonTool, load_too
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool
 
+HANDBOOK_FOLDERS = ("handbooks", ".pi/flows/skills")
+"""Where a project's handbooks lie; an earlier folder comes first."""
 MARKS = (FILE, ".penstock")
 """What makes a folder a project, for who looks for one from below."""
 
@@ -36,7 +40,9 @@ class Project:
     """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
 
     root: Path
-    agents: tuple[Agent, ...] = ()
+    agent_files: AgentFiles = field(default_factory=AgentFiles)
+    """The agents of its files, of packages, and our own."""
+    handbooks: Handbooks = field(default_factory=Handbooks)
     tools: tuple[Tool, ...] = ()
     builtin_tools: tuple[Tool, ...] = TOOLS
     """As the settings have them: some may be global here that are not so elsewhere."""
@@ -47,6 +53,11 @@ class Project:
     preface: Preface | None = None
     """What stands first in every system prompt."""
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """Return the project's own agents."""
+        return tuple(self.agent_files.agents)
 
     @property
     def every_tool(self) -> tuple[Tool, ...]:
@@ -116,7 +127,6 @@ def load_project(
     chosen = settings.global_tools
     given, python = opened_to_all((*TOOLS, *added), chosen), opened_to_all(loaded.tools, chosen)
     bundle = load_bundle(root, _neighbours(loaded, given, settings))
-    agents = load_agents(root, {*SKILLS, *bundle.skills, *bundle.broken_skills})
     sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
     scripts: list[Tool] = []
     if bundle.tools or bundle.broken_tools:
@@ -126,9 +136,20 @@ def load_project(
         bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
+    handbooks = find_handbooks([*(root / each for each in HANDBOOK_FOLDERS), HANDBOOKS])
+    agents = load_agents(
+        root,
+        Known(
+            tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
+            skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
+            handbooks=handbooks.names,
+            roles=(),
+        ),
+    )
     return Project(
         root=root,
-        agents=tuple(agents.agents),
+        agent_files=agents,
+        handbooks=handbooks,
         tools=(*whole, *opened_to_all(scripts, chosen)),
         builtin_tools=given[: len(TOOLS)],
         bundle=bundle,

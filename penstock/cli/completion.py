@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import typer
 
-from penstock.agents.catalog import Catalog
-from penstock.agents.file import load_agents
+from penstock.agents.catalog import BUILTIN
+from penstock.agents.folders import load_agents
 from penstock.app.project import load_project
 from penstock.app.settings import Settings
 from penstock.builtins import TOOLS
@@ -46,7 +46,7 @@ def every_tool(ctx: typer.Context, incomplete: str) -> list[str]:
 def agents(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the agents of the project."""
     found = _quietly(lambda: load_agents(read_settings(_folder(ctx)).root).agents)
-    return _fitting((each.name for each in Catalog(found)), incomplete)
+    return _fitting(sorted({each.name for each in (*found, *BUILTIN)}), incomplete)
 
 
 def tasks(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -24,6 +24,11 @@ class FrontMatter:
 
 def parse_front_matter(text: str, file: str) -> FrontMatter:
     """Part a Markdown file into the settings between two lines `---` and the rest; never raises."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        said = f"not UTF-8 at character {error.start}"
+        return _without(file, text.count("\n", 0, error.start) + 1, "file-encoding", said)
     lines = text.removeprefix("\ufeff").split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[first].rstrip() != FENCE:

@@ -180,6 +180,10 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
         at = Place(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
         said = str(error).splitlines()[0]
         document.problem("yaml-syntax", f"not valid YAML: {said}", at)
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + first_line
+        said = f"not UTF-8 at character {error.start}"
+        document.problem("file-encoding", said, Place(line=line, column=1))
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document

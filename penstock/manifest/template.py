@@ -123,23 +123,44 @@ def shown(value: Any) -> str:
 @lru_cache(_MOST_KEPT)
 def parse(text: str) -> Template:
     """Return a text with its places found; places that name nothing are among the pieces."""
+    ends = _Ends(text)
     pieces: list[Piece] = []
-    plain, at = "", 0
+    plain: list[str] = []
+    at = 0
     while found := _PLACE.search(text, at):
-        plain += text[at : found.start()]
+        plain.append(text[at : found.start()])
         if found[0] == LITERAL:
-            plain, at = plain + OPENING, found.end()
+            plain.append(OPENING)
+            at = found.end()
             continue
-        place = _place(text, found.start())
-        pieces.extend((plain, place) if plain else (place,))
-        plain, at = "", found.start() + len(place.text)
-    plain += text[at:]
-    return Template((*pieces, plain) if plain else tuple(pieces))
+        place = _place(text, found.start(), ends)
+        pieces += filter(None, ("".join(plain), place))
+        plain, at = [], found.start() + len(place.text)
+    pieces += filter(None, ("".join((*plain, text[at:])),))
+    return Template(tuple(pieces))
 
 
-def _place(text: str, start: int) -> Ref | Broken:
-    line_end = text.find("\n", start)
-    end = text.find(CLOSING, start, None if line_end < 0 else line_end)
+class _Ends:
+    """Where places of a text end, asked from its beginning on: each character is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line_end = 0
+        self._closing = -1
+
+    def after(self, start: int) -> int:
+        """Return where the first closing of this line stands behind a place; -1 if it has none."""
+        if start >= self._line_end:
+            line_end = self._text.find("\n", start)
+            self._line_end = len(self._text) if line_end < 0 else line_end
+            self._closing = start
+        if 0 <= self._closing <= start:
+            self._closing = self._text.find(CLOSING, start, self._line_end)
+        return self._closing
+
+
+def _place(text: str, start: int, ends: _Ends) -> Ref | Broken:
+    end = ends.after(start)
     if end < 0:
         return Broken(Fault.UNCLOSED, OPENING, start)
     written = text[start : end + len(CLOSING)]

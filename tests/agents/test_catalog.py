@@ -1,9 +1,12 @@
 """Every agent by name."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.agents.catalog import Catalog
+from penstock.agents.catalog import Catalog, catalog_entries
+from penstock.agents.folders import load_agents
 from penstock.core.errors import NotFound
 
 
@@ -39,3 +42,103 @@ def test_an_agent_may_be_taken_in_in_place_of_one_of_its_name() -> None:
     agent = catalog.add(Agent("writer", description="newer"))
     assert catalog.get("writer") is agent
     assert [each.name for each in catalog] == ["assistant", "clerk", "writer"]
+
+
+FULL = """---
+name: scout
+description: Finds topics.
+tools: [read]
+inputs: [{ name: place, description: where }]
+outputs: [topics, { name: count, type: number, description: how many }]
+card: { type: search, label: Scout, metric: topics, role: finder }
+architect: { use_when: always, produces: topics, depends_on: nothing, domain: web }
+---
+"""
+
+
+def catalog_of(root: Path, **files: str) -> Catalog:
+    """Return the catalog of a project of some agents, and of a package `package`."""
+    for name, text in files.items():
+        path = root / f"{name.replace('__', '/')}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    catalog = Catalog()
+    catalog.take(load_agents(root, packages=[root / "package"]))
+    return catalog
+
+
+def test_an_agent_that_says_everything_is_told_with_exactly_these_members(tmp_path: Path) -> None:
+    """T30: one agent with every field."""
+    entry = catalog_entries(catalog_of(tmp_path, agents__a=FULL))[0]
+    assert entry == {
+        "name": "scout",
+        "description": "Finds topics.",
+        "tools": ["read"],
+        "inputs": ["place"],
+        "outputs": [{"name": "topics"}, {"name": "count", "description": "how many"}],
+        "card": {"type": "search", "label": "Scout", "metric": "topics"},
+        "source_type": "local",
+        "source_path": "agents/a.md",
+        "architect": {
+            "use_when": "always",
+            "produces": "topics",
+            "depends_on": "nothing",
+            "domain": "web",
+        },
+    }
+
+
+def test_an_agent_that_says_its_name_alone_is_told_without_the_others(tmp_path: Path) -> None:
+    """T30: and one with the required ones only."""
+    entry = catalog_entries(catalog_of(tmp_path, agents__a="---\nname: a\n---\n"))[0]
+    assert entry == {
+        "name": "a",
+        "description": "",
+        "tools": [],
+        "source_type": "local",
+        "source_path": "agents/a.md",
+        "architect": {},
+    }
+
+
+def test_use_when_falls_back_to_the_description(tmp_path: Path) -> None:
+    text = "---\nname: a\ndescription: Finds topics.\n---\n"
+    assert catalog_entries(catalog_of(tmp_path, agents__a=text))[0]["architect"] == {
+        "use_when": "Finds topics."
+    }
+
+
+def test_agents_are_told_by_tier_and_name_and_where_local_ones_stand(tmp_path: Path) -> None:
+    """T31: `source_type`; `source_path` "only for local"."""
+    names = {"agents__z": "z", "agents__b": "b", "package__a": "a", "package__z": "z"}
+    texts = {file: f"---\nname: {name}\n---\n" for file, name in names.items()}
+    catalog = catalog_of(tmp_path, **texts, agents__broken="---\nname: x\nmax_turns: 0\n---\n")
+    catalog.add(Agent("made-by-a-program"))
+    said = [(e["name"], e["source_type"], e.get("source_path")) for e in catalog_entries(catalog)]
+    assert said == [
+        ("b", "local", "agents/b.md"),
+        ("z", "local", "agents/z.md"),
+        ("a", "package", None),
+        ("flow-architect", "built-in", None),
+        ("flow-decision", "built-in", None),
+    ]
+
+
+def test_what_is_read_again_takes_the_place_of_what_was_read_before(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n", package__b=FULL)
+    catalog.add(Agent("kept"))
+    assert catalog.find("a") is not None
+    (tmp_path / "agents/a.md").write_text("---\nname: a\nmax_turns: 0\n---\n")
+    (tmp_path / "package/b.md").unlink()
+    catalog.take(load_agents(tmp_path, packages=[tmp_path / "package"]))
+    assert (catalog.find("a"), catalog.find("scout")) == (None, None)
+    assert catalog.broken == {"a": "agents/a.md"}
+    assert catalog.get("kept").name == "kept"
+
+
+def test_a_flow_may_name_agents_of_files_alone(tmp_path: Path) -> None:
+    """D7: agents made over the API are not in this catalog."""
+    catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n")
+    catalog.add(Agent("made-by-a-program"))
+    names = ("a", "flow-decision", "assistant", "made-by-a-program", "none")
+    assert [name for name in names if catalog.find(name)] == ["a", "flow-decision"]

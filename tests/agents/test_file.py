@@ -1,174 +1,396 @@
-"""Agents from files."""
+"""Agents from files: what is read of them, and what is said of those that are wrong."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from penstock.agents.file import MOST_BYTES, MOST_FILES, load_agents, parse_agent
+from penstock.agents.charter import AgentInput, Card, Charter, Purpose, Tier
+from penstock.agents.file import parse_agent
+from penstock.agents.file_checks import Known
 from penstock.agents.settings import ChatSettings
+from penstock.core.step import Output, ValueType
+from penstock.resources.project_access import OPEN, Access
+from tests.kit.agent_texts import agent_of, charter_of, said_of, said_of_head
 
 FULL = """---
 name: scout
 description: Finds topics.
 model: fast
+thinking: high
 tools: [look_up, "read"]
+skills: my-backend-docs, style
+inputs: [place, { name: depth, description: how deep }]
+outputs: [topics, { name: count, type: number }]
+interactive: false
+output: topics.md
+context_files: [README.md]
+context: docs/a.md, README.md
+access: { read: "src/**, docs/*.md", write: [src/gen/**], bash: { deny: [curl] } }
+card: { type: search, label: Scout, metric: topics, role: finder }
+architect: { use_when: always, produces: topics, depends_on: nothing, domain: web }
 max_turns: 3
-card: { label: Scout }
 x-note: mine
 ---
 
-Find topics.
+Find topics at ${{input.place}}.
 """
 
 
-def test_the_body_of_an_agent_file_is_its_instructions() -> None:
-    agent, findings = parse_agent(FULL, "agents/scout.md")
-    assert not findings
-    assert agent is not None
+def test_a_chat_reads_its_part_of_an_agent_file() -> None:
+    agent = agent_of(FULL)
     assert (agent.name, agent.description, agent.model) == ("scout", "Finds topics.", "fast")
-    assert agent.instructions == "Find topics."
+    assert agent.instructions == "Find topics at ${{input.place}}."
     assert agent.settings == ChatSettings(enabled_tools=("look_up", "read"), max_iterations=3)
     assert agent.source == "file"
 
 
-def test_an_agent_that_lists_no_tools_has_the_projects() -> None:
-    agent, _ = parse_agent("---\nname: a\n---\n", "a.md")
-    assert agent is not None
-    assert agent.settings == ChatSettings()
+def test_a_flow_reads_the_whole_of_it() -> None:
+    read = parse_agent(FULL, "agents/scout.md")
+    assert read.findings == []
+    assert read.agent is not None
+    charter = read.agent.charter
+    assert charter is not None
+    assert charter == Charter(
+        tier=Tier.LOCAL,
+        file="agents/scout.md",
+        content_hash=charter.content_hash,
+        thinking="high",
+        tools=("look_up", "read"),
+        handbooks=("my-backend-docs", "style"),
+        inputs=(AgentInput(name="place"), AgentInput(name="depth", description="how deep")),
+        body_inputs=frozenset({"place"}),
+        outputs=(
+            Output(name="topics"),
+            Output(name="count", value_type=ValueType.NUMBER, is_required=True),
+        ),
+        is_interactive=False,
+        output="topics.md",
+        context_files=("README.md", "docs/a.md"),
+        access=Access(
+            agent="scout", read=("src/**", "docs/*.md"), write=("src/gen/**",), deny=("curl",)
+        ),
+        card=Card(card_type="search", label="Scout", metric="topics", role="finder"),
+        purpose=Purpose(use_when="always", produces="topics", depends_on="nothing", domain="web"),
+        max_turns=3,
+    )
 
 
-def test_tools_may_be_one_text_parted_by_commas() -> None:
-    agent, _ = parse_agent("---\nname: a\ntools: b, c\n---\n", "a.md")
-    assert agent is not None
-    assert agent.settings.enabled_tools == ("b", "c")
+def test_what_is_left_out_is_as_the_page_says() -> None:
+    charter = charter_of("description: d")
+    empty = Charter(file="agents/a.md", content_hash=charter.content_hash)
+    assert charter.access == Access(agent="a", read=OPEN.read, write=OPEN.write, deny=OPEN.deny)
+    assert charter.purpose == Purpose(use_when="d")
+    assert (charter.tools, charter.is_interactive, charter.max_turns) == ((), True, None)
+    assert (charter.thinking, charter.card, charter.outputs) == (None, empty.card, ())
 
 
+def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
+    keys = "description model thinking skills inputs outputs interactive output context_files"
+    more = "context access card architect max_turns labels"
+    head = "\n".join(f"{key}:" for key in f"{keys} {more}".split())
+    assert said_of_head(head) == []
+    assert charter_of(head).purpose == Purpose()
+
+
+def test_the_hash_changes_with_the_text() -> None:
+    one, same, other = (charter_of(f"card: {{ label: {each} }}") for each in "aab")
+    assert one.content_hash == same.content_hash != other.content_hash
+
+
+@pytest.mark.parametrize(
+    ("head", "declared", "offered"),
+    [
+        ("description: d", (), None),
+        ("tools:", (), ()),
+        ("tools: []", (), ()),
+        ("tools: b, c", ("b", "c"), ("b", "c")),
+        ("tools: [b, c, b]", ("b", "c"), ("b", "c")),
+    ],
+)
+def test_tools_are_a_list_or_one_text(
+    head: str, declared: tuple[str, ...], offered: tuple[str, ...] | None
+) -> None:
+    """T45: comma text and list grant the same. A chat of one that declares none has them all."""
+    agent = agent_of(f"---\nname: a\n{head}\n---\n")
+    assert agent.charter is not None
+    assert (agent.charter.tools, agent.settings.enabled_tools) == (declared, offered)
+
+
+def test_a_chat_grants_at_most_fifty_turns() -> None:
+    agent = agent_of("---\nname: a\nmax_turns: 1000\n---\n")
+    assert agent.charter is not None
+    assert (agent.charter.max_turns, agent.settings.max_iterations) == (1000, 50)
+
+
+OUTPUTS = "a list of names or of {name, description, type, pattern, required}"
+RESERVED = (
+    "reserved: status, summary, artifacts, files, fullOutput, output, branch, error, finish, "
+    "outputs, visits"
+)
 WRONG = [
+    ("model: 5", 'wrong-type: "model" must be a model name, found number 5'),
+    ("description: 5", 'wrong-type: "description" must be text, found number 5'),
     (
-        "description: d",
+        "thinking: none",
         (
-            '1:1: error missing-field: missing required field "name"; '
-            'add "name:" at the top of the file'
+            'bad-value: "thinking" must be one of off, minimal, low, medium, high, xhigh, '
+            'found string "none"'
         ),
     ),
-    ("name: a b", '2:7: error bad-value: "name" must be an agent name, found string "a b"'),
-    ("name: a\nmodel: 5", '3:8: error wrong-type: "model" must be a model name, found number 5'),
+    ("tools: 5", 'wrong-type: "tools" must be a list of tool names, found number 5'),
     (
-        "name: a\ntools: { b: c }",
-        "3:8: error wrong-type: \"tools\" must be a list of tool names, found object {'b': 'c'}",
+        "tools: { b: c }",
+        'wrong-type: "tools" must be a list of tool names, found object {"b": "c"}',
+    ),
+    ("tools: [5]", 'wrong-type: "tools[0]" must be a tool name, found number 5'),
+    ("skills: 5", 'wrong-type: "skills" must be a list of handbook names, found number 5'),
+    (
+        "inputs: a",
+        'wrong-type: "inputs" must be a list of names or of {name, description}, found string "a"',
     ),
     (
-        "name: a\nmax_turns: true",
+        "inputs: [5]",
+        'wrong-type: "inputs[0]" must be a name or {name, description}, found number 5',
+    ),
+    ("inputs: [{}]", 'missing-field: missing required field "name" in inputs[0]'),
+    ("inputs: [a b]", 'bad-input-name: input "a b" must be an identifier'),
+    ("inputs: [{name: 1a}]", 'bad-input-name: input "1a" must be an identifier'),
+    ("outputs: a", f'wrong-type: "outputs" must be {OUTPUTS}, found string "a"'),
+    ("outputs: [a, a]", 'duplicate-output: output "a" is declared twice'),
+    ("outputs: [files]", f'reserved-output: output "files" is a reserved name; {RESERVED}'),
+    (
+        "outputs: [{name: a, type: text}]",
         (
-            '3:12: error bad-value: "max_turns" must be a whole number from 1 to 1000, '
-            "found boolean True"
+            'bad-value: "outputs[0].type" must be string, number, boolean, object or array, '
+            'found string "text"'
         ),
     ),
+    (
+        "outputs: [{name: a, pattern: 5}]",
+        'wrong-type: "outputs[0].pattern" must be text, found number 5',
+    ),
+    ("interactive: no", 'wrong-type: "interactive" must be true or false, found string "no"'),
+    ("output: [a]", 'wrong-type: "output" must be text, found array ["a"]'),
+    ("context_files: 5", 'wrong-type: "context_files" must be a list of paths, found number 5'),
+    ("context: [5]", 'wrong-type: "context[0]" must be a path, found number 5'),
+    ("fork_session: 1", 'wrong-type: "fork_session" must be true or false, found number 1'),
+    ("access: all", 'wrong-type: "access" must be a mapping, found string "all"'),
+    ("access: {read: 5}", 'wrong-type: "access.read" must be a list of patterns, found number 5'),
+    ("access: {write: [5]}", 'wrong-type: "access.write[0]" must be a pattern, found number 5'),
+    (
+        "access: {bash: {deny: 5}}",
+        'wrong-type: "access.bash.deny" must be a list of patterns, found number 5',
+    ),
+    ("card: {type: 5}", 'wrong-type: "card.type" must be text, found number 5'),
+    ("architect: {domain: []}", 'wrong-type: "architect.domain" must be text, found array []'),
+    (
+        "max_turns: 0",
+        'bad-value: "max_turns" must be a whole number from 1 to 1000, found number 0',
+    ),
+    (
+        "max_turns: 1001",
+        'bad-value: "max_turns" must be a whole number from 1 to 1000, found number 1001',
+    ),
+    (
+        "max_turns: true",
+        'wrong-type: "max_turns" must be a whole number from 1 to 1000, found boolean true',
+    ),
+    ("selected_skills: [1]", 'wrong-type: "selected_skills[0]" must be a skill id, found number 1'),
+    ("labels: 1", 'wrong-type: "labels" must be a list of texts, found number 1'),
 ]
 
 
 @pytest.mark.parametrize(("head", "said"), WRONG)
-def test_a_wrong_field_is_named_at_its_line(head: str, said: str) -> None:
-    agent, findings = parse_agent(f"---\n{head}\n---\n", "a.md")
-    assert agent is None
-    assert [str(each) for each in findings] == [f"a.md:{said}"]
-
-
-def test_an_unknown_field_is_a_warning_and_the_agent_works() -> None:
-    agent, findings = parse_agent("---\nname: a\ntols: []\n---\n", "a.md")
-    assert agent is not None
-    assert [str(each) for each in findings] == [
-        (
-            'a.md:3:1: warning unknown-field: unknown field "tols" in the agent; '
-            'did you mean "tools"?'
-        )
-    ]
-
-
-def write(root: Path, **files: str) -> None:
-    for name, text in files.items():
-        path = root / f"{name.replace('__', '/')}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def test_a_broken_file_leaves_the_others_untouched(tmp_path: Path) -> None:
-    write(tmp_path, agents__bad="no fence", agents__good="---\nname: good\n---\n")
-    (tmp_path / "agents" / "binary.md").write_bytes(b"\xff\xfe")
-    (tmp_path / "agents" / "huge.md").write_text("x" * (MOST_BYTES + 1))
-    (tmp_path / "agents" / "folder.md").mkdir()
-    found = load_agents(tmp_path)
-    assert [agent.name for agent in found.agents] == ["good"]
-    assert [(each.file, each.code) for each in found.diagnostics] == [
-        ("agents/bad.md", "no-front-matter"),
-        ("agents/binary.md", "file-encoding"),
-        ("agents/folder.md", "file-unreadable"),
-        ("agents/huge.md", "file-too-large"),
-    ]
-
-
-def test_the_first_of_two_agents_of_one_name_counts(tmp_path: Path) -> None:
-    text = "---\nname: same\ndescription: {}\n---\n"
-    (tmp_path / ".pi" / "flows" / "agents").mkdir(parents=True)
-    (tmp_path / ".pi" / "flows" / "agents" / "a.md").write_text(text.format("pi"))
-    write(tmp_path, agents__a=text.format("first"), agents__b=text.format("second"))
-    write(tmp_path, **{"agents__c.chain": text.format("left out")})
-    found = load_agents(tmp_path)
-    assert [agent.description for agent in found.agents] == ["first"]
-    assert [(each.file, each.code) for each in found.diagnostics] == [
-        (".pi/flows/agents/a.md", "hidden"),
-        ("agents/b.md", "duplicate-agent"),
-    ]
-
-
-@pytest.mark.slow("two thousand files")
-def test_too_many_files_are_said(tmp_path: Path) -> None:
-    (tmp_path / "agents").mkdir()
-    for number in range(MOST_FILES + 1):
-        (tmp_path / "agents" / f"{number}.md").touch()
-    codes = {each.code for each in load_agents(tmp_path).diagnostics}
-    assert codes == {"no-front-matter", "too-many-files"}
-
-
-def test_a_project_without_agents_is_fine(tmp_path: Path) -> None:
-    assert load_agents(tmp_path).agents == []
-
-
-def test_an_agent_file_may_preselect_skills_and_have_labels() -> None:
-    text = "---\nname: a\nselected_skills: [research, zip]\nlabels: web, fast\n---\nHi"
-    found, findings = parse_agent(text, "a.md")
-    assert not findings
-    assert found
-    assert found.settings.selected_skills == ("research", "zip")
-    assert found.settings.labels == ("web", "fast")
-
-
-def test_a_list_of_skills_is_a_list_of_texts() -> None:
-    _, findings = parse_agent("---\nname: a\nselected_skills: [1]\n---\nHi", "a.md")
-    (finding,) = findings
-    assert finding.message.startswith('"selected_skills" must be a list of skill ids, found array')
-
-
-UNKNOWN = (
-    'unknown-skill-ref: "resaerch" in "selected_skills" is not a skill of this bundle or a '
-    'built-in; did you mean "research"?'
-)
+def test_a_wrong_field_takes_the_agent_out_and_is_named(head: str, said: str) -> None:
+    """`"{field}" must be {wanted}, found {found}`, error, at the value."""
+    errors = [each for each in said_of_head(head) if " error " in each]
+    assert errors == [f"3 error {said}"]
+    assert parse_agent(f"---\nname: a\n{head}\n---\n", "a.md").agent is None
 
 
 @pytest.mark.parametrize(
-    ("written", "place"), [("[zip, resaerch]", "3:24"), ("zip, resaerch", "3:18")]
+    ("head", "said"),
+    [
+        (
+            "description: d",
+            (
+                '1 error missing-field: missing required field "name"; '
+                'add "name:" at the top of the file'
+            ),
+        ),
+        (
+            "name:",
+            (
+                '1 error missing-field: missing required field "name"; '
+                'add "name:" at the top of the file'
+            ),
+        ),
+        ("name: a b", '2 error bad-value: "name" must be an agent name, found string "a b"'),
+        ("name: 5", '2 error wrong-type: "name" must be an agent name, found number 5'),
+        (
+            f"name: {'a' * 65}",
+            f'2 error bad-value: "name" must be an agent name, found string "{"a" * 59}…"',
+        ),
+    ],
 )
-def test_a_skill_that_is_selected_in_vain_is_named_with_the_nearest(
-    written: str, place: str
-) -> None:
-    text = f"---\nname: a\nselected_skills: {written}\n---\nHi"
-    agent, findings = parse_agent(text, "a.md", {"research", "zip"})
-    assert agent is None
-    assert [str(each) for each in findings] == [f"a.md:{place}: error {UNKNOWN}"]
+def test_an_agent_needs_a_name(head: str, said: str) -> None:
+    assert said_of(f"---\n{head}\n---\n") == [said]
 
 
-def test_without_the_skills_of_a_project_nobody_looks_for_them(tmp_path: Path) -> None:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents/a.md").write_text("---\nname: a\nselected_skills: [none]\n---\n")
-    assert load_agents(tmp_path).agents
-    assert not load_agents(tmp_path, ()).agents
+UNKNOWN = [
+    ("tols: []", 'unknown field "tols" in the agent; did you mean "tools"?'),
+    ("zzzzzzz: 1", 'unknown field "zzzzzzz" in the agent'),
+    ("access: {raed: []}", 'unknown field "raed" in access; did you mean "read"?'),
+    ("access: {bash: {dney: []}}", 'unknown field "dney" in access.bash; did you mean "deny"?'),
+    ("card: {lable: x}", 'unknown field "lable" in card; did you mean "label"?'),
+    ("architect: {use: x}", 'unknown field "use" in architect'),
+    ("inputs: [{name: b, typ: x}]", 'unknown field "typ" in inputs[0]'),
+    ("outputs: [{name: b, typ: x}]", 'unknown field "typ" in outputs[0]; did you mean "type"?'),
+]
+
+
+@pytest.mark.parametrize(("head", "said"), UNKNOWN)
+def test_an_unknown_field_is_a_warning_and_the_agent_works(head: str, said: str) -> None:
+    assert said_of_head(head) == [f"3 warning unknown-field: {said}"]
+    assert charter_of(head) is not None
+
+
+@pytest.mark.parametrize("head", ["x-note: 1", "access: {x-why: 1}", "card: {x-colour: red}"])
+def test_keys_of_the_authors_own_are_ignored(head: str) -> None:
+    """Keys that begin with `x-` are ignored everywhere."""
+    assert said_of_head(head) == []
+
+
+def test_findings_are_told_by_line_and_errors_first() -> None:
+    text = "---\nname: a\nmax_turns: 0\ntols: 1\n---\n${{bad}}"
+    findings = parse_agent(text, "a.md").findings
+    assert [(each.line, each.code) for each in findings] == [
+        (1, "missing-description"),
+        (1, "missing-tools"),
+        (3, "bad-value"),
+        (4, "unknown-field"),
+        (6, "body-template-unknown"),
+    ]
+
+
+LOOSE = """---
+name: a
+description: "pass" or "fail"
+model: @coding
+tools:
+  - read
+interactive: false
+max_turns: 12
+outputs:
+  - name: verdict
+    type: string
+    required: false
+access:
+  read: [src/**, docs/*.md]
+  bash:
+    deny:
+      - rm -rf *
+---
+Go.
+"""
+
+
+def test_unquoted_forms_work_and_become_what_they_say() -> None:
+    """Values read this way are strings and are converted by the field (`true`, `3`)."""
+    agent = agent_of(LOOSE)
+    charter = agent.charter
+    assert charter is not None
+    assert (agent.description, agent.model) == ('"pass" or "fail"', "@coding")
+    assert (charter.is_interactive, charter.max_turns) == (False, 12)
+    assert charter.outputs == (Output(name="verdict", value_type=ValueType.STRING),)
+    assert (charter.access.read, charter.access.deny) == (("src/**", "docs/*.md"), ("rm -rf *",))
+    assert [each.split(":")[0] for each in said_of(LOOSE)] == ["3 warning front-matter-loose"]
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("max_turns: many", 'error bad-value: "max_turns" must'),
+        ("interactive: perhaps", 'error wrong-type: "interactive" must'),
+    ],
+)
+def test_words_that_say_something_else_stay_wrong(head: str, said: str) -> None:
+    found = said_of_head(f"{head}\nmodel: @x")
+    assert found[0].startswith(f"3 {said.replace('bad-value', 'wrong-type')}")
+
+
+SEED = """---
+name: my-agent
+skills: my-backend-docs
+---
+You have access to backend documentation. Use `skill_read` to look up:
+- skill: my-backend-docs
+- file: (see SKILL.md for available files)
+"""
+
+
+def test_the_usage_pattern_of_handbooks_loads_with_two_warnings() -> None:
+    """T17: usage pattern with `skills:` (that file as it is loads, with two warnings)."""
+    read = parse_agent(SEED, "agents/my-agent.md", Known(handbooks=["my-backend-docs"]))
+    assert read.agent is not None
+    assert [str(each) for each in read.findings] == [
+        (
+            'agents/my-agent.md:1:1: warning missing-description: missing field "description"; '
+            "one line is enough; people and flow-architect choose agents by it"
+        ),
+        (
+            'agents/my-agent.md:1:1: warning missing-tools: missing field "tools": the agent has '
+            'no declared tools; write "tools:" with nothing after it if this is meant'
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("no fence", "no-front-matter"), ("---\nname: a\n", "front-matter-open")],
+)
+def test_without_front_matter_nothing_else_is_reported(text: str, code: str) -> None:
+    read = parse_agent(text, "a.md")
+    assert (read.agent, [each.code for each in read.findings]) == (None, [code])
+
+
+KEYS = st.sampled_from(
+    ["name", "tools", "skills", "inputs", "outputs", "access", "card", "architect", "context"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(KEYS, VALUES))
+def test_no_value_of_any_field_raises(values: dict[str, Any]) -> None:
+    lines = "\n".join(f"{key}: {value!r}" for key, value in values.items())
+    parse_agent(f"---\n{lines}\n---\n", "a.md", Known(tools=(), skills=(), handbooks=(), roles=()))
+
+
+@given(st.text(), st.text())
+def test_no_text_raises(head: str, body: str) -> None:
+    parse_agent(head, "a.md")
+    parse_agent(f"---\n{head}\n---\n{body}", "a.md", Known(tools=(), roles=()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n" + "a:\n" * 10_000 + "---\n",
+        "---\n" + "- " * 10_000 + "\n---\n",
+        "---\nname: " + "[" * 10_000 + "\n---\n",
+        "---\nname: a\n---\n" + "${{" * 20_000,
+        "---\nname: a\n---\n" + "${{input.x}}" * 10_000,
+        "---\nname: \ud800\n---\n\ud800",
+    ],
+)
+def test_hostile_files_are_read_quickly(text: str) -> None:
+    parse_agent(text, "a.md", Known(tools=(), roles=()))

@@ -35,12 +35,14 @@ def test_a_folder_that_is_named_need_not_be_marked(tmp_path: Path) -> None:
 
 def test_what_is_broken_takes_no_part_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "good.md").write_text("---\nname: good\n---\nBe kind.\n")
-    (tmp_path / "agents" / "bad.md").write_text("---\nname: [\n---\n")
+    (tmp_path / "agents" / "good.md").write_text(
+        "---\nname: good\ndescription: d\ntools:\n---\nBe kind."
+    )
+    (tmp_path / "agents" / "bad.md").write_text("name: bad")
     project = load_project(load(tmp_path))
     assert [agent.name for agent in project.agents] == ["good"]
     assert [(each.file, each.line, each.code) for each in project.diagnostics] == [
-        ("agents/bad.md", 2, "yaml-syntax")
+        ("agents/bad.md", 1, "no-front-matter")
     ]
 
 

@@ -25,12 +25,15 @@ def test_a_project_without_mistakes_is_fine(run: Run) -> None:
 def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path) -> None:
     """Then `{n} tools, {m} skills, {e} errors, {w} warnings`; exit code 1: errors found."""
     files = {"b.tool.yaml": tool("timeout: 5"), "s.skill.yaml": skill(), "a.tool.yml": ""}
-    write(project, {**files, "agents/x.md": "---\nname: [\n---\n", "tools/y.py": "1 +"})
+    write(project, {**files, "agents/x.md": "name: x", "tools/y.py": "1 +"})
     code, out, _ = run("check")
     assert code == 1
     assert out.splitlines() == [
         f"a.tool.yml:1:1: warning near-miss-name: {NEAR}",
-        ("agents/x.md:2:8: error yaml-syntax: not valid YAML: did not find expected node content"),
+        (
+            "agents/x.md:1:1: error no-front-matter: no front matter: the file must begin with a "
+            'line "---"'
+        ),
         (
             'b.tool.yaml:5:1: error unknown-key: unknown key "timeout" in a tool manifest; '
             'did you mean "timeout_ms"?'

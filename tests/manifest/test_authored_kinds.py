@@ -1,26 +1,31 @@
 """What may be a list or one text, and the nearest name."""
 
+from pathlib import Path
+
 import pytest
 
-from penstock.manifest.authored_kinds import meant, named_items
-from tests.flows.texts import read
+from penstock.manifest.authored_kinds import Names, meant, named_items
+from penstock.manifest.fields import Node
+from penstock.manifest.home import Home
+from penstock.manifest.source import parse_yaml
 
 
 @pytest.mark.parametrize(
     ("blocked_by", "wanted"),
     [
-        ("a", [("a", 6)]),
-        ("a, b ,, c", [("a", 6), ("b", 6), ("c", 6)]),
-        ("\n  - a\n  - b", [("a", 7), ("b", 8)]),
+        ("a", [("a", 2)]),
+        ("a, b ,, c", [("a", 2), ("b", 2), ("c", 2)]),
+        ("\n  - a\n  - b", [("a", 3), ("b", 4)]),
         ("", []),
     ],
 )
 def test_a_list_may_be_one_text(blocked_by: str, wanted: list[tuple[str, int]]) -> None:
     """2.5: a list or one text split at commas. A line is that of the key, or the list item."""
-    steps = read(f"- id: x\n  agent: y\n  blockedBy: {blocked_by}").steps
-    found = named_items(steps[0].node.at("blockedBy"))
-    assert [(text, place.line) for text, place in found] == wanted
-    assert steps[0].step.blocked_by == tuple(text for text, _ in wanted)
+    document = parse_yaml(f"id: x\nblockedBy: {blocked_by}", "a.yaml")
+    home = Home(folder=Path(), shown=".")
+    node = Node(document=document, home=home, what="x", value=document.value).at("blockedBy")
+    assert [(text, place.line) for text, place in named_items(node)] == wanted
+    assert Names(wanted="names").read(node) == tuple(text for text, _ in wanted)
 
 
 def test_the_nearest_is_asked_for_only_if_there_is_one() -> None:

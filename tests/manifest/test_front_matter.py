@@ -37,6 +37,7 @@ OPEN = '1 front-matter-open: the front matter is not closed: no second line "---
         ("---", OPEN),
         ("---\nname: x\n", OPEN),
         ("---\nname: x\n ---\n", OPEN),
+        ("---\nname: x\n---\n\udc80", "4 file-encoding: not UTF-8 at character 16"),
     ],
 )
 def test_a_file_without_front_matter_is_one_finding(text: str, said: str) -> None:

@@ -1,17 +1,29 @@
 """What a step promises, and what a run takes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.core.step import Output, ValueType
-from penstock.manifest.outputs import fits
-from tests.flows.texts import said_of_step, step_of
+from penstock.manifest.fields import Node
+from penstock.manifest.home import Home
+from penstock.manifest.outputs import Outputs, fits
+from penstock.manifest.source import parse_yaml
 
 RESERVED = (
     "reserved: status, summary, artifacts, files, fullOutput, output, branch, error, finish, "
     "outputs, visits"
 )
+
+
+def read(outputs: str) -> tuple[Any, list[str]]:
+    """Return what some outputs are read as, and what is said of them."""
+    document = parse_yaml(f"outputs: {outputs}", "a.md")
+    home = Home(folder=Path(), shown=".")
+    node = Node(document=document, home=home, what="x", value=document.value).at("outputs")
+    value = Outputs().read(node)
+    return value, [f"{e.line} {e.severity} {e.code}: {e.text}" for e in document.problems]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +46,7 @@ RESERVED = (
 )
 def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...]) -> None:
     """With a type or a pattern, `required` defaults to true."""
-    assert step_of(f"id: a, agent: b, outputs: {outputs}").outputs == wanted
+    assert read(outputs) == (wanted, [])
 
 
 @pytest.mark.parametrize(
@@ -43,32 +55,32 @@ def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...])
         (
             "a",
             (
-                'error wrong-type: "steps.s.outputs" must be a list of names or of '
+                'error wrong-type: "outputs" must be a list of names or of '
                 '{name, description, type, pattern, required}, found string "a"'
             ),
         ),
         (
             "[3]",
             (
-                'error wrong-type: "steps.s.outputs[0]" must be a name or {name, '
+                'error wrong-type: "outputs[0]" must be a name or {name, '
                 "description, type, pattern, required}, found number 3"
             ),
         ),
-        ("[{}]", 'error missing-field: missing required field "name" in steps.s.outputs[0]'),
+        ("[{}]", 'error missing-field: missing required field "name" in outputs[0]'),
         (
             "[{name: 3}]",
-            'error wrong-type: "steps.s.outputs[0].name" must be an identifier, found number 3',
+            'error wrong-type: "outputs[0].name" must be an identifier, found number 3',
         ),
         (
             "[{name: a, type: integer}]",
             (
-                'error bad-value: "steps.s.outputs[0].type" must be string, number, '
+                'error bad-value: "outputs[0].type" must be string, number, '
                 'boolean, object or array, found string "integer"'
             ),
         ),
         (
             "[{name: a, pattern: 3}]",
-            'error wrong-type: "steps.s.outputs[0].pattern" must be text, found number 3',
+            'error wrong-type: "outputs[0].pattern" must be text, found number 3',
         ),
         ("[a, {name: a}]", 'error duplicate-output: output "a" is declared twice'),
         ("[visits]", f'error reserved-output: output "visits" is a reserved name; {RESERVED}'),
@@ -80,22 +92,21 @@ def test_outputs_are_names_or_say_more(outputs: str, wanted: tuple[Output, ...])
                 "missing ), unterminated subpattern at position 0; it is ignored"
             ),
         ),
-        ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in steps.s.outputs[0]'),
+        ("[{name: a, knd: 1}]", 'warning unknown-field: unknown field "knd" in outputs[0]'),
     ],
 )
 def test_outputs_that_are_wrong(outputs: str, wanted: str) -> None:
-    assert said_of_step(f"id: s, agent: b, outputs: {outputs}") == [f"4 {wanted}"]
+    assert read(outputs)[1] == [f"1 {wanted}"]
 
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999}", "[[a]", "(?<=a+)b"])
 def test_any_pattern_can_be_looked_at(pattern: str) -> None:
-    said = said_of_step(f"id: s, agent: b, outputs: [{{name: a, pattern: '{pattern}'}}]")
+    _, said = read(f"[{{name: a, pattern: '{pattern}'}}]")
     assert all("bad-pattern" in each for each in said)
 
 
 def test_a_bad_pattern_is_ignored() -> None:
-    step = step_of("id: s, agent: b, outputs: [{name: a, pattern: '('}]")
-    assert step.outputs == (Output(name="a"),)
+    assert read("[{name: a, pattern: '('}]")[0] == (Output(name="a"),)
 
 
 @pytest.mark.parametrize(

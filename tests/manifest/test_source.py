@@ -77,6 +77,11 @@ def test_what_is_not_allowed_is_named_with_its_place(text: str, said: str) -> No
     assert [str(each) for each in document.problems] == [f"x.yaml:{said}"]
 
 
+def test_half_a_character_is_named_and_does_not_raise() -> None:
+    (found,) = parse_yaml("a: 1\nb: \ud800", "x.yaml").problems
+    assert str(found) == "x.yaml:2:1: error file-encoding: not UTF-8 at character 8"
+
+
 def test_a_byte_order_mark_moves_nothing() -> None:
     document = parse_yaml("\ufeffa: 1\n", "x.yaml")
     assert (document.value, document.keys["a",]) == ({"a": 1}, Place(line=1, column=1))

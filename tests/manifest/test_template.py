@@ -114,3 +114,20 @@ def test_a_place_must_be_closed_on_its_line() -> None:
     template = parse("first ${{ task\nsecond }} ${{task}}")
     assert [each.fault for each in template.broken] == [Fault.UNCLOSED]
     assert [each.text for each in template.refs] == ["${{task}}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["${{" * 60_000, "${{task}}" * 20_000, "$${{" * 40_000, "${{\n" * 40_000]
+)
+def test_a_hostile_text_is_read_in_one_go(text: str) -> None:
+    assert parse.__wrapped__(text).expand(lambda _: "") is not None
+
+
+def test_a_closing_counts_only_in_the_line_of_its_place() -> None:
+    assert [
+        each.text for each in parse("${{ a\n${{task}} }} ${{x").pieces if not isinstance(each, str)
+    ] == [
+        "${{",
+        "${{task}}",
+        "${{",
+    ]

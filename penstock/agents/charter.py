@@ -1,0 +1,73 @@
+"""What an agent file promises and asks for beyond a chat: what flows, guards and catalogs read."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.core.step import Output
+from penstock.resources.project_access import OPEN, Access
+
+
+class Tier(StrEnum):
+    """Where an agent comes from. The values are the wire format."""
+
+    LOCAL = "local"
+    PACKAGE = "package"
+    BUILT_IN = "built-in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentInput:
+    """A name that steps wire, and the instructions read."""
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """How displays show the agent."""
+
+    card_type: str = ""
+    label: str = ""
+    metric: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purpose:
+    """What who designs a flow is told of the agent."""
+
+    use_when: str = ""
+    """The description, where the file does not say it."""
+    produces: str = ""
+    depends_on: str = ""
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charter:
+    """What an agent file says of its agent, besides what a chat takes from it."""
+
+    tier: Tier = Tier.LOCAL
+    file: str = ""
+    """Where it stands; of a local one relative to the project."""
+    content_hash: str = ""
+    """SHA-256 of the whole text."""
+    thinking: str | None = None
+    """None: what the suffix of the model says, or the model itself."""
+    tools: tuple[str, ...] = ()
+    """As declared: the only ones a guard lets through, besides those of the context."""
+    handbooks: tuple[str, ...] = ()
+    inputs: tuple[AgentInput, ...] = ()
+    body_inputs: frozenset[str] = frozenset()
+    """Inputs that the instructions read, declared or not."""
+    outputs: tuple[Output, ...] = ()
+    is_interactive: bool = True
+    output: str = ""
+    """A hint what the file of its result is called."""
+    context_files: tuple[str, ...] = ()
+    access: Access = OPEN
+    card: Card = field(default_factory=Card)
+    purpose: Purpose = field(default_factory=Purpose)
+    max_turns: int | None = None
+    """Model calls in one visit; None is what the limits say."""

@@ -1,0 +1,171 @@
+"""What an agent file names, against what there is: tools, skills, handbooks, roles, inputs."""
+
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import PurePosixPath
+
+from penstock.agents.charter import Charter
+from penstock.agents.file_fields import SELECTED, THINKING
+from penstock.core.diagnostics import Severity, nearest
+from penstock.core.ids import ASSISTANT
+from penstock.manifest.authored_kinds import meant, named_items
+from penstock.manifest.fields import Node, quoted
+from penstock.manifest.front_matter import FrontMatter
+from penstock.manifest.source import Place
+from penstock.manifest.template import Kind, parse
+
+ARCHITECT = "flow-architect"
+MAIN_TOOLS = ("subagent",)
+"""Offered to a person's own session alone."""
+ARCHITECT_TOOLS = ("agent_catalog", "agent_write", "flow_write")
+"""Offered to the architect alone."""
+SESSION_TOOLS = ("ask_user", "finish", "skill_read")
+"""Offered to every agent of a flow, declared or not."""
+FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
+STANDARD_TOOLS = frozenset({*MAIN_TOOLS, *ARCHITECT_TOOLS, *SESSION_TOOLS, *FILE_TOOLS})
+"""Names that an agent file may always use."""
+ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "architect")
+"""Roles of models that are always known; not set, they are the project's model."""
+_TOP = Place(line=1, column=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What there is in a project for agent files to name; None: nobody looks."""
+
+    tools: Collection[str] | None = None
+    """Besides the standard ones."""
+    skills: Collection[str] | None = None
+    """The ids of skills that can be selected in a chat."""
+    handbooks: Collection[str] | None = None
+    roles: Collection[str] | None = None
+    """Besides those that are always known."""
+
+
+def check_names(node: Node, name: str, known: Known) -> None:
+    """Note every name in the front matter that nothing has."""
+    _check_missing(node, name)
+    _check_tools(node.at("tools"), name, known.tools)
+    _check_skills(node.at(SELECTED), known.skills)
+    _check_handbooks(node.at("skills"), known.handbooks)
+    if known.roles is not None:
+        _check_role(node.at("model"), {*ROLES, *known.roles})
+    for key in ("read", "write"):
+        _check_patterns(node.at("access", key))
+    if "fork_session" in node.value:
+        _warn(node.at("fork_session"), "no-effect", '"fork_session" is accepted and has no effect')
+
+
+def check_body(matter: FrontMatter, charter: Charter) -> None:
+    """Note what the instructions read in vain, each once."""
+    declared = {each.name for each in charter.inputs}
+    template = parse(matter.body)
+    if not template.refs and not template.broken:
+        return
+    places = _Lines(matter)
+    for name, offset in {
+        ref.names[0]: ref.offset for ref in reversed(template.refs) if ref.kind is Kind.INPUT
+    }.items():
+        if name not in declared:
+            said = f'the body reads "${{{{input.{name}}}}}", which inputs: does not declare'
+            places.warn("body-input-unknown", said, offset)
+    for text, offset in {each.text: each.offset for each in reversed(template.broken)}.items():
+        places.warn("body-template-unknown", f"{quoted(text)} in the body is left as it is", offset)
+
+
+def body_inputs(body: str) -> frozenset[str]:
+    """Return the inputs that instructions read."""
+    return frozenset(ref.names[0] for ref in parse(body).refs if ref.kind is Kind.INPUT)
+
+
+class _Lines:
+    """The lines of a body, for what is found in it."""
+
+    def __init__(self, matter: FrontMatter) -> None:
+        self._matter = matter
+        lines = matter.body.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
+
+    def warn(self, code: str, message: str, offset: int) -> None:
+        """Note a warning at a place of the body."""
+        line = bisect_right(self._starts, offset) - 1
+        column = offset - self._starts[line] + 1
+        place = Place(line=self._matter.body_line + line, column=column)
+        self._matter.head.problem(code, message, place, severity=Severity.WARNING)
+
+
+def _check_missing(node: Node, name: str) -> None:
+    """Warn of what flows miss; who selects skills, and the assistant of chats, need no `tools:`."""
+    if name != ASSISTANT and not {"tools", SELECTED} & set(node.value):
+        _warn(
+            node,
+            "missing-tools",
+            'missing field "tools": the agent has no declared tools',
+            'write "tools:" with nothing after it if this is meant',
+            at=_TOP,
+        )
+    if not node.value.get("description"):
+        _warn(
+            node,
+            "missing-description",
+            'missing field "description"',
+            "one line is enough; people and flow-architect choose agents by it",
+            at=_TOP,
+        )
+
+
+def _check_tools(node: Node, name: str, known: Collection[str] | None) -> None:
+    for tool, place in named_items(node):
+        if tool in MAIN_TOOLS:
+            said = f"{quoted(tool)} is only for the main session"
+            _warn(node, "tool-not-granted", said, at=place)
+        elif tool in ARCHITECT_TOOLS and name != ARCHITECT:
+            said = f"{quoted(tool)} is only for {ARCHITECT}"
+            _warn(node, "tool-not-granted", said, at=place)
+        elif known is not None and tool not in STANDARD_TOOLS and tool not in known:
+            near = nearest(tool, {*STANDARD_TOOLS, *known})
+            said = f"unknown tool {quoted(tool)}"
+            node.refuse("unknown-tool", said, at=place, suggestion=meant(near))
+
+
+def _check_skills(node: Node, known: Collection[str] | None) -> None:
+    for skill, place in named_items(node) if known is not None else ():
+        if skill not in (known or ()):
+            said = f"{quoted(skill)} in {quoted(SELECTED)} is not a skill of this bundle"
+            near = meant(nearest(skill, known or ()))
+            node.refuse("unknown-skill-ref", f"{said} or a built-in", at=place, suggestion=near)
+
+
+def _check_handbooks(node: Node, known: Collection[str] | None) -> None:
+    for handbook, place in named_items(node) if known is not None else ():
+        if handbook not in (known or ()):
+            near = meant(nearest(handbook, known or ()))
+            _warn(node, "unknown-handbook", f"unknown skill {quoted(handbook)}", near, at=place)
+
+
+def _check_role(node: Node, known: Collection[str]) -> None:
+    if not isinstance(node.value, str) or not node.value.startswith("@"):
+        return
+    role, _, suffix = node.value.removeprefix("@").rpartition(":")
+    if suffix not in THINKING or not role:
+        role = node.value.removeprefix("@")
+    if role not in known:
+        said = f"unknown model role {quoted('@' + role)}"
+        _warn(node, "unknown-role", said, f"known: {', '.join(sorted(known))}")
+
+
+def _check_patterns(node: Node) -> None:
+    for pattern, place in named_items(node):
+        if pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
+            said = f"access pattern {quoted(pattern)} can never match"
+            said = f"{said}: patterns are relative to the project"
+            _warn(node, "odd-pattern", said, at=place)
+
+
+def _warn(
+    node: Node, code: str, message: str, suggestion: str | None = None, *, at: Place | None = None
+) -> None:
+    place = node.key_place if at is None else at
+    node.document.problem(code, message, place, suggestion, severity=Severity.WARNING)

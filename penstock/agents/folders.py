@@ -1,0 +1,147 @@
+"""Where agent files lie: a project's folders before those of packages, these before our own."""
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Tier
+from penstock.agents.file import NOTHING_KNOWN, ReadAgent, parse_agent
+from penstock.agents.file_checks import Known
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.manifest.discover import shown
+
+FOLDERS = ("agents", ".pi/flows/agents")
+"""Where a project's agents lie; an earlier folder hides names of a later one."""
+BUILT_IN = Path(__file__).parent / "builtin"
+"""The agents that every project has for flows."""
+HANDBOOKS = Path(__file__).parent / "handbooks"
+"""The handbooks that every project has."""
+MOST_FILES = 2000
+MOST_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class AgentFiles:
+    """What was found: the agents that can be used, and every finding."""
+
+    agents: list[Agent] = field(default_factory=list)
+    """The project's own."""
+    packaged: list[Agent] = field(default_factory=list)
+    built_in: list[Agent] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    """Names that only agents with errors have, with the file that is to be mended."""
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    path: Path
+    label: str
+    """How its files are named in findings."""
+    tier: Tier
+
+
+def load_agents(
+    root: Path, known: Known = NOTHING_KNOWN, packages: Sequence[Path] = ()
+) -> AgentFiles:
+    """Read every agent of a project, of its packages and our own; one with an error takes no part.
+
+    Packages are given in the order in which they were registered.
+    """
+    found = AgentFiles()
+    local = [_Folder(path=root / each, label=each, tier=Tier.LOCAL) for each in FOLDERS]
+    given = [_Folder(path=each, label=_label(each, root), tier=Tier.PACKAGE) for each in packages]
+    own = [_Folder(path=BUILT_IN, label="builtin", tier=Tier.BUILT_IN)]
+    found.agents = _tier(local, known, found)
+    found.packaged = _tier(given, known, found)
+    found.built_in = _tier(own, known, found)
+    for each in (*found.agents, *found.packaged, *found.built_in):
+        found.broken.pop(each.name, None)
+    found.diagnostics.sort(key=lambda each: (each.file, each.line, each.column, each.code))
+    return found
+
+
+def _label(folder: Path, root: Path) -> str:
+    inside = folder.is_relative_to(root)
+    return (folder.relative_to(root) if inside else folder).as_posix()
+
+
+def _tier(folders: Iterable[_Folder], known: Known, found: AgentFiles) -> list[Agent]:
+    """Return the agents of one tier; of two with one name the first one counts."""
+    agents: dict[str, Agent] = {}
+    homes: dict[str, tuple[_Folder, str, ReadAgent]] = {}
+    for folder in folders:
+        for file, read in _read(folder, known, found):
+            found.diagnostics += read.findings
+            if read.agent is None:
+                if read.name:
+                    found.broken.setdefault(read.name, file)
+            elif home := homes.get(read.name):
+                found.diagnostics.append(_again(read, file, home, is_same=home[0] is folder))
+            else:
+                homes[read.name] = (folder, file, read)
+                agents[read.name] = read.agent
+    return list(agents.values())
+
+
+def _read(folder: _Folder, known: Known, found: AgentFiles) -> Iterable[tuple[str, ReadAgent]]:
+    names = _names(folder.path)
+    if len(names) > MOST_FILES:
+        said = f"the folder has {len(names)} files, only {MOST_FILES} are read"
+        found.diagnostics.append(Diagnostic(code="too-many-files", message=said, file=folder.label))
+    for name in names[:MOST_FILES]:
+        file = f"{folder.label}/{shown(name)}"
+        yield file, _read_file(folder.path / name, file, known, folder.tier)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        names = [each.name for each in os.scandir(folder)]
+    except OSError:
+        return []
+    wanted = (each for each in names if each.endswith(".md") and not each.endswith(".chain.md"))
+    return sorted(wanted, key=os.fsencode)
+
+
+def _read_file(path: Path, file: str, known: Known, tier: Tier) -> ReadAgent:
+    def refused(code: str, message: str) -> ReadAgent:
+        return ReadAgent(findings=[Diagnostic(code=code, message=message, file=file)])
+
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return refused("file-unreadable", "the file cannot be read: it is no file")
+        with path.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            size = max(path.stat().st_size, len(content))
+            said = f"the file has {size} bytes; the limit is {MOST_BYTES}"
+            return refused("file-too-large", said)
+        return parse_agent(content.decode(), file, known, tier)
+    except UnicodeDecodeError as error:
+        return refused("file-encoding", f"not UTF-8 at byte {error.start}")
+    except OSError as error:
+        return refused("file-unreadable", f"the file cannot be read: {error.strerror}")
+
+
+def _again(
+    read: ReadAgent, file: str, home: tuple[_Folder, str, ReadAgent], *, is_same: bool
+) -> Diagnostic:
+    """Return what is said of a second agent of one name: in one folder at it, else at the first."""
+    _, first, winner = home
+    if is_same:
+        message = f'agent "{read.name}" is already defined in {first}'
+        line, column = read.place.line, read.place.column
+        return Diagnostic(
+            code="duplicate-agent", message=message, file=file, line=line, column=column
+        )
+    return Diagnostic(
+        code="hidden",
+        message=f'agent "{read.name}" hides the one in {file}',
+        file=first,
+        line=winner.place.line,
+        column=winner.place.column,
+        severity=Severity.WARNING,
+    )

@@ -1,0 +1,178 @@
+"""What agent files name, against what there is."""
+
+import pytest
+
+from penstock.agents.file import parse_agent
+from penstock.agents.file_checks import Known, body_inputs
+from tests.kit.agent_texts import said_of, said_of_head
+
+KNOWN = Known(
+    tools=["look_up", "send"],
+    skills=["research", "zip"],
+    handbooks=["my-backend-docs"],
+    roles=["writing"],
+)
+ROLES = "known: architect, coding, compact, fast, planning, research, vision, writing"
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (
+            "tools: [look_up, raed]",
+            '3 error unknown-tool: unknown tool "raed"; did you mean "read"?',
+        ),
+        ("tools: look_pu", '3 error unknown-tool: unknown tool "look_pu"; did you mean "look_up"?'),
+        ("tools:\n  - send\n  - zzzzzzzz", '5 error unknown-tool: unknown tool "zzzzzzzz"'),
+        (
+            "tools: [subagent]",
+            '3 warning tool-not-granted: "subagent" is only for the main session',
+        ),
+        (
+            "tools: [agent_catalog]",
+            '3 warning tool-not-granted: "agent_catalog" is only for flow-architect',
+        ),
+        (
+            "tools: [agent_write]",
+            '3 warning tool-not-granted: "agent_write" is only for flow-architect',
+        ),
+        (
+            "tools: [flow_write]",
+            '3 warning tool-not-granted: "flow_write" is only for flow-architect',
+        ),
+        (
+            "skills: my-backend-doc",
+            (
+                '3 warning unknown-handbook: unknown skill "my-backend-doc"; '
+                'did you mean "my-backend-docs"?'
+            ),
+        ),
+        ("skills: [zzzzzzzzzzzz]", '3 warning unknown-handbook: unknown skill "zzzzzzzzzzzz"'),
+        ('model: "@writer"', f'3 warning unknown-role: unknown model role "@writer"; {ROLES}'),
+        ('model: "@writer:high"', f'3 warning unknown-role: unknown model role "@writer"; {ROLES}'),
+        ("fork_session: true", '3 warning no-effect: "fork_session" is accepted and has no effect'),
+        (
+            "access: {read: [/etc/**]}",
+            (
+                '3 warning odd-pattern: access pattern "/etc/**" can never match: patterns are '
+                "relative to the project"
+            ),
+        ),
+        (
+            "access:\n  write: a/../b, src/**",
+            (
+                '4 warning odd-pattern: access pattern "a/../b" can never match: patterns are '
+                "relative to the project"
+            ),
+        ),
+        ("outputs: [a b]", '3 warning bad-output-name: output "a b" is not an identifier'),
+        (
+            "outputs: [{name: a, pattern: '('}]",
+            (
+                '3 warning bad-pattern: pattern of output "a" is not a regular expression: '
+                "missing ), unterminated subpattern at position 0; it is ignored"
+            ),
+        ),
+        (
+            "selected_skills: [zip, resaerch]",
+            (
+                '3 error unknown-skill-ref: "resaerch" in "selected_skills" is not a skill of '
+                'this bundle or a built-in; did you mean "research"?'
+            ),
+        ),
+    ],
+)
+def test_what_a_file_names_in_vain_is_told(head: str, said: str) -> None:
+    assert said_of_head(head, KNOWN) == [said]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "tools: read, write, edit, grep, find, ls, bash",
+        "tools: [finish, ask_user, skill_read]",
+        "tools: [look_up, send]",
+        "skills: my-backend-docs",
+        'model: "@fast"',
+        'model: "@writing:low"',
+        "model: openai/gpt-9:high",
+        "access: {read: [a..b, '**'], bash: {deny: ['rm ../*', /bin/sh]}}",
+        "selected_skills: [zip]",
+    ],
+)
+def test_what_there_is_gives_no_finding(head: str) -> None:
+    assert said_of_head(head, KNOWN) == []
+
+
+@pytest.mark.parametrize(
+    "head", ["tools: [x]", "skills: [x]", "selected_skills: [x]", 'model: "@x"']
+)
+def test_where_nobody_knows_what_there_is_nobody_looks(head: str) -> None:
+    assert said_of_head(head) == []
+
+
+def test_the_architect_has_the_tools_of_the_architect() -> None:
+    text = "---\nname: flow-architect\ntools: agent_catalog, agent_write, flow_write\n---\n"
+    assert said_of(text, KNOWN) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "See ${{input.b}}.",
+            [
+                (
+                    '7 warning body-input-unknown: the body reads "${{input.b}}", which inputs: '
+                    "does not declare"
+                )
+            ],
+        ),
+        (
+            "a\n${{ input.b }} ${{input.b}}\n${{input.b}}",
+            [
+                (
+                    '8 warning body-input-unknown: the body reads "${{input.b}}", which inputs: '
+                    "does not declare"
+                )
+            ],
+        ),
+        (
+            "${{ secrets.X }}\n${{",
+            [
+                '7 warning body-template-unknown: "${{ secrets.X }}" in the body is left as it is',
+                '8 warning body-template-unknown: "${{" in the body is left as it is',
+            ],
+        ),
+        (
+            "${{input.a.b}}",
+            ['7 warning body-template-unknown: "${{input.a.b}}" in the body is left as it is'],
+        ),
+        ("${{input.a}} ${{task}} ${{result.x.y}} ${{config.K}} $${{x}} {task}", []),
+        ("", []),
+    ],
+)
+def test_what_the_instructions_read_in_vain_is_told_at_its_line(body: str, said: list[str]) -> None:
+    assert said_of(f"---\nname: n\n\ninputs: [a]\n---\n\n{body}\n") == said
+
+
+def test_the_inputs_that_instructions_read_are_known_declared_or_not() -> None:
+    assert body_inputs("${{input.a}} ${{ input.b }} ${{task}} $${{input.c}}") == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("head", "codes"),
+    [
+        ("name: a", ["missing-description", "missing-tools"]),
+        ("name: a\ntools:", ["missing-description"]),
+        ("name: a\ndescription: ''\ntools: []", ["missing-description"]),
+        ("name: a\ndescription: d", ["missing-tools"]),
+        ("name: a\ndescription: d\nselected_skills: [zip]", []),
+        ("name: assistant\ndescription: d", []),
+    ],
+)
+def test_who_needs_tools_and_a_description_is_told_so(head: str, codes: list[str]) -> None:
+    """An agent that selects skills has tools of them; the assistant of chats has every tool."""
+    findings = parse_agent(f"---\n{head}\n---\n", "a.md").findings
+    assert [each.code for each in findings] == codes
+    assert {each.line for each in findings} <= {1}

@@ -1,0 +1,142 @@
+"""Agents of folders: which are read, which counts of two, and what is said of the others."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.agents.charter import Tier
+from penstock.agents.file_checks import Known
+from penstock.agents.folders import HANDBOOKS, MOST_BYTES, MOST_FILES, load_agents
+from penstock.flows.reading import read_flow
+from penstock.manifest.handbook import find_handbooks
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    """Write agents by path; each text is a description."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: same\ndescription: {text}\ntools:\n---\n")
+    return root
+
+
+def told(root: Path, *packages: Path) -> list[str]:
+    return [str(each) for each in load_agents(root, packages=packages).diagnostics]
+
+
+def test_a_project_without_agents_has_our_own(tmp_path: Path) -> None:
+    found = load_agents(tmp_path)
+    assert (found.agents, found.packaged) == ([], [])
+    assert [each.name for each in found.built_in] == ["flow-architect", "flow-decision"]
+
+
+def test_our_own_agents_give_no_finding(tmp_path: Path) -> None:
+    """Built-in agents and flows give no diagnostic (test)."""
+    handbooks = find_handbooks([HANDBOOKS]).names
+    known = Known(tools=(), skills=(), handbooks=handbooks, roles=())
+    assert load_agents(tmp_path, known).diagnostics == []
+
+
+def test_our_own_agents_are_what_the_page_says(tmp_path: Path) -> None:
+    architect, decision = load_agents(tmp_path).built_in
+    assert architect.charter is not None
+    assert decision.charter is not None
+    assert (architect.model, architect.charter.thinking) == ("@planning", "high")
+    assert ", ".join(architect.charter.tools) == (
+        "agent_catalog, agent_write, flow_write, read, grep, find, ls"
+    )
+    assert architect.charter.handbooks == ("flow-authoring",)
+    assert [each.name for each in architect.charter.outputs] == ["flow_path", "command"]
+    assert (decision.model, decision.charter.tools) == ("@fast", ())
+    assert {architect.charter.tier, decision.charter.tier} == {Tier.BUILT_IN}
+
+
+def test_the_handbook_for_authors_can_be_read_topic_by_topic() -> None:
+    books = find_handbooks([HANDBOOKS])
+    book = books.get("flow-authoring")
+    assert book is not None
+    assert book.files == ["agents.md", "steps.md", "templates.md", "patterns.md"]
+    assert all(books.read(book.name, each).startswith("# ") for each in book.files)
+
+
+@pytest.mark.parametrize("topic", ["steps.md", "patterns.md"])
+def test_flows_of_the_handbook_are_read_without_a_finding(topic: str) -> None:
+    text = find_handbooks([HANDBOOKS]).read("flow-authoring", topic)
+    examples = [each.split("```")[0] for each in text.split("```yaml\n")[1:]]
+    assert examples
+    for example in examples:
+        top = "" if example.startswith("name:") else "name: x\ndescription: d\n"
+        assert read_flow(top + example, topic).findings == []
+
+
+def test_the_first_of_two_local_agents_of_one_name_counts(tmp_path: Path) -> None:
+    """D4: within local `agents/` before `.pi/flows/…`, then by path."""
+    files = {"agents/a.md": "first", "agents/b.md": "second", ".pi/flows/agents/a.md": "pi"}
+    root = write(tmp_path, {**files, "agents/c.chain.md": "left out", "agents/x/d.md": "deeper"})
+    found = load_agents(root)
+    assert [agent.description for agent in found.agents] == ["first"]
+    assert told(root) == [
+        'agents/a.md:2:1: warning hidden: agent "same" hides the one in .pi/flows/agents/a.md',
+        ('agents/b.md:2:1: error duplicate-agent: agent "same" is already defined in agents/a.md'),
+    ]
+
+
+def test_packages_come_in_the_order_of_their_registration(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write(tmp_path, {"one/a.md": "one", "two/a.md": "two", "two/b.md": "again"})
+    found = load_agents(tmp_path, packages=[two, one])
+    assert [agent.description for agent in found.packaged] == ["two"]
+    assert found.packaged[0].charter is not None
+    assert found.packaged[0].charter.tier is Tier.PACKAGE
+    assert [each.code for each in found.diagnostics] == ["hidden", "duplicate-agent"]
+
+
+def test_across_tiers_hiding_is_silent(tmp_path: Path) -> None:
+    """Across tiers hiding is deliberate and silent."""
+    root = write(tmp_path, {"agents/a.md": "local", "package/a.md": "package"})
+    (root / "agents/flow-decision.md").write_text(
+        "---\nname: flow-decision\ndescription: mine\ntools:\n---\n"
+    )
+    assert told(root, root / "package") == []
+
+
+def test_a_broken_file_leaves_the_others_untouched(tmp_path: Path) -> None:
+    root = write(tmp_path, {"agents/good.md": "d"})
+    (root / "agents/bad.md").write_text("no fence")
+    (root / "agents/binary.md").write_bytes(b"\xff\xfe")
+    (root / "agents/huge.md").write_text("x" * (MOST_BYTES + 1))
+    (root / "agents/folder.md").mkdir()
+    (root / "agents/gone.md").symlink_to(root / "nowhere")
+    found = load_agents(root)
+    assert [agent.name for agent in found.agents] == ["same"]
+    assert [(each.file, each.code) for each in found.diagnostics] == [
+        ("agents/bad.md", "no-front-matter"),
+        ("agents/binary.md", "file-encoding"),
+        ("agents/folder.md", "file-unreadable"),
+        ("agents/gone.md", "file-unreadable"),
+        ("agents/huge.md", "file-too-large"),
+    ]
+
+
+def test_what_is_broken_is_known_by_its_name_unless_a_whole_one_has_it(tmp_path: Path) -> None:
+    """D6: its agent is unknown; `mend {file} first`."""
+    root = write(tmp_path, {"agents/good.md": "d"})
+    for file, name in (("a", "broken"), ("b", "same"), ("c", "not a name")):
+        (root / f"agents/{file}.md").write_text(f"---\nname: {name}\nmax_turns: 0\n---\n")
+    assert load_agents(root).broken == {"broken": "agents/a.md"}
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    os.mkfifo(tmp_path / "agents/pipe.md")
+    assert [each.code for each in load_agents(tmp_path).diagnostics] == ["file-unreadable"]
+
+
+@pytest.mark.slow("two thousand files")
+def test_too_many_files_are_said(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    for number in range(MOST_FILES + 1):
+        (tmp_path / "agents" / f"{number}.md").touch()
+    codes = {each.code for each in load_agents(tmp_path).diagnostics}
+    assert codes == {"no-front-matter", "too-many-files"}

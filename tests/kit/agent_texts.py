@@ -1,0 +1,33 @@
+"""Agent files as texts, and what is said of them."""
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
+from penstock.agents.file import NOTHING_KNOWN, parse_agent
+from penstock.agents.file_checks import Known
+
+
+def agent_of(text: str, known: Known = NOTHING_KNOWN) -> Agent:
+    """Return an agent that has no error."""
+    read = parse_agent(text, "agents/a.md", known)
+    assert read.agent is not None, read.findings
+    return read.agent
+
+
+def charter_of(head: str) -> Charter:
+    charter = agent_of(f"---\nname: a\n{head}\n---\n").charter
+    assert charter is not None
+    return charter
+
+
+def said_of(text: str, known: Known = NOTHING_KNOWN) -> list[str]:
+    """Return findings as lines of text, without those that every short example has."""
+    findings = parse_agent(text, "a.md", known).findings
+    return [
+        f"{each.line} {each.severity} {each.code}: {each.text}"
+        for each in findings
+        if each.code not in {"missing-tools", "missing-description"}
+    ]
+
+
+def said_of_head(head: str, known: Known = NOTHING_KNOWN) -> list[str]:
+    return said_of(f"---\nname: a\n{head}\n---\n", known)
