@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,11 +18,12 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.kept import Kept
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
-from penstock.sandbox.reading.typescript import Stripped, TypeScript
+from penstock.sandbox.reading.remains import forbidden, imports_alone, without
+from penstock.sandbox.reading.typescript import DECORATOR, Stripped, TypeScript
 
 TYPESCRIPT, JAVASCRIPT, JSON = (".mts", ".ts"), (".mjs", ".js"), ".json"
 LARGEST_JSON = 1 << 20
-_FORMAT = "2"
+_FORMAT = "3"
 """Raised when what is kept changes its meaning."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -33,6 +35,17 @@ _EXPORTED_TYPE = re.compile(
 )
 _ERASED = re.compile(r"(?:import|export)\s*\{[\s,]*\}\s*from")
 _TYPE = re.compile(r"\btype\b")
+NOT_ERASABLE = "{} is not supported: only TypeScript that can be erased"
+ENUM = "enum"
+_FORBIDDEN = {
+    "import()": ("import-dynamic", "dynamic import() is not allowed"),
+    "import.meta": ("import-meta", "import.meta is not allowed"),
+    ENUM: ("ts-not-erasable", NOT_ERASABLE.format(ENUM)),
+}
+_MOST_REMAINS, _MOST_FORBIDDEN = 1 << 18, 200
+"""Characters of a source that is still looked through, and how much of it is told."""
+_MOST_ROUNDS, _MOST_READ = 32, 1 << 20
+"""So often a source is read, and so many characters in all, to find what cannot be erased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +75,10 @@ class Lines:
         """Return the line and the column of a place, from 1."""
         line = bisect_right(self._begins, offset)
         return line, offset - self._begins[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the place of a line and a column."""
+        return self._begins[min(line, len(self._begins)) - 1] + column - 1
 
 
 class Scanner:
@@ -95,12 +112,59 @@ class Scanner:
             return _broken(Diagnostic(code="file-encoding", message=said))
         if suffix == JSON:
             return _json(text)
+        return self._code(text, suffix)
+
+    def _code(self, text: str, suffix: str) -> Scanned:
+        """Read around what cannot be erased: one mistake does not hide the next."""
+        problems: list[Diagnostic] = []
+        lines, is_read = Lines(text), False
         stripped = self._typescript.strip_types(text)
-        problem = _problem(stripped, suffix) or _foreign(text, stripped, suffix)
-        if problem is not None:
-            return replace(_broken(problem), is_late=stripped.is_late)
-        source = _aligned(text, stripped.source) if suffix in TYPESCRIPT else text
-        return self._scanned(text, source)
+        for _ in range(_most_rounds(text)):
+            problem = _problem(stripped, suffix)
+            if problem is None:
+                return self._stripped(text, stripped, suffix, problems)
+            if not stripped.is_unsupported and is_read:
+                break  # it was TypeScript before it was made readable, so this is none of its own
+            problems.append(problem)
+            construct, at = stripped.problem or "", lines.offset(problem.line, problem.column)
+            rest = without(text, construct, at) if stripped.is_unsupported else None
+            if rest is None:
+                break
+            is_read = is_read or construct != DECORATOR
+            text, stripped = rest, self._typescript.strip_types(rest)
+        return self._remains(text, suffix, problems, is_late=stripped.is_late)
+
+    def _stripped(
+        self, text: str, stripped: Stripped, suffix: str, problems: list[Diagnostic]
+    ) -> Scanned:
+        foreign = _foreign(text, stripped, suffix)
+        if foreign is not None:
+            problems.append(foreign)
+        has_types = suffix in TYPESCRIPT or foreign is not None
+        source = _aligned(text, stripped.source) if has_types else text
+        scanned = self._scanned(text, source)
+        return replace(scanned, problems=(*problems, *scanned.problems))
+
+    def _remains(
+        self, text: str, suffix: str, problems: list[Diagnostic], *, is_late: bool
+    ) -> Scanned:
+        """Say what can be told of a source that cannot be read whole."""
+        if is_late or len(text) > _MOST_REMAINS:
+            return Scanned(problems=tuple(problems), is_broken=True, is_late=is_late)
+        alone = imports_alone(text)
+        stripped = self._typescript.strip_types(alone)
+        found = Scanned()
+        if stripped.problem is None:
+            found = self._scanned(alone, _aligned(alone, stripped.source))
+        lines = Lines(text)
+        for at, what in islice(forbidden(text), _MOST_FORBIDDEN):
+            line, column = lines.place(at)
+            code, said = _FORBIDDEN[what]
+            if what != ENUM or suffix in TYPESCRIPT:
+                problems.append(Diagnostic(code=code, message=said, line=line, column=column))
+        return Scanned(
+            statements=found.statements, problems=tuple(dict.fromkeys(problems)), is_broken=True
+        )
 
     def _scanned(self, text: str, source: str) -> Scanned:
         findings = self._lexer.scan(source)
@@ -161,6 +225,10 @@ def _broken(problem: Diagnostic) -> Scanned:
     return Scanned(problems=(problem,), is_broken=True)
 
 
+def _most_rounds(text: str) -> int:
+    return max(2, min(_MOST_ROUNDS, _MOST_READ // (len(text) + 1)))
+
+
 def _json(text: str) -> Scanned:
     size = len(text.encode())
     if size > LARGEST_JSON:
@@ -190,8 +258,7 @@ def _problem(stripped: Stripped, suffix: str) -> Diagnostic | None:
         return None
     code, said = "script-syntax", stripped.problem
     if stripped.is_unsupported and suffix in TYPESCRIPT:
-        code = "ts-not-erasable"
-        said = f"{said} is not supported: only TypeScript that can be erased"
+        code, said = "ts-not-erasable", NOT_ERASABLE.format(said)
     elif stripped.is_unsupported:
         said = f"{said} is no JavaScript"
     return Diagnostic(code=code, message=said, line=stripped.line, column=stripped.column)
@@ -255,9 +322,9 @@ def _refused(scanned: Scanned, findings: Findings) -> Iterator[Diagnostic]:
     ]
     for each in findings.statements:
         if each.kind == "dynamic":
-            rows.append((each.at, "import-dynamic", "dynamic import() is not allowed"))
+            rows.append((each.at, *_FORBIDDEN["import()"]))
         elif each.kind == "meta":
-            rows.append((each.at, "import-meta", "import.meta is not allowed"))
+            rows.append((each.at, *_FORBIDDEN["import.meta"]))
         elif each.phase is not None:
             rows.append((each.at, "script-syntax", f"import {each.phase} is not supported"))
     lines = Lines(scanned.source if rows else "")

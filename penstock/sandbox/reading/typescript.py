@@ -14,6 +14,7 @@ from penstock.sandbox.blobs import check_engine
 SECONDS = 10.0
 _LINES = re.compile(r"\r\n|\n|\r")
 _TAB = 4
+DECORATOR = "a decorator"
 _CONSTRUCTS = {
     "enum": "enum",
     "namespace": "namespace",
@@ -82,7 +83,7 @@ def _told(source: str, found: Stripped) -> Stripped:
     is_unsupported = found.is_unsupported or is_decorator
     said = _construct(found.problem) if found.is_unsupported else found.problem
     return Stripped(
-        problem="a decorator" if is_decorator else said,
+        problem=DECORATOR if is_decorator else said,
         is_unsupported=is_unsupported,
         line=found.line,
         column=column,

@@ -278,3 +278,23 @@ async def test_what_was_loaded_runs(scanner: Scanner, machine_code: Path) -> Non
     sandbox = QuickJs(SystemClock(), machine_code)
     assert await sandbox.run(found, {}, FakeBridge(), Bounds(seconds=5)) == ["Oslo", True]
     await sandbox.close()
+
+
+def test_one_mistake_hides_none_of_the_others(scanner: Scanner) -> None:
+    """All problems of a bundle are found in one pass."""
+    text = "import 'lodash';\nimport './gone.mts';\nenum A {}\nimport('x');\n"
+    codes = [
+        each.split()[2].rstrip(":") for each in told(loaded(scanner, {"main.mts": text}, "run"))
+    ]
+    wanted = ["import-bare", "import-dynamic", "import-missing", "ts-not-erasable"]
+    assert sorted(codes) == sorted(["entrypoint-missing", *wanted])
+
+
+def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
+    inline = Inline(text="import 'x';\nconst = 1", file="tools/a.tool.yaml", line=7, column=5)
+    wanted = Wanted(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
+    codes = [each.split()[:3] for each in told(load(wanted, scanner))]
+    assert codes == [
+        ["tools/a.tool.yaml:7:12:", "error", "import-bare:"],
+        ["tools/a.tool.yaml:8:11:", "error", "script-syntax:"],
+    ]

@@ -57,6 +57,44 @@ def test_refused(scanner: Scanner, name: str, content: str | bytes, problem: str
     assert found.startswith(problem)
 
 
+EVERYTHING = """import "lodash";
+enum A { B }
+export namespace C { export const d = 1 }
+class E { constructor(private f: number) {} }
+const g = <number>h;
+import("x");
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "codes"),
+    [
+        ("a.mts", EVERYTHING, ["ts-not-erasable"] * 4 + ["import-dynamic"]),
+        ("a.mjs", EVERYTHING, ["script-syntax"] * 5 + ["import-dynamic"]),
+        ("a.mts", "enum A {}\n@b class C {}", ["ts-not-erasable"] * 2),
+        ("a.mts", "enum A {}\nconst = 1", ["ts-not-erasable", "script-syntax"]),
+        ("a.mjs", "let a: b\nimport('c')", ["script-syntax", "import-dynamic"]),
+        ("a.mts", "enum A {}\nlet a; let a", ["ts-not-erasable", "script-syntax"]),
+        ("a.mts", "@a class A {}\nconst = 1", ["ts-not-erasable", "script-syntax"]),
+        ("a.mts", "enum A {}\n" * 100, ["ts-not-erasable"] * 100),
+    ],
+)  # fmt: skip
+def test_one_mistake_does_not_hide_the_next(
+    scanner: Scanner, name: str, content: str, codes: list[str]
+) -> None:
+    """All problems of a bundle are found in one pass, as the specification wants."""
+    found = sorted(scanner.scan(name, content.encode()).problems, key=lambda each: each.line)
+    assert [each.code for each in found] == codes
+
+
+def test_imports_and_exports_are_known_for_all_that(scanner: Scanner) -> None:
+    scanned = scanner.scan("a.mts", EVERYTHING.encode())
+    assert [each.specifier for each in scanned.statements] == ["lodash", ""]
+    assert [each.name for each in scanned.exports] == ["C"]
+    broken = scanner.scan("a.mts", b"import 'lodash';\nconst a = {;")
+    assert [each.specifier for each in broken.statements] == ["lodash"]
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -1,0 +1,127 @@
+"""What can still be read of a source with mistakes in it: so one does not hide the next."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from penstock.sandbox.reading.mask import blank, closing, masked
+from penstock.sandbox.reading.typescript import DECORATOR
+
+_BLOCK = re.compile(r"(?:const\s+)?(?:enum|namespace|module)\s+([\w$]+)[\w$.\s]*(?=\{)")
+_DECLARED = r"\b(?:class|function|enum|const|let|var)\b[\s*]*{name}(?![\w$])"
+_MODIFIERS = re.compile(r"(?:\b(?:public|private|protected|readonly|override)\s+)+$")
+_IMPORT_EQUALS = re.compile(r"(?:export\s+)?(import)\s+[\w$]+(\s*=\s*[\w$.]+(?:\s*\([^)]*\))?)")
+_EXPORT_EQUALS = re.compile(r"export\s*=")
+_DECORATOR = re.compile(r"@\s*[\w$.]*")
+_STATIC = re.compile(
+    r"(?P<head>(?:^|(?<=;))[ \t]*(?:import|export)\b)"
+    r"|(?:\bfrom|(?<=import))\s*(?P<tail>'[^'\r\n]*'|\"[^\"\r\n]*\")(?:\s*with\s*\{[^{}]*\})?;?"
+    r"|[;=()]",
+    re.MULTILINE,
+)
+_DYNAMIC = re.compile(r"(?<![.\w$])import\s*(\(|\.\s*meta\b)")
+_ENUM = re.compile(r"^[ \t]*(?:export\s+)?((?:const\s+)?enum)\s+[\w$]+\s*\{", re.MULTILINE)
+
+
+def without(text: str, construct: str, at: int) -> str | None:
+    """Return the source without what cannot be erased, at the same places; None if it is not found.
+
+    What it declares is declared still: others may export or import it.
+    """
+    found = _WAYS[construct](text, masked(text), at) if construct in _WAYS else None
+    return None if found == text else found
+
+
+def imports_alone(text: str) -> str:
+    """Return the source with blanks for all but its static imports, as far as they are found."""
+    parts, end = [], 0
+    for begin, stop in _imports(masked(text)):
+        parts += [blank(text[end:begin]), text[begin:stop]]
+        end = stop
+    return "".join([*parts, blank(text[end:])])
+
+
+def forbidden(text: str) -> Iterator[tuple[int, str]]:
+    """Yield what no module may hold, and where: `import()`, `import.meta`, `enum`."""
+    mask = masked(text)
+    for found in _DYNAMIC.finditer(mask):
+        yield found.start(), "import()" if found[1] == "(" else "import.meta"
+    for found in _ENUM.finditer(mask):
+        yield found.start(1), "enum"
+
+
+def _imports(mask: str) -> Iterator[tuple[int, int]]:
+    begin: int | None = None
+    for found in _STATIC.finditer(mask):
+        if found["head"] is not None:
+            begin = found.start()
+            continue
+        if found["tail"] is not None and begin is not None:
+            yield begin, found.end()
+        begin = None
+
+
+def _block(text: str, mask: str, at: int) -> str | None:
+    """Leave a variable of the name, unless there is something else of the name."""
+    head = _BLOCK.match(mask, at)
+    end = None if head is None else closing(mask, head.end())
+    if head is None or end is None:
+        return None
+    before, name = mask[:at], head[1]
+    declared = re.compile(_DECLARED.format(name=re.escape(name)))
+    around = before + blank(mask[at:end]) + mask[end:]
+    if before.rstrip().endswith("default"):
+        return _put(text, at, end, "0;")
+    if declared.search(around):
+        begin = before.rstrip().removesuffix("export")
+        return _put(text, len(begin), end, "")
+    return _put(text, at, end, f"var {name};")
+
+
+def _parameter_property(text: str, mask: str, at: int) -> str | None:
+    found = _MODIFIERS.search(mask, max(0, at - 200), at)
+    return None if found is None else _put(text, found.start(), at, "")
+
+
+def _import_equals(text: str, mask: str, at: int) -> str | None:
+    found = _IMPORT_EQUALS.match(mask, at)
+    if found is None:
+        return None
+    return _put(_put(text, *found.span(2), ""), *found.span(1), "var")
+
+
+def _export_equals(text: str, mask: str, at: int) -> str | None:
+    found = _EXPORT_EQUALS.match(mask, at)
+    return None if found is None else _put(text, at, found.end(), "")
+
+
+def _cast(text: str, mask: str, at: int) -> str | None:
+    end = closing(mask, at) if mask[at : at + 1] == "<" else None
+    return None if end is None else _put(text, at, end, "")
+
+
+def _decorator(text: str, mask: str, at: int) -> str | None:
+    found = _DECORATOR.match(mask, at)
+    if found is None:
+        return None
+    end: int | None = found.end()
+    if mask[found.end() : found.end() + 1] == "(":
+        end = closing(mask, found.end())
+    return None if end is None else _put(text, at, end, "")
+
+
+def _put(text: str, begin: int, end: int, instead: str) -> str:
+    """Write over a part of a text; what follows stays where it is."""
+    rest = blank(text[begin + len(instead) : end])
+    return text[:begin] + instead + rest + text[end:]
+
+
+_WAYS: dict[str, Callable[[str, str, int], str | None]] = {
+    "enum": _block,
+    "namespace": _block,
+    "a parameter property": _parameter_property,
+    "import ... =": _import_equals,
+    "export =": _export_equals,
+    "a <T>x cast": _cast,
+    DECORATOR: _decorator,
+}
+"""By the name of the construct, as `typescript` says it."""

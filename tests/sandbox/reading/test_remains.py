@@ -1,0 +1,72 @@
+"""What can be read of a source with mistakes in it."""
+
+import pytest
+
+from penstock.sandbox.reading.remains import forbidden, imports_alone, without
+
+
+@pytest.mark.parametrize(
+    ("construct", "text", "at", "rest"),
+    [
+        ("enum", "enum A { b }; c", 0, "var A;      ; c"),
+        ("enum", "export const enum A {}", 7, "export var A;"),
+        ("enum", "export default enum A {} b", 15, "export default 0;       b"),
+        ("enum", "enum A {}\nenum A {}", 0, "\nenum A {}"),
+        ("namespace", "class A {}\nexport namespace A.B { '}' }", 18, "class A {}"),
+        ("namespace", "module A { `${'}'}` }", 0, "var A;"),
+        ("a parameter property", "constructor(public readonly a)", 28, "constructor(a)"),
+        ("import ... =", "import a = require('b'); c", 0, "var a; c"),
+        ("import ... =", "export import a = b.c;", 0, "export var a;"),
+        ("export =", "export = a", 0, "a"),
+        ("a <T>x cast", "f(<A<() => B>>c)", 2, "f(c)"),
+        ("a decorator", "@a.b({c: ')'}) class D {}", 0, "class D {}"),
+        ("a decorator", "@(a(b)) class D {}", 0, "class D {}"),
+    ],
+)
+def test_what_cannot_be_erased_is_written_over(
+    construct: str, text: str, at: int, rest: str
+) -> None:
+    found = without(text, construct, at)
+    assert found is not None
+    assert len(found) == len(text)
+    assert "".join(found.split()) == "".join(rest.split())
+
+
+@pytest.mark.parametrize(
+    ("construct", "text", "at"),
+    [
+        ("enum", "enum A {", 0),
+        ("enum", "a", 0),
+        ("a <T>x cast", "<a", 0),
+        ("a <T>x cast", "", 9),
+        ("a decorator", "@a(", 0),
+        ("a parameter property", "a", 0),
+        ("something new", "a", 0),
+        ("import ... =", "import 'a'", 0),
+    ],
+)
+def test_what_is_not_found_is_left(construct: str, text: str, at: int) -> None:
+    assert without(text, construct, at) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        ("import 'a'; b; import {c} from \"d\"", "import 'a'; import {c} from \"d\""),
+        ("import a from 'b' with {c: 'd'};c", "import a from 'b' with {c: 'd'};"),
+        ("export * from 'a'\nexport const b = 'from'", "export * from 'a'"),
+        ("import {\n  a,\n} from 'b'\nlet c = {", "import { a, } from 'b'"),
+        ("// import 'a'\nconst b = `\nimport 'c'`", ""),
+        ("import a = require('b'); c from 'd'", ""),
+        ("import('a'); from 'b'", ""),
+    ],
+)  # fmt: skip
+def test_imports_are_found_whatever_is_around_them(text: str, imports: str) -> None:
+    found = imports_alone(text)
+    assert len(found) == len(text)
+    assert found.split() == imports.split()
+
+
+def test_what_no_module_may_hold_is_found() -> None:
+    text = "import ('a'); b.import('c'); import.meta;\nexport const enum D {}\n// import('e')"
+    assert list(forbidden(text)) == [(0, "import()"), (29, "import.meta"), (49, "enum")]
