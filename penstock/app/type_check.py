@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
+from urllib.parse import unquote
 
 from deno import find_deno_bin
 
@@ -134,18 +135,29 @@ class _Place:
             message = _FRAME.sub("", told[: at.start()].rstrip("\n"))
         code, _, text = message.rpartition(" [ERROR]: ")
         known = f" ({code})" if code else ""
-        said = cut(one_line(text.removeprefix("error: ")), MOST_MESSAGE) + known
+        text = self._relative(text.removeprefix("error: "))
+        said = cut(one_line(text), MOST_MESSAGE) + known
         if at is not None:
-            return self._placed(said, at[1], int(at[2]), int(at[3]))
+            return self._placed(said, unquote(at[1]), int(at[2]), int(at[3]))
         first = min(group.tools, key=lambda each: each.file)
         return Diagnostic(code=CODE, message=said, file=first.file, line=first.line)
 
+    def _relative(self, text: str) -> str:
+        """Return the text with files as the project calls them, not as the copies are called."""
+        copies = re.compile(rf"(?:file://)?{re.escape(str(self._folder))}/[^\s'\"]*")
+        return copies.sub(lambda each: self._name(unquote(each[0]).removeprefix("file://")), text)
+
+    def _name(self, path: str) -> str:
+        """Return what the project calls the file of a copy."""
+        tool, inside = self._inline.get(path), Path(path).is_relative_to(self._files)
+        if tool is not None:
+            return tool.file
+        return Path(path).relative_to(self._files).as_posix() if inside else FILE
+
     def _placed(self, said: str, path: str, line: int, column: int) -> Diagnostic:
-        tool = self._inline.get(path)
+        tool, file = self._inline.get(path), self._name(path)
         if tool is None:
-            inside = Path(path).is_relative_to(self._files)
-            file = Path(path).relative_to(self._files).as_posix() if inside else FILE
             return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)
         begins = tool.execution.script_at
         line, column = line + begins.line - 1, column + begins.column - 1
-        return Diagnostic(code=CODE, message=said, file=tool.file, line=line, column=column)
+        return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)

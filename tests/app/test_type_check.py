@@ -73,6 +73,24 @@ def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: Proje
     ]
 
 
+def test_places_are_those_of_the_project_in_each_run_alike(project: ProjectFolder) -> None:
+    """A module that is there for its types alone is looked for by the type checker first."""
+    project.tool(
+        "lost", 'import type { T } from "./a b/gone.mts";\nexport const run = (x: T) => x;'
+    )
+    project.tool("lone", 'import { n } from "./a b/n.mts";\nexport const run = () => n;')
+    project.write("tools/a b/n.mts", "export const n: string = 1;\n")
+    lines = found(project)
+    assert sorted(lines) == [
+        (
+            "tools/a b/n.mts:1:14: error type-error: "
+            "Type 'number' is not assignable to type 'string'. (TS2322)"
+        ),
+        "tools/lost.mts:1:24: error type-error: Cannot find module 'tools/a b/gone.mts'. (TS2307)",
+    ]
+    assert found(project) == lines
+
+
 def test_a_script_finds_its_world_and_nothing_else(project: ProjectFolder) -> None:
     """`lib: ["esnext"]` makes `process`, `Deno` errors."""
     world = """
