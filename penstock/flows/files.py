@@ -1,0 +1,245 @@
+"""Where flows lie, and which command each of them is (section 1: D1 to D4, D6, D8)."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.fenced import MOST_BYTES
+from penstock.flows.reading import ReadFlow, read_flow
+from penstock.manifest.discover import shown
+from penstock.manifest.source import Document, Place
+
+FOLDERS = ("flows", ".pi/flows/flows")
+"""Where a project's flows lie; a command of an earlier folder hides one of a later."""
+SUFFIXES = (".yaml", ".yml")
+FLOW = "flow.yaml"
+"""A folder with this file is one flow."""
+NOT_SEARCHED = frozenset({"handlers"})
+MOST_NAMESPACES = 5
+MOST_FILES = 2000
+RESERVED = frozenset({"call", "web", "new"})
+"""Commands of every chat."""
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_TOP = Place(line=1, column=1)
+
+
+class Tier(StrEnum):
+    """Who brings a flow. The values are the wire format; an earlier one hides a later one."""
+
+    LOCAL = "local"
+    PACKAGE = "package"
+    BUILT_IN = "built-in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowFile:
+    """A file that is a flow by its place."""
+
+    command: str
+    """Without the slash, such as `dom:apply`."""
+    path: str
+    """Relative to the root, with `/`."""
+    root: Path
+    """The project, or the folder of a package: what the flow refers to lies below it."""
+    tier: Tier
+
+    @property
+    def name(self) -> str:
+        """The file as findings name it."""
+        own = shown(self.path)
+        return own if self.tier is Tier.LOCAL else f"{shown(self.root.as_posix())}/{own}"
+
+
+@dataclass(slots=True)
+class FlowFiles:
+    """What was found: every flow that counts, by its command, and what is wrong with names."""
+
+    files: dict[str, FlowFile] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
+    """Return the flows of a project, and those that packages bring."""
+    found = FlowFiles()
+    _add(found, _tier((root, folder, Tier.LOCAL) for folder in FOLDERS))
+    _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
+    return found
+
+
+def read_flow_file(file: FlowFile) -> ReadFlow:
+    """Read a flow; whatever stands there, problems are noted, and nothing raises."""
+    return _read(file.root / file.path, file.name)
+
+
+class FlowRoot:
+    """The flows and modules below a folder, for those that refer to them; each is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._real = os.path.realpath(root)
+        self._flows: dict[str, ReadFlow | None] = {}
+
+    def flow_at(self, path: str) -> ReadFlow | None:
+        """Return the flow of a file, broken or not; None if there is none."""
+        if path not in self._flows:
+            is_flow = path.endswith(SUFFIXES) and self.has_file(path)
+            self._flows[path] = _read(self._root / path, shown(path)) if is_flow else None
+        return self._flows[path]
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file of this path, and it lies below the folder."""
+        try:
+            real = os.path.realpath(self._root / path)
+            is_file = stat.S_ISREG(Path(real).stat().st_mode)
+        except (OSError, ValueError):
+            return False
+        return is_file and _is_below(real, self._real)
+
+    def around(self, file: FlowFile, project: Surroundings) -> Surroundings:
+        """Return what lies around one flow of the folder, in a project."""
+        return replace(
+            project,
+            file=file.path,
+            command=file.command,
+            flow_at=self.flow_at,
+            has_file=self.has_file,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A file that may be a flow, if its name can be a command."""
+
+    file: FlowFile
+    parts: tuple[str, ...]
+    is_folder: bool
+
+
+def _tier(places: Iterable[tuple[Path, str, Tier]]) -> Iterator[_Candidate]:
+    """Yield the files of a tier, those first that hide others."""
+    for root, folder, tier in places:
+        if _has_link(root, folder):
+            continue
+        candidates = list(islice(_walk(root, folder, tier), MOST_FILES + 1))
+        yield from sorted(candidates, key=lambda each: (not each.is_folder, each.file.path))
+
+
+def _has_link(root: Path, folder: str) -> bool:
+    parts = folder.split("/") if folder else []
+    return any((root / "/".join(parts[:end])).is_symlink() for end in range(1, len(parts) + 1))
+
+
+def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
+    """Yield the flows below a folder; hidden and linked folders are left out."""
+    real = os.path.realpath(root)
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        parts = waiting.pop()
+        here = "/".join((folder, *parts) if folder else parts)
+        entries = _entries(root / here, real)
+        names = [entry.name for entry in entries if not entry.is_dir()]
+        flow = FLOW if parts and FLOW in names else None
+        for name in [flow] if flow else names:
+            own = parts if flow else (*parts, name.rpartition(".")[0])
+            path = f"{here}/{name}" if here else name
+            file = FlowFile(command=":".join(own), path=path, root=root, tier=tier)
+            yield _Candidate(file=file, parts=own, is_folder=bool(flow))
+        if not flow and len(parts) <= MOST_NAMESPACES:
+            waiting += [(*parts, entry.name) for entry in entries if entry.is_dir()]
+
+
+def _entries(folder: Path, real: str) -> list[os.DirEntry[str]]:
+    """Return what counts in a folder: other folders, and files that may be flows."""
+    try:
+        with os.scandir(folder) as found:
+            seen = [each for each in found if not each.name.startswith(".")]
+    except OSError:
+        return []
+    return sorted((each for each in seen if _counts(each, real)), key=lambda each: each.name)
+
+
+def _counts(entry: os.DirEntry[str], real: str) -> bool:
+    if entry.is_dir():
+        return not entry.is_symlink() and entry.name not in NOT_SEARCHED
+    if not entry.name.endswith(SUFFIXES):
+        return False
+    return not entry.is_symlink() or _is_below(os.path.realpath(entry.path), real)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
+    """Take the files of a tier in; what an earlier tier has stays, and nothing is said."""
+    own: dict[str, FlowFile] = {}
+    for count, each in enumerate(candidates, 1):
+        if count > MOST_FILES:
+            said = f"there are more than {MOST_FILES} flow files; this one and others are not read"
+            found.diagnostics.append(_finding("too-many-files", said, each.file))
+            break
+        bad = _bad_part(each.parts)
+        if bad is not None:
+            found.diagnostics.append(_bad_name(each.file, bad))
+        elif first := own.get(each.file.command):
+            said = f'flow "/{first.command}" hides the one in {each.file.name}'
+            found.diagnostics.append(_finding("hidden", said, first, Severity.WARNING))
+        else:
+            own[each.file.command] = each.file
+            if each.file.command in RESERVED:
+                found.diagnostics.append(_reserved(each.file))
+    found.files = own | found.files
+
+
+def _bad_name(file: FlowFile, part: str) -> Diagnostic:
+    """Return that a flow has no command, because a part of its path cannot be in one."""
+    said = f'"{shown(part)}" cannot be part of a command'
+    finding = _finding("bad-command-name", said, file)
+    is_deep = bool(_PART.fullmatch(part))
+    advice = f"namespaces nest up to {MOST_NAMESPACES} deep" if is_deep else None
+    return replace(finding, suggestion=advice)
+
+
+def _bad_part(parts: Sequence[str]) -> str | None:
+    for part in parts:
+        if not _PART.fullmatch(part):
+            return part
+    return parts[MOST_NAMESPACES] if len(parts) > MOST_NAMESPACES + 1 else None
+
+
+def _reserved(file: FlowFile) -> Diagnostic:
+    said = f'"/{file.command}" is a built-in command; in a chat this flow cannot be called'
+    return _finding("command-reserved", said, file, Severity.WARNING)
+
+
+def _finding(
+    code: str, message: str, file: FlowFile, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    return Diagnostic(code=code, message=message, file=file.name, severity=severity)
+
+
+def _read(path: Path, name: str) -> ReadFlow:
+    document = Document(file=name)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            document.problem("file-unreadable", "the file cannot be read: it is no file", _TOP)
+        else:
+            with path.open("rb") as opened:
+                content = opened.read(MOST_BYTES + 1)
+            if len(content) <= MOST_BYTES:
+                return read_flow(content, name)
+            size = max(status.st_size, len(content))
+            said = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
+            document.problem("file-too-large", said, _TOP)
+    except OSError as error:
+        said = f"the file cannot be read: {error.strerror}"
+        document.problem("file-unreadable", said, _TOP)
+    return ReadFlow(document=document, source="")
