@@ -130,9 +130,6 @@ class Conductor:
             event = replace(event, will_retry=True)
         frame = self._frame(step_id)
         self._tell_loop(step, visited, frame)
-        self.run.warnings.extend(visited.ended.warnings)
-        for text in visited.ended.warnings:
-            self._tell("flow_warning", {"message": text, "stepId": step_id}, frame)
         self.ledger.add(event, frame)
         for notice in self.run.settle(event):
             self._tell_notice(notice)

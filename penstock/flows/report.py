@@ -3,18 +3,22 @@
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.core.messages import Usage
+from penstock.core.flow_events import FlowTold
 from penstock.core.step import StepResult
+from penstock.engine.activation import usage_of
+from penstock.engine.state import TaskState
 from penstock.flows.plan import RunStatus
 from penstock.flows.run import Run
+from penstock.flows.steps import WARNING
 
 
-def flow_result(run: Run, *, run_id: str, command: str, usage: Usage, reason: str) -> Json:
+def flow_result(run: Run, task: TaskState, command: str, *, reason: str) -> Json:
     """Return the result of a run that has ended."""
+    usage = usage_of(task)
     status = run.plan.status or RunStatus.ERROR
     newest = run.results.get(run.newest) if run.newest else None
     wire: dict[str, Any] = {
-        "runId": run_id,
+        "runId": task.task_id,
         "flowName": command,
         "status": status.value,
         "task": run.task,
@@ -28,7 +32,7 @@ def flow_result(run: Run, *, run_id: str, command: str, usage: Usage, reason: st
             "modelCalls": usage.model_calls,
             "toolCalls": usage.tool_calls,
         },
-        "warnings": list(run.warnings),
+        "warnings": _warnings(task),
     }
     said = reason or run.failure
     if status is not RunStatus.SUCCESS and said:
@@ -54,6 +58,12 @@ def rejected(run_id: str, command: str, task: str, reason: str) -> Json:
 
 def _entry(run: Run, name: str, result: StepResult) -> Json:
     return {**result.to_wire(), "visits": run.plan.visits.get(name, 0)}
+
+
+def _warnings(task: TaskState) -> list[str]:
+    """Return what was odd, each once, in its order."""
+    told = [event for _, event in task.story if isinstance(event, FlowTold)]
+    return list(dict.fromkeys(str(each.body["message"]) for each in told if each.kind == WARNING))
 
 
 def _fork(answer: str, notes: str) -> Json:

@@ -35,7 +35,6 @@ class Run:
     """Steps whose next try has not begun."""
     newest: str | None = None
     """The step that settled last."""
-    warnings: list[str] = field(default_factory=list)
     failure: str = ""
     """Why the run ended with error."""
 

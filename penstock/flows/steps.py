@@ -7,7 +7,7 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.core.call import CallPath
 from penstock.core.envelope import Json
-from penstock.core.flow_events import StepSettled
+from penstock.core.flow_events import FlowTold, StepSettled
 from penstock.core.ids import QuestionId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, Question, QuestionKind
@@ -35,6 +35,7 @@ from penstock.flows.values import Values
 from penstock.manifest.template import Kind, parse, shown
 
 DECIDE = "decide"
+WARNING = "flow_warning"
 NOWHERE = Route(())
 
 
@@ -78,6 +79,14 @@ class Place:
     profile: Profile
     is_autonomous: bool
     is_architect: bool = False
+
+    def tell(self, kind: str, **body: Any) -> None:
+        """Show readers of the run something."""
+        self.ledger.add(FlowTold(kind=kind, body=body), self.frame)
+
+    def warn(self, message: str, **body: Any) -> None:
+        """Tell readers of the run, and of its result, that something is odd; it goes on."""
+        self.tell(WARNING, message=message, **body)
 
 
 class Steps:
@@ -151,9 +160,12 @@ class Steps:
         self, step: AnyStep, place: Place, agent: Agent, *, task: str | None, contract: Contract
     ) -> Ended:
         def briefing(agent: Agent) -> Briefing:
-            return brief(step, agent, task, place)
+            values = place.run.values()
+            told = brief(step, agent, task, values=values, place=place)
+            for reference in values.take_missing():
+                place.warn(f"{reference} names nothing", stepId=step.step_id, reference=reference)
+            return told
 
-        values = place.run.values()
         model = getattr(step, "model", None)
         visit = Visit(
             frame=place.frame,
@@ -166,7 +178,9 @@ class Steps:
             is_architect=place.is_architect,
         )
         ended = await self._crew.pursue(visit, place.ledger)
-        return replace(ended, warnings=(*values.take_missing(), *ended.warnings))
+        for warning in ended.warnings:
+            place.warn(warning, stepId=step.step_id)
+        return ended
 
     # ---- forks ----
 
@@ -204,10 +218,11 @@ class Steps:
         return replace(visited, decided_by=agent.name)
 
 
-def brief(step: AnyStep, agent: Agent, task: str | None, place: Place) -> Briefing:
+def brief(
+    step: AnyStep, agent: Agent, task: str | None, *, values: Values, place: Place
+) -> Briefing:
     """Return what the agent of a visit is told: each text expanded once (V6)."""
-    values = place.run.values()
-    wired = {name: shown(values.value(text)) for name, text in step.inputs.items()}
+    wired = _wired(step, values)
     named = _inputs_in(agent.instructions, task or "")
     output = getattr(step, "output", None) or (agent.charter.output if agent.charter else "")
     return Briefing(

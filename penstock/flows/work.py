@@ -182,13 +182,7 @@ class FlowWork:
 
     @staticmethod
     def _result(task: TaskState, brief: FlowRequested, run: Run, *, reason: str) -> Json:
-        return flow_result(
-            run,
-            run_id=task.task_id,
-            command=brief.command,
-            usage=usage_of(task),
-            reason=reason,
-        )
+        return flow_result(run, task, brief.command, reason=reason)
 
 
 def _started(task: TaskState) -> FlowStarted | None:

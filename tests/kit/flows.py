@@ -1,0 +1,93 @@
+"""Flows in memory: agents whose model answers by the task that each was given."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewRun
+from penstock.core.envelope import Envelope
+from penstock.core.ids import TaskId
+from penstock.flows.work import FindFlow, FlowSource
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.tool import Tool
+
+HEAD = "name: demo\ndescription: d\n"
+Answer = Callable[[ModelRequest], ScriptedReply]
+RUN = TaskId("task_1")
+
+
+def flows_of(**texts: str) -> FindFlow:
+    """Return flows by command; each text is what follows name and description."""
+
+    def find(command: str) -> FlowSource:
+        file = f"flows/{command}.yaml"
+        return FlowSource(file=file, texts={file: HEAD + texts[command]})
+
+    return find
+
+
+def worker(name: str, **charter: Any) -> Agent:
+    """Return an agent of flows."""
+    return Agent(name, instructions=f"You are {name}.", charter=Charter(**charter))
+
+
+WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision")]
+
+
+def finish(summary: str = "done", **more: Any) -> ScriptedReply:
+    """Return a reply that ends an agent's work well."""
+    given: dict[str, Any] = {"status": "complete", "summary": summary, "files": []}
+    return call("finish", **given | more)
+
+
+def task_of(request: ModelRequest) -> str:
+    """Return the first line of what an agent was told to do."""
+    texts = [each.content for each in request.messages]
+    task = next(text for text in texts if text.startswith("Task: "))
+    return task.removeprefix("Task: ").split("\n")[0]
+
+
+def by_task(answers: Mapping[str, ScriptedReply | Answer]) -> Answer:
+    """Answer each agent by its task; who has no answer here says that it is done."""
+
+    def answer(request: ModelRequest) -> ScriptedReply:
+        task = task_of(request)
+        found = answers.get(task, finish(f"{task} done"))
+        return found(request) if callable(found) else found
+
+    return answer
+
+
+def steps(text: str) -> str:
+    """Return the steps of a flow as its file has them."""
+    return f"steps:\n{text.strip(chr(10))}\n"
+
+
+async def run_flow(
+    text: str,
+    model: ScriptedModel,
+    *,
+    tools: list[Tool] | None = None,
+    agents: list[Agent] | None = None,
+    **more: Any,
+) -> Envelope:
+    """Run a flow of these steps in memory."""
+    place = MemoryPlace(flows=flows_of(demo=steps(text)))
+    crew = WORKERS if agents is None else agents
+    async with memory_runtime(model=model, agents=crew, tools=tools or [], place=place) as runtime:
+        return await run_in(runtime, **more)
+
+
+async def run_in(runtime: Runtime, **more: Any) -> Envelope:
+    """Run the flow `demo`."""
+    run = NewRun(command="demo", **{"task": "the task", **more})
+    return await runtime.run_flow(run, task_id=RUN)
+
+
+def visits(envelope: Envelope) -> dict[str, int]:
+    """Return how often each step was started."""
+    return {name: each["visits"] for name, each in envelope.output["results"].items()}
