@@ -53,7 +53,7 @@ def _advice(view: View, agent: str) -> str:
 def _unwired(each: ReadStep, card: AgentCard) -> Iterator[Diagnostic]:
     wired = each.node.value.get(INPUTS)
     is_there = isinstance(wired, dict)
-    at = each.node.at(INPUTS).key_place if is_there else each.place
+    at = each.node.at(INPUTS).key_place if INPUTS in each.node.value else each.place
     for name in card.inputs:
         if not is_there or name not in wired:
             said = f'input "{name}" of agent "{card.name}" is not wired in {each.label}'

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.text import cut
 from penstock.flows.checks.subflows import Leads, SubFlow, follow
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.checks.view import View
@@ -11,6 +12,8 @@ from penstock.flows.definition import FlowRef
 from penstock.manifest.fields import quoted
 
 PATH = "path"
+LIST_CHARACTERS = 500
+"""Of all the ids that collide."""
 MOST_FOLLOWED = 200
 """Flows that are looked at for a way back."""
 
@@ -31,7 +34,8 @@ def check_refs(view: View) -> Iterator[Diagnostic]:
                     said = f"{step.label} refers to a flow that contains it: {' -> '.join(way)}"
                     yield step.error("ref-cycle", said, at)
                 elif ids := _colliding(view, each):
-                    said = f"steps of {path} collide with others: {', '.join(ids)}"
+                    some = cut(", ".join(ids), LIST_CHARACTERS)
+                    said = f"steps of {path} collide with others: {some}"
                     advice = f"use ${{{{result.{step.step_id}.…}}}}"
                     yield step.warning("ref-collision", said, at, advice)
             case Leads.OPEN:

@@ -1,9 +1,10 @@
 """The results that steps read: whether there is such a step, such a field, and a way between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.step import STANDARD_FIELDS
+from penstock.core.text import cut
 from penstock.flows.checks.view import View, Written
 from penstock.flows.definition import Conditional
 from penstock.flows.reading_steps import ReadStep
@@ -12,6 +13,8 @@ from penstock.manifest.fields import quoted
 from penstock.manifest.template import Kind, Ref
 
 CHECK = "check"
+LIST_CHARACTERS = 500
+"""Of all the names that a finding offers."""
 
 
 def check_results(view: View) -> Iterator[Diagnostic]:
@@ -35,7 +38,9 @@ def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
         yield step.warning("template-unknown-step", said, view.place(written, ref), near)
     elif fields := _lacking(view, names):
         said = f'"{names[1]}" is not an output of step "{names[0]}"'
-        advice = meant(view.near(names[1], fields)) or f"known: {', '.join(fields)}"
+        advice = meant(view.near(names[1], fields)) or cut(
+            f"known: {', '.join(fields)}", LIST_CHARACTERS
+        )
         yield step.warning("template-unknown-field", said, view.place(written, ref), advice)
 
 
@@ -62,13 +67,13 @@ def _near(view: View, unknown: str) -> str | None:
     return view.near(unknown, view.results)
 
 
-def _lacking(view: View, names: Sequence[str]) -> Sequence[str]:
+def _lacking(view: View, names: Sequence[str]) -> Mapping[str, None]:
     """Return what a step leaves, if a field is named that is not among it."""
     step = view.by_id.get(names[0])
     if step is None or len(names) == 1:
-        return ()
+        return {}
     fields = view.fields_of(step.step)
-    return () if fields is None or names[1] in fields else fields
+    return {} if fields is None or names[1] in fields else fields
 
 
 def _check_order(view: View, each: ReadStep) -> Iterator[Diagnostic]:

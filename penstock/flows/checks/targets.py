@@ -49,8 +49,9 @@ def _check_options(view: View, each: ReadStep, fork: Fork) -> Iterator[Diagnosti
             said = f"option {quoted(option)} of {each.label} has no branch"
             near = meant(view.near(option, fork.branches)) or "add it under branches"
             yield each.error("option-without-branch", said, at, near)
+    options = set(fork.options)
     for name in fork.branches:
-        if name not in fork.options:
+        if name not in options:
             said = f"branch {quoted(name)} of {each.label} is not among its options"
             at = each.node.at(BRANCHES, name).key_place
             yield each.warning("branch-without-option", said, at)

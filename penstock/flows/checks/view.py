@@ -64,6 +64,7 @@ class View:
         self.steps = read.steps
         self.by_id = {each.step_id: each for each in read.steps if each.is_named}
         self._compared = 0
+        self._fields: dict[str, Mapping[str, None] | None] = {}
 
     @cached_property
     def ways(self) -> Ways:
@@ -131,19 +132,12 @@ class View:
             return self.around.agents.get(step.agent or "")
         return None
 
-    def fields_of(self, step: AnyStep) -> Sequence[str] | None:
+    def fields_of(self, step: AnyStep) -> Mapping[str, None] | None:
         """Return what can be read of the result of a step; None if it cannot be known."""
-        match step:
-            case AgentStep() | AgentDecision() | LoopDecision():
-                card = self.card(step)
-                own = [each.name for each in getattr(step, "outputs", ())]
-                return None if card is None else [*STANDARD_FIELDS, *card.outputs, *own]
-            case Shell():
-                return [*STANDARD_FIELDS, *SHELL_OUTPUTS]
-            case Code():
-                return [*STANDARD_FIELDS, *(each.name for each in step.outputs)]
-            case _:
-                return None if step.step_id in self.subflows else STANDARD_FIELDS
+        if step.step_id not in self._fields:
+            fields = self._readable(step)
+            self._fields[step.step_id] = None if fields is None else dict.fromkeys(fields)
+        return self._fields[step.step_id]
 
     def place(self, written: Written, piece: Ref | Broken | int) -> Place:
         """Return where a piece of a template stands; of folded text, where the value begins."""
@@ -157,6 +151,19 @@ class View:
             line=content.line + text.count("\n", 0, offset),
             column=content.column + offset - line_start,
         )
+
+    def _readable(self, step: AnyStep) -> Sequence[str] | None:
+        match step:
+            case AgentStep() | AgentDecision() | LoopDecision():
+                card = self.card(step)
+                own = [each.name for each in getattr(step, "outputs", ())]
+                return None if card is None else [*STANDARD_FIELDS, *card.outputs, *own]
+            case Shell():
+                return [*STANDARD_FIELDS, *SHELL_OUTPUTS]
+            case Code():
+                return [*STANDARD_FIELDS, *(each.name for each in step.outputs)]
+            case _:
+                return None if step.step_id in self.subflows else STANDARD_FIELDS
 
     def _sign(self, place: Place) -> str:
         lines = self.read.lines

@@ -59,7 +59,7 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
         ),
         ("- {id: a, agent: writer}", f"4 {UNWIRED}"),
         ("- {id: a, agent: writer,\n inputs: {}}", f"5 {UNWIRED}"),
-        ("- {id: a, agent: writer,\n inputs: }", f"4 {UNWIRED}"),
+        ("- {id: a, agent: writer,\n inputs: }", f"5 {UNWIRED}"),
         (
             "- {id: a, agent: writer, task: t, branches: {x: a, y: a}, max_iterations: 1}",
             f"4 {UNWIRED}",
