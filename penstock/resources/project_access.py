@@ -31,10 +31,12 @@ class Access:
     write: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     """Patterns of commands that `bash` refuses."""
+    private: tuple[str, ...] = ()
+    """Places of the runtime's own in the project, which are hidden as well."""
 
     def why_unreadable(self, path: str) -> str:
         """Return what a refusal says behind the path; nothing if it may be read."""
-        if _any_fits(HIDDEN, path):
+        if self.hides(path):
             return PROTECTED
         if self.read is None or _any_fits(map(glob, self.read), path):
             return ""
@@ -43,11 +45,18 @@ class Access:
     def why_unwritable(self, path: str) -> str:
         """Return what a refusal says behind the path; nothing if it may be written."""
         own = self.write is not None and _any_fits(map(glob, self.write), path)
-        if _any_fits((*HIDDEN, *UNWRITTEN), path) or (not own and _any_fits(AUTHORED, path)):
+        if self.hides(path) or _any_fits(UNWRITTEN, path):
+            return PROTECTED
+        if not own and _any_fits(AUTHORED, path):
             return PROTECTED
         if own or self.write is None:
             return ""
         return f'is not writable for agent "{self.agent}". access.write: {_listed(self.write)}.'
+
+    def hides(self, path: str) -> bool:
+        """Whether no agent reads or writes what is there."""
+        own = (path == each or path.startswith(f"{each}/") for each in self.private)
+        return _any_fits(HIDDEN, path) or any(own)
 
     @property
     def not_readable(self) -> str:
@@ -56,7 +65,7 @@ class Access:
 
     def may_read_below(self, folder: str) -> bool:
         """Whether something below a folder could be read; the empty text is the project."""
-        if folder and _any_fits(HIDDEN, folder):
+        if folder and self.hides(folder):
             return False
         return self.read is None or any(glob(each).may_fit_below(folder) for each in self.read)
 

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from penstock.resources.project_access import AUTHORED, HIDDEN, UNWRITTEN
+from penstock.resources.project_access import AUTHORED, UNWRITTEN
 from penstock.resources.project_files import ProjectFiles
 
 MOST_ENTRIES = 200_000
@@ -26,7 +26,7 @@ class Fence:
 def fence(files: ProjectFiles) -> Fence:
     """Return the fence around a project, as it stands now."""
     top = sorted(each.name for each in files.root.iterdir())
-    hidden = [name for name in top if any(each.fits(name) for each in HIDDEN)]
+    hidden = [*filter(files.access.hides, top), *files.access.private]
     kept = [name for name in top if any(each.fits(name) for each in UNWRITTEN)]
     authored = [*_TOP, *_manifests(files, {*hidden, *_TOP})]
     kept += [each for each in authored if not files.access.writes_of_its_own(each)]

@@ -100,7 +100,7 @@ class ProjectFiles:
 
     def is_hidden(self, path: str) -> bool:
         """Whether a path is protected from every agent."""
-        return self.access.why_unreadable(path) == PROTECTED
+        return self.access.hides(path)
 
     def real_of(self, whole: str) -> str | None:
         """Return where a place on the machine leads, from the project; None if it leads out."""

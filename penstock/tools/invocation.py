@@ -23,7 +23,7 @@ from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
 from penstock.tools.redaction import redacted_note
-from penstock.tools.resources import Resources
+from penstock.tools.resources import ProjectFolder, Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
@@ -176,10 +176,16 @@ class Invocation:
     @property
     def project(self) -> ProjectFiles:
         """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured."""
-        root = self.inside.resources.project
-        if root is None:
+        folder = self.project_folder
+        return ProjectFiles(folder.root, replace(self.caller.access, private=folder.private))
+
+    @property
+    def project_folder(self) -> ProjectFolder:
+        """Where the project is, and what may run there. Raises ToolNotConfigured."""
+        folder = self.inside.resources.project
+        if folder is None:
             raise ToolNotConfigured("there is no project folder here")
-        return ProjectFiles(root, self.caller.access)
+        return folder
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:
         """Call another tool through the same door; a failure is an Envelope too."""

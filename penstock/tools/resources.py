@@ -19,6 +19,17 @@ from penstock.tools.shell import OFF, ShellSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFolder:
+    """The folder of the project itself, where agents read, write and run commands."""
+
+    root: Path
+    private: tuple[str, ...] = ()
+    """Places in it that are the runtime's own: its database, its key."""
+    shell: ShellSettings = OFF
+    """Whether commands run in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What calls may use beyond their input; what is None is not set up here."""
 
@@ -34,10 +45,8 @@ class Resources:
     """Where notifications may go."""
     web_url: str = ""
     """Where people find the server, for links that leave it."""
-    project: Path | None = None
+    project: ProjectFolder | None = None
     """The folder of the project itself."""
-    shell: ShellSettings = OFF
-    """Whether commands run in it."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.envelope import Envelope
+from penstock.core.limits import Limits
 from penstock.resources.project_access import OPEN, Access
 from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.resources import ProjectFolder
 from penstock.tools.tool import Tool
 
 G = Access(
@@ -52,7 +54,9 @@ class Folder:
         return reason
 
 
-async def open_folder(root: Path, *tools: Tool, **reached: Any) -> Folder:
+async def open_folder(
+    root: Path, *tools: Tool, limits: Limits | None = None, **said: Any
+) -> Folder:
     """Return a project with some files, each of which holds its own name, and some links."""
     for name in FILES:
         place = root / name
@@ -61,4 +65,5 @@ async def open_folder(root: Path, *tools: Tool, **reached: Any) -> Folder:
     (root / "src/gen").mkdir()
     (root / "src/l").symlink_to("../docs/sub/x.md")
     (root / "src/out").symlink_to("/etc/hosts")
-    return Folder(root, await open_workbench(*tools, project=root, **reached))
+    folder = ProjectFolder(root=root, **said)
+    return Folder(root, await open_workbench(*tools, project=folder, limits=limits))

@@ -23,6 +23,8 @@ NOT_WRITABLE = 'is not writable for agent "g". access.write: src/gen/**.'
         (OPEN, ".environment", ""),
         (OPEN, ".penstock/db", "is protected."),
         (Access(read=("**",)), ".env", "is protected."),
+        (Access(private=("var/db",)), "var/db/key", "is protected."),
+        (Access(private=("var/db",)), "var/dbx", ""),
         (Access(agent="n", read=()), "x", 'is not readable for agent "n". access.read: none.'),
     ],
 )
@@ -52,6 +54,7 @@ def test_what_may_be_read(access: Access, path: str, why: str) -> None:
         (Access(write=("**",)), "agents/x.md", ""),
         (Access(write=("**",)), ".git/config", "is protected."),
         (Access(write=("**",)), ".env", "is protected."),
+        (Access(write=("**",), private=("var",)), "var/x", "is protected."),
     ],
 )
 def test_what_may_be_written(access: Access, path: str, why: str) -> None:

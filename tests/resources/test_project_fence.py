@@ -46,6 +46,11 @@ def test_what_is_hidden_kept_and_writable(
     assert found == Fence(hidden=HIDDEN, kept=kept, writable=writable)
 
 
+def test_places_of_the_runtime_are_hidden_too(root: Path) -> None:
+    found = fence(ProjectFiles(root, Access(private=("src/gen", "gone"))))
+    assert found.hidden == (*HIDDEN, "src/gen")
+
+
 def test_a_protected_name_that_is_a_link_hides_what_it_leads_to(root: Path) -> None:
     (root / "secrets").touch()
     (root / ".env.link").symlink_to("secrets")

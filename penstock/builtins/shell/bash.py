@@ -32,7 +32,7 @@ _COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
 )
 async def bash(input: Json, invocation: Invocation) -> Any:
     """Return how a command ended, and what it said."""
-    settings, files = invocation.inside.resources.shell, invocation.project
+    settings, files = invocation.project_folder.shell, invocation.project
     check_on(settings)
     command, access = input["command"], files.access
     _check_text(command, invocation)

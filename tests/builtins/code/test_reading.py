@@ -170,3 +170,9 @@ async def test_without_a_project_nothing_is_read() -> None:
         "NOT_CONFIGURED",
         "there is no project folder here",
     )
+
+
+async def test_what_is_the_runtimes_own_is_protected(tmp_path: Path) -> None:
+    folder = await open_folder(tmp_path, *TOOLS, private=("docs",))
+    found = await folder.refusal("read", path="docs/x.md")
+    assert found == ("NOT_PERMITTED", '"docs/x.md" is protected.')
