@@ -8,7 +8,7 @@ from penstock.core.clock import to_iso
 from penstock.core.codec import kind_of, to_wire
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Record, StoredFile
-from penstock.core.ids import BlobId, LogId
+from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus
 from penstock.core.task import TaskRecord
 
@@ -67,7 +67,7 @@ def question_record(record: QuestionRecord) -> dict[str, Any]:
     part = question_part(record.question) | {
         "status": record.status.value,
         "taskId": record.task_id,
-        "conversationId": record.log_id,
+        "conversationId": conversation_of(record.log_id, record.task_id),
         "agentId": record.agent,
         "createdAt": to_iso(record.asked_at),
     }
@@ -87,11 +87,16 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         "kind": task.kind,
         "status": task.status.value,
         "agentId": task.agent,
-        "conversationId": None if task.log_id == LogId(task.task_id) else task.log_id,
+        "conversationId": conversation_of(task.log_id, task.task_id),
         "createdAt": to_iso(task.created_at),
         "startedAt": None if task.started_at is None else to_iso(task.started_at),
         "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
     }
+
+
+def conversation_of(log_id: LogId, task_id: TaskId) -> LogId | None:
+    """Return the conversation of a task; a direct call of its own has none."""
+    return None if log_id == LogId(task_id) else log_id
 
 
 def envelope_part(envelope: Envelope) -> dict[str, Any]:

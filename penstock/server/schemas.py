@@ -228,7 +228,7 @@ _ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "detai
 _ASKED = {
     "status": {"enum": ["open", "answered", "cancelled"]},
     "taskId": STRING,
-    "conversationId": STRING,
+    "conversationId": TEXT_OR_NULL,
     "agentId": STRING,
     "createdAt": TIME,
     "answeredAt": TIME,

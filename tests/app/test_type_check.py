@@ -91,6 +91,19 @@ def test_places_are_those_of_the_project_in_each_run_alike(project: ProjectFolde
     assert found(project) == lines
 
 
+def test_cells_of_a_csv_file_are_texts_or_nothing(project: ProjectFolder) -> None:
+    """`csv_read`: texts as stored, `null` outside the data (§17)."""
+    script = """
+        export async function run() {
+          const input = { path: "task://a.csv", range: "A1" };
+          const read = await flo.callTool({ tool_id: "csv_read", input });
+          return read.status === "success" ? read.output.values[0]?.[0]?.trim() : null;
+        }
+    """
+    project.tool("texts", script)
+    assert found(project) == []
+
+
 def test_a_script_finds_its_world_and_nothing_else(project: ProjectFolder) -> None:
     """`lib: ["esnext"]` makes `process`, `Deno` errors."""
     world = """

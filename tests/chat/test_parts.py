@@ -45,6 +45,13 @@ RECORD = QuestionRecord(
 )
 
 
+def test_a_question_of_a_plain_direct_call_has_no_conversation() -> None:
+    """As its task: the log of a call of its own is no conversation."""
+    alone = replace(RECORD, log_id=LogId("task_1"))
+    assert question_record(alone)["conversationId"] is None
+    assert question_record(RECORD)["conversationId"] == "conv_1"
+
+
 def test_a_call_is_its_id_name_and_arguments() -> None:
     """The chat loop's promise of a call: `id`, `name`, `arguments`."""
     call = ToolCall(CallId("tc_1"), "add", {"a": 1})

@@ -3,8 +3,8 @@
 type FloImported = { skill_id: string; resource_id: string; kind: "text" | "blob"; mime_type: string; relative_path: string; destination_path: string };
 type FloCell = string | number | boolean | null;
 type FloSheet = { format: "csv" | "xlsx"; path: string; sheet: string };
-type FloCells = FloSheet & { range: string; rows: number; columns: number; values: FloCell[][] };
-type FloInspected = { format: "csv" | "xlsx"; path: string; sheets: { name: string; rows: number; columns: number; preview: FloCell[][]; preview_range: string }[] };
+type FloCells<Cell> = FloSheet & { range: string; rows: number; columns: number; values: Cell[][] };
+type FloInspected<Cell> = { format: "csv" | "xlsx"; path: string; sheets: { name: string; rows: number; columns: number; preview: Cell[][]; preview_range: string }[] };
 type FloCopied = FloSheet & { applied_targets: FloJsonValue[]; copied_count: number; sheets_touched: string[] };
 
 interface FloBuiltInOutputs {
@@ -22,8 +22,8 @@ interface FloBuiltInOutputs {
   zip: { input_paths: string[]; output_path: string; entry_count: number; size_bytes: number };
   unzip: { input_path: string; output_dir: string; entry_count: number; written_paths: string[] };
   download_url_to_file: { url: string; output_path: string; size_bytes: number; content_type?: string };
-  csv_inspect: FloInspected;
-  csv_read: FloCells;
+  csv_inspect: FloInspected<string>;
+  csv_read: FloCells<string | null>;
   csv_create: FloSheet;
   csv_edit_cells: FloSheet;
   media_fetch: { media_id: string; media_type: string; output_path: string; expires_at: string };
@@ -31,8 +31,8 @@ interface FloBuiltInOutputs {
   media_push_base64: { media_id: string; media_type: string; size_bytes: number; expires_at: string; filename?: string };
   get_media_download_url: { download_url: string; expires_at: string; media_type: string; size_bytes: number; filename?: string };
   send_media_attachment: { send_as_attachment: true; media_id: string; media_type: string; size_bytes: number; filename?: string } | { send_as_attachment: false; download_url: string; media_id?: string; media_type?: string; size_bytes?: number; filename?: string };
-  excel_inspect: FloInspected;
-  excel_read: FloCells;
+  excel_inspect: FloInspected<FloCell>;
+  excel_read: FloCells<FloCell>;
   excel_create: FloSheet;
   excel_edit_cells: FloSheet;
   excel_copy_cell_style: FloCopied & { source_cell: string };
