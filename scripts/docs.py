@@ -15,6 +15,8 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel
 from typer import Context
 
+from penstock.agents import file_fields
+from penstock.agents.file_kinds import Section
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
@@ -336,6 +338,11 @@ def prompt_fields() -> str:
     return table(MANIFEST_COLUMNS, _manifest(prompts.FIELDS, ""))
 
 
+def agent_fields() -> str:
+    """Return every field of an agent file."""
+    return table(MANIFEST_COLUMNS, _manifest(file_fields.FIELDS, ""))
+
+
 MANIFEST_COLUMNS = ("field", "must be", "default", "means")
 
 
@@ -346,7 +353,7 @@ def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
         inner, mark = each.kind, "."
         if isinstance(inner, ListOf):
             inner, mark = inner.item, "[]."
-        if isinstance(inner, Record):
+        if isinstance(inner, Record | Section):
             yield from _manifest(inner.fields, f"{section}{each.key}{mark}")
 
 
@@ -366,6 +373,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "routes": routes,
     "commands": commands,
     "tree": tree,
+    "agent-fields": agent_fields,
     "tool-fields": tool_fields,
     "built-in-tools": built_in_tools,
     "skill-fields": skill_fields,

@@ -29,63 +29,78 @@ def _card(**texts: str) -> Card:
 
 
 def _access(
-    read: tuple[str, ...] | None, write: tuple[str, ...] | None, bash: tuple[str, ...]
+    read: tuple[str, ...] | None, write: tuple[str, ...] | None, bash: tuple[str, ...] | None
 ) -> Access:
-    return Access(read=read, write=write, deny=bash)
+    return Access(read=read, write=write, deny=bash or ())
 
 
-CARD = tuple(_row(key, _TEXT, "for displays", "") for key in ("type", "label", "metric", "role"))
+CARD = tuple(_row(key, _TEXT, "For displays.", "") for key in ("type", "label", "metric", "role"))
 PURPOSE = (
-    _row("use_when", _TEXT, "when to choose it; else the description", ""),
-    _row("produces", _TEXT, "what comes of it", ""),
-    _row("depends_on", _TEXT, "what it needs", ""),
-    _row("domain", _TEXT, "what it knows about", ""),
+    _row("use_when", _TEXT, "When to choose it; else the description.", ""),
+    _row("produces", _TEXT, "What comes of it.", ""),
+    _row("depends_on", _TEXT, "What it needs.", ""),
+    _row("domain", _TEXT, "What it knows about.", ""),
 )
-BASH = (_row("deny", _PATTERNS, "commands that are refused", ()),)
+BASH = (_row("deny", _PATTERNS, "Commands that are refused.", ()),)
 ACCESS = (
-    _row("read", _PATTERNS, "files it may read; else all that are not protected"),
-    _row("write", _PATTERNS, "files it may write; else all that are not protected"),
-    _row("bash", Section(fields=BASH, build=lambda deny: deny), "its shell", ()),
+    _row("read", _PATTERNS, "Files it may read; else all that are not protected."),
+    _row("write", _PATTERNS, "Files it may write; else all that are not protected."),
+    _row("bash", Section(fields=BASH, build=lambda deny: deny), "Its shell."),
 )
 FIELDS = (
-    _row("name", Text(wanted="an agent name", form=NAME), "its name in the catalog", ""),
-    _row("description", _TEXT, "one line, for lists and for who designs flows", ""),
-    _row(
-        "model", Text(wanted="a model name", least=1), "a name, `@role`, or either with `:thinking`"
+    Field(
+        key="name",
+        kind=Text(wanted="an agent name", form=NAME),
+        meaning="What steps and chats call it.",
+        required=True,
+        default="",
     ),
-    _row("thinking", OneOf(words=THINKING), "how much it thinks; beats the suffix of the model"),
+    _row("description", _TEXT, "One line, for lists and for who designs flows.", ""),
+    _row(
+        "model",
+        Text(wanted="a model name", least=1),
+        "A configured name, `provider/id` or `@role`; `:high` behind it is how much it thinks. "
+        "Else the default of the project.",
+    ),
+    _row(
+        "thinking", OneOf(words=THINKING), "How much it thinks; beats what stands behind the model."
+    ),
     _row(
         "tools",
         Names(wanted="a list of tool names", item_wanted="a tool name"),
-        "the only tools it is let through to",
+        "The only tools that it may call. Without the field a chat has all, a flow none.",
     ),
     _row(
         "skills",
         Names(wanted="a list of handbook names", item_wanted="a handbook name"),
-        "handbooks whose index it reads",
+        "Handbooks of which it reads the index.",
         (),
     ),
-    _row("inputs", Inputs(), "names that steps wire: `${{input.NAME}}`", ()),
-    _row("outputs", Outputs(), "what it gives to `finish`", ()),
-    _row("interactive", Flag(), "whether it may ask a person", default=True),
-    _row("output", _TEXT, "a hint what the file of its result is called", ""),
-    _row("context_files", _PATHS, "files that it reads from the start", ()),
-    _row("context", _PATHS, "another name of `context_files`", ()),
-    _row("fork_session", Flag(), "has no effect", default=False),
-    _row("access", Section(fields=ACCESS, build=_access), "what it may do with files", OPEN),
-    _row("card", Section(fields=CARD, build=_card), "how displays show it", Card()),
-    _row("architect", Section(fields=PURPOSE, build=Purpose), "for who designs flows", Purpose()),
-    _row("max_turns", Whole(low=1, high=MOST_TURNS), "model calls in one visit"),
+    _row("inputs", Inputs(), "What a step gives it: `${{input.NAME}}`.", ()),
+    _row("outputs", Outputs(), "What it hands on with `finish`.", ()),
+    _row("interactive", Flag(), "Whether it may ask a person.", default=True),
+    _row("output", _TEXT, "A hint what the file of its result is called.", ""),
+    _row("context_files", _PATHS, "Files that it reads from the start.", ()),
+    _row("context", _PATHS, "Another name of `context_files`.", ()),
+    _row("fork_session", Flag(), "Has no effect.", default=False),
+    _row("access", Section(fields=ACCESS, build=_access), "What it may do with the project.", OPEN),
+    _row("card", Section(fields=CARD, build=_card), "How displays show it.", Card()),
+    _row("architect", Section(fields=PURPOSE, build=Purpose), "For who designs flows.", Purpose()),
+    _row(
+        "max_turns",
+        Whole(low=1, high=MOST_TURNS),
+        "How often the model is asked in one visit; a chat grants 50.",
+    ),
     _row(
         SELECTED,
         Names(wanted="a list of skill ids", item_wanted="a skill id"),
-        "in a chat: the skills selected from the start",
+        "In a chat: the skills selected from the start.",
         (),
     ),
     _row(
         "labels",
         Names(wanted="a list of texts"),
-        "in a chat: what skills ask for with `requires_labels`",
+        "In a chat: what skills ask for with `requires_labels`.",
         (),
     ),
 )
