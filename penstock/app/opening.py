@@ -17,6 +17,8 @@ from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
+from penstock.core.diagnostics import Severity, sort
+from penstock.core.errors import DeclarationError
 from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
@@ -69,13 +71,18 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 async def open_project(
     settings: Settings, project: Project, added: Additions = Additions()
 ) -> AsyncIterator[Runtime]:
-    """Open a project whose settings and files are read already."""
+    """Open a project whose settings and files are read already.
+
+    Raises DeclarationError for files that are wrong, if the settings are strict.
+    """
+    check_strict(settings, project)
     world = World(SystemClock(), settings.all_limits, new_id)
     inventory = inventory_of(settings, project, added)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
         if project.sandbox is not None:
+        runtime.local = settings.local.profile
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
         await runtime.parts.launcher.open()
@@ -114,6 +121,13 @@ async def open_storage(
 
 
 def inventory_of(settings: Settings, project: Project, added: Additions) -> Inventory:
+def check_strict(settings: Settings, project: Project) -> None:
+    """Raise DeclarationError if the settings want files without errors, and there are some."""
+    errors = [each for each in project.diagnostics if each.severity is Severity.ERROR]
+    if settings.tools.strict and errors:
+        raise DeclarationError(sort(errors))
+
+
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
     models = Models(settings.model_configs(), default=settings.models.default, limits=limits)

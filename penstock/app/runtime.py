@@ -66,6 +66,8 @@ class Parts:
 
 class Runtime:
     """Chats with agents, calls tools, takes answers; what was begun goes on by itself."""
+        self.local: Profile = LOCAL_PROFILE
+        """For whom things are done, unless it is said."""
 
     def __init__(self, parts: Parts, desk: Desk) -> None:
         self.parts = parts
@@ -77,7 +79,7 @@ class Runtime:
         *,
         agent: str | Agent = ASSISTANT,
         session_id: SessionId | None = None,
-        profile: Profile = LOCAL_PROFILE,
+        profile: Profile | None = None,
     ) -> Reply:
         """Say something to an agent, and wait for its answer or its question.
 
@@ -87,9 +89,9 @@ class Runtime:
         if isinstance(agent, str):
             self.parts.agents.get(name)
         message = NewMessage(content=content, agent=name, session_id=session_id)
-        return await self._desk.chat(message, profile)
+        return await self._desk.chat(message, profile or self.local)
 
-    async def send(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Sent:
+    async def send(self, message: NewMessage, profile: Profile | None = None) -> Sent:
         """Hand a message in without waiting for its answer; it is on disk when this returns.
 
         Raises NotFound (agent, conversation), InvalidRequest, ConfigError (model), QuestionOpen,
@@ -98,7 +100,7 @@ class Runtime:
         self.parts.agents.get(message.agent)
         if message.model is not None:
             self.parts.models.get(message.model)
-        return await self._desk.send(message, profile)
+        return await self._desk.send(message, profile or self.local)
 
     async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
         """Wait until a task has ended or waits for a person; None when the time was up first."""
@@ -109,7 +111,7 @@ class Runtime:
         tool_id: str,
         input: dict[str, Any],
         *,
-        profile: Profile = LOCAL_PROFILE,
+        profile: Profile | None = None,
         task_id: TaskId | None = None,
     ) -> Envelope:
         """Call a tool that allows direct calls; `suspended` says which questions are open.
@@ -117,12 +119,12 @@ class Runtime:
         `task_id` names its task beforehand, for who may want to cancel it meanwhile.
         """
         call = NewCall(tool_id=tool_id, input=input)
-        return outcome_of(await self._desk.call(call, profile, task_id=task_id))
+        return outcome_of(await self._desk.call(call, profile or self.local, task_id=task_id))
 
     async def request(
         self,
         call: NewCall,
-        profile: Profile = LOCAL_PROFILE,
+        profile: Profile | None = None,
         *,
         task_id: TaskId | None = None,
     ) -> TaskId:
@@ -131,39 +133,39 @@ class Runtime:
         The same request again, by its key, is the task that it was first. Raises InvalidRequest,
         NotFound (conversation), SessionBusy, IdempotencyConflict.
         """
-        return await self._desk.request(call, profile, task_id=task_id)
+        return await self._desk.request(call, profile or self.local, task_id=task_id)
 
     async def run_flow(
-        self, run: NewRun, *, profile: Profile = LOCAL_PROFILE, task_id: TaskId | None = None
+        self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
     ) -> Envelope:
         """Run a flow, and wait until it has ended: the output is its FlowResult.
 
         `suspended` says which questions are open. Raises IdempotencyConflict.
         """
-        return outcome_of(await self._desk.run_flow(run, profile, task_id=task_id))
+        return outcome_of(await self._desk.run_flow(run, profile or self.local, task_id=task_id))
 
     async def start_flow(
-        self, run: NewRun, *, profile: Profile = LOCAL_PROFILE, task_id: TaskId | None = None
+        self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
     ) -> TaskId:
         """Start a run of a flow without waiting for its end; it is on disk when this returns."""
-        return await self._desk.start_flow(run, profile, task_id=task_id)
+        return await self._desk.start_flow(run, profile or self.local, task_id=task_id)
 
     async def answer(
         self,
         question_id: QuestionId,
         body: Mapping[str, Any],
         *,
-        profile: Profile = LOCAL_PROFILE,
+        profile: Profile | None = None,
     ) -> QuestionRecord:
         """Answer a question, once; its task goes on by itself.
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        return await self._desk.answer(question_id, body, profile)
+        return await self._desk.answer(question_id, body, profile or self.local)
 
-    async def cancel(self, task_id: TaskId, *, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+    async def cancel(self, task_id: TaskId, *, profile: Profile | None = None) -> TaskRecord:
         """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
-        return await self._desk.cancel(task_id, profile)
+        return await self._desk.cancel(task_id, profile or self.local)
 
     def follow(
         self, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None

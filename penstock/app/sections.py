@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
 from penstock.core.schema import Schema
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns
@@ -137,6 +138,25 @@ class ToolSection(BaseModel):
 
     python: bool = True
     """Whether `tools/*.py` run. They run in this process, with all its rights."""
+    strict: bool = False
+    """Whether anything that is wrong with the project's files stops the start."""
+
+
+class LocalSection(BaseModel):
+    """`[local]`: who works here without a key."""
+
+    model_config = STRICT
+
+    permissions: tuple[str, ...] | None = None
+    """Permissions of the profile `local` beside read, chat, approve and manage: those that tools
+    and skills want, and `admin`, which is all; without the setting it has all."""
+
+    @property
+    def profile(self) -> Profile:
+        """Return who works here without a key."""
+        if self.permissions is None:
+            return LOCAL_PROFILE
+        return Profile(permissions=frozenset({READ, CHAT, APPROVE, MANAGE, *self.permissions}))
 
 
 def _are_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from penstock.app.sections import (
     STRICT,
     EgressSection,
     FlowSection,
+    LocalSection,
     ModelEntry,
     ModelSection,
     NotificationEntry,
@@ -80,6 +81,8 @@ class Settings(BaseModel):
     """Which tools are loaded."""
     global_tools: tuple[str, ...] = ()
     """Ids of tools that every model and every script may call, beside the global ones there are."""
+    local: LocalSection = LocalSection()
+    """Who works here without a key."""
     egress: EgressSection = EgressSection()
     """Which hosts may be reached."""
     notifications: dict[str, NotificationEntry] = Field(default_factory=dict)

@@ -12,7 +12,6 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import ASSISTANT
 from penstock.core.messages import UserMessage
-from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.schema import Schema
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import decide
@@ -66,7 +65,7 @@ def first_words(tools: Sequence[Tool]) -> str:
 
 def _offered(runtime: Runtime) -> Sequence[Tool]:
     parts = runtime.parts
-    return offered(parts.agents.get(ASSISTANT), parts.invoker, LOCAL_PROFILE)
+    return offered(parts.agents.get(ASSISTANT), parts.invoker, runtime.local)
 
 
 def _candidates(tools: Sequence[Tool]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from penstock.cli.skills import SkillNames, selected
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, SessionId
 from penstock.core.late import late
-from penstock.core.profile import LOCAL, LOCAL_PROFILE
+from penstock.core.profile import LOCAL
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 
@@ -134,7 +134,7 @@ class _Talk:
         words: dict[str, Callable[[], Iterable[str]]] = {
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
-            "/call": lambda: (each.spec.tool_id for each in tools.of(LOCAL_PROFILE)),
+            "/call": lambda: (each.spec.tool_id for each in tools.of(self._runtime.local)),
             "/model": lambda: (each.model_id for each in parts.models.cards()),
         }
         with suppress(ModuleNotFoundError):

@@ -12,7 +12,7 @@ import typer
 import uvicorn
 
 from penstock.app.edition import Shelf
-from penstock.app.opening import open_project
+from penstock.app.opening import check_strict, open_project
 from penstock.cli.banner import banner
 from penstock.cli.findings import tell_all
 from penstock.cli.options import ProjectFolder
@@ -33,6 +33,9 @@ Port = Annotated[
 Watch = Annotated[
     bool, typer.Option("--watch", help="Take changed tools, skills and agents while serving.")
 ]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Do not start while anything is wrong with the files.")
+]
 _BACKLOG = 2048
 
 
@@ -42,12 +45,15 @@ def serve(
     host: Host = None,
     port: Port = None,
     watch: Watch = False,
+    strict: Strict = False,
     project: ProjectFolder = None,
 ) -> None:
     """Serve the project over HTTP, until Ctrl-C."""
     given = {"host": host, "port": port}
     server = {name: value for name, value in given.items() if value is not None}
-    found = find(folder or project, server=server)
+    tools = {"strict": True} if strict else {}
+    found = find(folder or project, server=server, tools=tools)
+    check_strict(found.settings, found.project)
     tell_all(found.project)
     factory = uvicorn.Config("", loop="auto").get_loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:

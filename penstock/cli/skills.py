@@ -7,7 +7,6 @@ import typer
 
 from penstock.app.runtime import Runtime
 from penstock.chat.selecting import unknown_skills
-from penstock.core.profile import LOCAL_PROFILE
 
 SkillNames = Annotated[
     list[str] | None,
@@ -18,7 +17,7 @@ SkillNames = Annotated[
 def selected(runtime: Runtime, agent: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return the skills that were named. Raises BadParameter for one that cannot be selected."""
     parts = runtime.parts
-    wrong = unknown_skills(names, parts.skills, parts.agents.get(agent), LOCAL_PROFILE)
+    wrong = unknown_skills(names, parts.skills, parts.agents.get(agent), runtime.local)
     if wrong:
         raise typer.BadParameter("; ".join(f"--skill: {each.message}" for each in wrong))
     return tuple(names)

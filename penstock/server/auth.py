@@ -19,17 +19,23 @@ from penstock.core.errors import (
 )
 from penstock.core.ids import new_id
 from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.server.cookies import Cookies
 from penstock.server.problem import problem
 from penstock.server.rates import Rates, kind_of
-from penstock.server.site import PROFILE, Doorstep, Site
+from penstock.server.site import ADDRESS, PROFILE, Doorstep, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
-OPEN = {"/", "/page.css", "/page.js", "/api/health", "/openapi.json"}
+OPEN = {
+    *("/", "/page.css", "/page.js", "/plain.css", "/login"),
+    *("/api/health", "/api/session", "/openapi.json"),
+}
 """What needs no key."""
 BLOBS = "/api/blobs/"
 """What needs none when its link is signed."""
-WEB_LINKS = "/api/web-links/"
-"""What needs none, because the link is one."""
+LINK = "/api/links/"
+SIGN_IN = "/api/session"
+_COMING_IN = ("/link/", LINK, "/c/")
+"""What needs none, because the link is one, or because it leads to where one is asked for."""
 _LOOK_AGAIN_SECONDS = 1
 
 
@@ -64,6 +70,7 @@ class Gate:
         self._doorstep = doorstep
         self._server = server
         self._rates = rates
+        self._cookies = Cookies(server)
         self._is_loopback = is_loopback(server.host)
         self._has_keys = not self._is_loopback
         self._looked_at: float | None = None
@@ -91,18 +98,25 @@ class Gate:
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         headers, path = Headers(scope=scope), scope["path"]
         site = self._doorstep.site
+        scope[ADDRESS] = self._address(scope, headers)
+        is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
+        if is_form:
+            self._cookies.check_form(scope, headers)
         if await self._is_local(site):
             self._check_host(headers)
-            self._check_origin(headers)
-            scope[PROFILE] = LOCAL_PROFILE
+            if not is_form:
+                self._check_origin(headers)
+            scope[PROFILE] = site.runtime.local if site else LOCAL_PROFILE
             return
         profile, refused = None, None
         try:
             profile = await self._profile(headers, site)
+            if profile is None and site is not None and not is_form:
+                profile = await self._signed_in(scope, headers, site, extra)
         except Unauthenticated as error:
             refused = error
         scope[PROFILE] = profile
-        caller = profile.profile_id if profile else self._address(scope, headers)
+        caller = profile.profile_id if profile else scope[ADDRESS]
         kind = kind_of(scope["method"], path)
         now = site.runtime.parts.clock.now() if site else Moment(0)
         if spent := self._rates.count(caller, kind, now):
@@ -112,7 +126,7 @@ class Gate:
         if refused is not None:
             raise refused
         is_signed = path.startswith(BLOBS) and b"sig=" in scope["query_string"]
-        is_signed = is_signed or path.startswith(WEB_LINKS)
+        is_signed = is_signed or path.startswith(_COMING_IN)
         if profile is None and path not in OPEN and not is_signed:
             raise Unauthenticated
 
@@ -134,6 +148,23 @@ class Gate:
         if scheme.lower() != "bearer" or site.keys is None:
             raise Unauthenticated
         return await site.keys.profile(key.strip())
+
+    async def _signed_in(
+        self, scope: Scope, headers: Headers, site: Site, extra: list[tuple[bytes, bytes]]
+    ) -> Profile | None:
+        """Return whom the cookie stands for; a cookie that does not count is none."""
+        token, archive = self._cookies.find(headers), site.runtime.parts.archive
+        if token is None or archive is None:
+            return None
+        try:
+            found = await archive.sign_ins.find(token)
+        except Unauthenticated:
+            return None
+        self._cookies.check_origin(scope, headers)
+        if found.is_renewed:
+            made = self._cookies.made(scope, token, archive.sign_ins.seconds)
+            extra.append((b"set-cookie", made.encode()))
+        return found.profile
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")

@@ -6,11 +6,12 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.opening import open as open_runtime
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, DeclarationError
 from penstock.core.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
 
 NORMAL = {"synchronous": "NORMAL"}
@@ -79,3 +80,33 @@ async def test_two_runtimes_may_share_a_file(tmp_path: Path) -> None:
         begun = await first.chat("Hi")
         went_on = await second.chat("And?", session_id=begun.session_id)
     assert [begun.content, went_on.content] == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+async def test_what_is_wrong_stops_the_start_where_the_settings_are_strict(
+    project: ProjectFolder, is_strict: bool
+) -> None:
+    """`tools.strict`: "any error diagnostic stops the start"."""
+    project.tool("broken", "enum A {}")
+    project.write("tools/SKILL.yaml", "a: warning alone stops nothing")
+    project.write("penstock.toml", f"[tools]\nstrict = {str(is_strict).lower()}\n")
+    if not is_strict:
+        async with project.opened():
+            return
+    with pytest.raises(DeclarationError) as refused:
+        async with project.opened():
+            pass
+    codes = {each.code for each in refused.value.diagnostics}
+    assert codes == {"ts-not-erasable", "entrypoint-missing"}
+
+
+@pytest.mark.parametrize(("given", "code"), [("", None), ("permissions = []", "NOT_PERMITTED"),
+                                             ("permissions = ['p.send']", None)])  # fmt: skip
+async def test_who_works_here_has_the_permissions_of_the_settings(
+    project: ProjectFolder, given: str, code: str | None
+) -> None:
+    project.tool("send", "export const run = () => 1;", requires_permissions="[p.send]")
+    project.write("penstock.toml", f"[local]\n{given}\n")
+    async with project.opened() as runtime:
+        error = (await runtime.call("send", {})).error
+    assert (error and error.code) == code

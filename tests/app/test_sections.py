@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.app.sections import (
     FlowSection,
+    LocalSection,
     ModelEntry,
     ModelSection,
     NotificationEntry,
@@ -16,6 +17,7 @@ from penstock.app.sections import (
     ServerSection,
     ToolSection,
 )
+from penstock.core.profile import ADMIN, LOCAL_PROFILE
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.tools.rules import Action, Rule
 from penstock.tools.shell import OFF, ShellSettings
@@ -136,3 +138,18 @@ def test_commands_are_off_and_enclosed_unless_it_is_said(
 def test_there_is_no_other_sandbox_for_commands() -> None:
     with pytest.raises(ValidationError, match=r"'auto' or 'off'"):
         FlowSection(shell_sandbox="on")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [({}, True), ({"permissions": ()}, False), ({"permissions": ("p.send",)}, True),
+     ({"permissions": (ADMIN,)}, True)],
+)  # fmt: skip
+def test_who_works_here_without_a_key_holds_what_is_named(
+    given: dict[str, Any], holds: bool
+) -> None:
+    """`local.permissions`: permissions of the profile `local` when auth is off."""
+    profile = LocalSection(**given).profile
+    assert profile.profile_id == LOCAL_PROFILE.profile_id
+    assert profile.holds("p.send") is holds
+    assert all(map(profile.holds, ("read", "chat", "approve", "manage")))

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -20,3 +21,11 @@ def test_an_address_for_others_needs_a_key(run: Run) -> None:
     code, _, told = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert code == 1
     assert "penstock keys create NAME" in told
+
+
+def test_a_strict_server_does_not_start_while_anything_is_wrong(run: Run, project: Path) -> None:
+    """`penstock serve --strict` makes any error fatal at start."""
+    (project / "tools" / "a.tool.yaml").write_text("name: a\n")
+    code, _, told = run("serve", "--strict", "--port", "0")
+    assert code == 1
+    assert told.startswith("Error: tools/a.tool.yaml:1:1: error missing-key")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.sections import RateSection, ServerSection
+from penstock.app.sections import LocalSection, RateSection, ServerSection
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ProfileId
@@ -231,3 +231,11 @@ async def test_an_address_for_others_needs_a_key() -> None:
 async def test_without_keys_an_open_address_lets_nobody_in() -> None:
     async with served(server=OPEN_BIND) as server:
         assert (await get(server)).status_code == 401
+
+
+async def test_this_machine_is_who_the_settings_say() -> None:
+    """`local.permissions`: permissions of the profile `local` when auth is off."""
+    async with served() as server:
+        server.runtime.local = LocalSection(permissions=()).profile
+        ready = await get(server, "/api/ready")
+    assert "database" not in ready.text
