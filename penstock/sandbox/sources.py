@@ -13,7 +13,7 @@ SDK = Path(__file__).with_name("sdk")
 HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
 """What our part of the world calls of its engine."""
 _PARTS = (
-    *("begin", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
+    *("begin", "json", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),
     *("url_parser", "url", "abort", "blob", "fetch", "crypto", "clone", "flo", "task"),
     *("seal", "run"),
 )

@@ -15,7 +15,8 @@ from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
-ATTACKS = sorted((Path(__file__).parents[1] / "sandbox" / "attacks").glob("*.mjs"))
+HERE = Path(__file__).parents[1] / "sandbox" / "attacks"
+ATTACKS, SPOILS = sorted(HERE.glob("*.mjs")), sorted((HERE / "spoil").glob("*.mjs"))
 LATE = 0.05
 """Seconds past its deadline after which a script must be gone."""
 BUSY = 0.4
@@ -30,6 +31,30 @@ CANARY = script_of("""
       return sum;
     }
 """)
+BEFORE = """
+    const { defineProperty: define, getOwnPropertyNames: own } = Object;
+    const Problem = Error, ProxyBefore = Proxy, bytes = new Uint8Array([97, 98]);
+    const evil = () => { throw new Problem("evil"); };
+    const value = { __proto__: null, n: 1 };
+"""
+RUN = """
+    export async function run() {
+      SPOIL;
+      const called = flo.callTool({ tool_id: "look", input: value });
+      const put = flo.state.put({ scope_kind: "task", key: "k", value });
+      const headers = { __proto__: null, "X-A": "1" };
+      const sent = fetch("https://x.example/p?q=1", { method: "POST", body: bytes, headers });
+      const slept = flo.sleep(1);
+      const told = flo.task.emitEvent({ event_type: "e", payload: value });
+      console.log("said %s", value, "z");
+      try { await put; } catch (error) { if (error.code !== "NOT_AVAILABLE") throw error; }
+      await slept;
+      await told;
+      if ((await called).output.n !== 1) throw new Problem("another output");
+      if (await (await sent).text() !== "hi") throw new Problem("another text");
+      throw new Problem("x");
+    }
+"""
 SECRETS = re.compile(r"/(?:home|root|usr|work|tmp)/|site-packages|\.py\b|0x[0-9a-f]{6}")
 
 
@@ -94,6 +119,40 @@ async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
     assert not SECRETS.search(shown)
     assert len(host.printed) <= 2001
     assert sum(len(line) for _, line in host.printed) <= 262_144 + 8_192
+
+
+@pytest.mark.parametrize("spoil", [pytest.param(path.read_text(), id=path.stem) for path in SPOILS])
+async def test_what_a_script_does_to_its_own_world_changes_nothing_of_what_the_host_hears(
+    sandbox: Sandbox, spoil: str
+) -> None:
+    host = FakeBridge(
+        {
+            "callTool": lambda asked: {"status": "success", "output": asked["input"]},
+            "fetch": lambda _: {"status": 200, "url": "u", "headers": {}, "body": b"hi"},
+            "task.emitEvent": lambda _: None,
+        }
+    )
+    ending = await attack(sandbox, BEFORE + RUN.replace("SPOIL", spoil), 5, host)
+    assert host.asked == [
+        ("callTool", {"tool_id": "look", "input": {"n": 1}, "wait": True}),
+        ("state.put", {"scope_kind": "task", "key": "k", "value": {"n": 1}}),
+        (
+            "fetch",
+            {
+                "url": "https://x.example/p?q=1",
+                "method": "POST",
+                "headers": [["x-a", "1"]],
+                "body": {"kind": "bytes", "attachment": 0},
+                "redirect": "follow",
+                "record": True,
+                "attachments": [b"ab"],
+            },
+        ),
+        ("sleep", {"ms": 1}),
+        ("task.emitEvent", {"event_type": "e", "level": "info", "payload": {"n": 1}}),
+    ]
+    assert host.printed == [("info", "said [Object: null prototype] { n: 1 } z")]
+    assert (ending.code, ending.said.partition(" ")[0]) == ("SCRIPT_ERROR", "x")
 
 
 @pytest.mark.slow("many scripts that never end share two cores with one that does")

@@ -1,5 +1,5 @@
 // Blob, File and FormData. A file of the workspace is a name: only the host reads it, when it is sent.
-let bytesOfBlob, pathOfFile;
+let bytesOfBlob, entriesOfForm, pathOfFile;
 
 class Blob {
   #bytes;
@@ -109,6 +109,10 @@ class FormData {
 
   constructor(form) {
     wanted(form === undefined, "FormData takes no argument here: there are no forms");
+  }
+
+  static {
+    entriesOfForm = (form) => form.#entries;
   }
 
   append(name, value, filename) {

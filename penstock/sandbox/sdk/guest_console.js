@@ -1,25 +1,33 @@
 // The console: lines for the task's events, formatted here, cut here, and cut again by the host.
-const DIRECTIVE = /%[sdifjoOc%]/g;
+const DIRECTIVES = "sdifjoOc%";
 let linesLeft, bytesLeft;
 
 function formatted(given) {
-  const [first, ...rest] = given;
-  if (typeof first !== "string" || rest.length === 0) return given.map((each) => inspected(each)).join(" ");
-  const begun = first.replace(DIRECTIVE, (directive) => {
-    if (directive === "%%") return "%";
-    return rest.length === 0 ? directive : substituted(directive, rest.shift());
-  });
-  return [begun, ...rest.map((each) => inspected(each))].join(" ");
+  if (given.length === 0) return "";
+  const isForm = typeof given[0] === "string" && given.length > 1;
+  let line = isForm ? "" : inspected(given[0]);
+  let taken = 1, from = 0;
+  for (let at = isForm ? indexOf(given[0], "%") : -1; at >= 0; at = indexOf(given[0], "%", from)) {
+    const directive = slice(given[0], at + 1, at + 2);
+    line += slice(given[0], from, at);
+    if (directive === "" || indexOf(DIRECTIVES, directive) < 0) line += `%${directive}`;
+    else if (directive === "%") line += "%";
+    else line += taken < given.length ? substituted(directive, given[taken++]) : `%${directive}`;
+    from = at + 2;
+  }
+  if (isForm) line += slice(given[0], from);
+  for (; taken < given.length; taken++) line += ` ${inspected(given[taken])}`;
+  return line;
 }
 
 function substituted(directive, value) {
   switch (directive) {
-    case "%d": return typeof value === "object" ? "NaN" : String(Number(value));
-    case "%i": return String(parseInt(value, 10));
-    case "%f": return String(parseFloat(value));
-    case "%j": return toJson(value) ?? "undefined";
-    case "%c": return "";
-    case "%s": return typeof value === "string" ? value : inspected(value);
+    case "d": return typeof value === "object" ? "NaN" : String(Number(value));
+    case "i": return String(parseInt(value, 10));
+    case "f": return String(parseFloat(value));
+    case "j": return toJson(value) ?? "undefined";
+    case "c": return "";
+    case "s": return typeof value === "string" ? value : inspected(value);
     default: return inspected(value, 1);
   }
 }

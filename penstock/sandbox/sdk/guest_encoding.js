@@ -76,14 +76,33 @@ function unfinished(bytes) {
 /** Return a view of what may stand for bytes. */
 function bytesOf(source, what) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  wanted(ArrayBuffer.isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
-  return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  wanted(isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
+  const { buffer, start, size } = source instanceof DataView ? ofDataView : ofArray;
+  return new Uint8Array(buffer(source), start(source), size(source));
 }
+
+const partsOf = (owner) => ({ __proto__: null, buffer: getter(owner, "buffer"), start: getter(owner, "byteOffset"), size: getter(owner, "byteLength") });
+const ofArray = partsOf(VIEW), ofDataView = partsOf(DataView.prototype);
+const sizeOf = ofArray.size;
+const setBytes = uncurried(VIEW.set);
 
 /** Return an ArrayBuffer that holds these bytes and no others: what may cross to the host. */
 function bufferOf(bytes) {
-  const whole = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength;
-  return whole ? bytes.buffer : bytes.slice().buffer;
+  const buffer = ofArray.buffer(bytes);
+  const whole = ofArray.start(bytes) === 0 && sizeOf(bytes) === sizeOfBuffer(buffer);
+  return whole ? buffer : ofArray.buffer(copied(bytes));
+}
+
+function copied(bytes) {
+  const copy = new Uint8Array(sizeOf(bytes));
+  setBytes(copy, bytes);
+  return copy;
+}
+
+/** Return the text of bytes, without the mark that it may begin with. */
+function textOfBytes(bytes) {
+  const text = decodeUtf8(bufferOf(bytes), "");
+  return text[0] === "\uFEFF" ? slice(text, 1) : text;
 }
 
 function joined(pieces) {

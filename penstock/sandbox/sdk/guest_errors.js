@@ -1,7 +1,7 @@
 // The errors that scripts see. Their details lie in private fields, so that what the host is told of
 // an uncaught error is what the runtime put in, whatever a script did to the object.
 const RUNTIME_ONLY = {};
-const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
+const CODE = pattern(/^[A-Z][A-Z0-9_]{0,63}$/);
 let detailOf, toolErrorOf;
 
 class FloError extends Error {
@@ -10,7 +10,7 @@ class FloError extends Error {
   constructor(token, detail) {
     if (token !== RUNTIME_ONLY) throw new TypeError("FloError is made by the runtime; throw flo.ToolError");
     super(detail.message);
-    this.#detail = freeze(detail);
+    this.#detail = freeze(toldOf(detail));
     describeOn(this, detail);
   }
 
@@ -24,15 +24,15 @@ class ToolError extends Error {
 
   constructor(given) {
     const { code, message, retryable = false, continuable = true, details } = members(given, "flo.ToolError");
-    wanted(typeof code === "string" && matches(CODE, code), `flo.ToolError: "code" must match ${CODE.source}`);
+    wanted(typeof code === "string" && matches(CODE, code), 'flo.ToolError: "code" must match ^[A-Z][A-Z0-9_]{0,63}$');
     wanted(typeof message === "string", 'flo.ToolError: "message" must be a string');
     wanted(typeof retryable === "boolean", 'flo.ToolError: "retryable" must be true or false');
     wanted(typeof continuable === "boolean", 'flo.ToolError: "continuable" must be true or false');
     super(message);
     const detail = { __proto__: null, code, message, retryable, continuable };
     if (details !== undefined) detail.details = parseJson(jsonText(details, 'flo.ToolError: "details"'));
-    if (isCodeOfRuntime(code)) throw new TypeError(`flo.ToolError: "code" ${code} belongs to the runtime; choose another`);
-    this.#detail = freeze(detail);
+    if (includes(CODES_OF_RUNTIME, code)) throw new TypeError(`flo.ToolError: "code" ${code} belongs to the runtime; choose another`);
+    this.#detail = freeze(toldOf(detail));
     describeOn(this, detail);
   }
 
@@ -49,19 +49,19 @@ const CODES_OF_RUNTIME = [
   "INTERRUPTED", "REJECTED", "CANCELLED", "SUSPENDED",
 ];
 
-function isCodeOfRuntime(code) {
-  for (let at = 0; at < CODES_OF_RUNTIME.length; at++) if (CODES_OF_RUNTIME[at] === code) return true;
-  return false;
-}
-
 for (const made of [FloError, ToolError]) {
   defineProperty(made.prototype, "name", { value: made.name });
   freeze(made.prototype);
   freeze(made);
 }
 
+/** What the host is told of an error, however a script changes the details that it sees. */
+function toldOf(detail) {
+  return detail.details === undefined ? detail : { __proto__: null, ...detail, details: new JsonText(spelled(detail.details)) };
+}
+
 function describeOn(error, detail) {
-  const read = (name) => defineProperty(error, name, { value: detail[name], enumerable: true });
+  const read = (name) => define(error, name, { value: detail[name], enumerable: true });
   read("code");
   read("retryable");
   read("continuable");
@@ -69,14 +69,15 @@ function describeOn(error, detail) {
 }
 
 /** Make the error that a host call rejects with. */
-function refusal({ name, message, code, retryable, continuable, details }, stack) {
+function refusal(told, stack) {
+  const { name, message, code, retryable, continuable, details } = { __proto__: null, ...told };
   const error =
     name === "TypeError" ? new TypeError(message)
     : name === "RangeError" ? new RangeError(message)
     : name === "AbortError" ? new DOMException(message, "AbortError")
     : new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable, continuable, details });
   // Where the script asked says more than where the answer came in.
-  if (stack !== undefined) defineProperty(error, "stack", { value: stack, writable: true, configurable: true });
+  if (stack !== undefined) define(error, "stack", { value: stack, writable: true, configurable: true });
   return error;
 }
 
@@ -100,7 +101,7 @@ function members(given, of) {
   throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
 }
 
-function text(value, what, { empty = false, most } = {}) {
+function text(value, what, { empty = false, most } = NO_OPTIONS) {
   // The words are put together only where they are needed: this is checked at every host call.
   if (typeof value === "string" && value.length > 0 && most === undefined) return value;
   wanted(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
@@ -117,13 +118,13 @@ function integer(value, what, least, most) {
 
 /** Return a value as JSON; a function, a BigInt or a cycle is a mistake of the caller. */
 function jsonText(value, what) {
-  let spelled;
+  let text;
   try {
-    spelled = toJson(value);
+    text = toJson(value);
   } catch (error) {
     throw new TypeError(`${what} must be JSON: ${messageOf(error)}`);
   }
-  if (spelled !== undefined) return spelled;
+  if (text !== undefined) return text;
   throw new TypeError(`${what} must be JSON, found ${kindOf(value)}`);
 }
 

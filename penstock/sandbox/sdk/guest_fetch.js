@@ -1,6 +1,10 @@
 // fetch: this side gives the request a shape; the host decides, sends and limits.
-const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$/;
-const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const METHOD = pattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$/);
+const HEADER = pattern(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/);
+const BREAK = pattern(/[\0\r\n]/);
+// URLs that are as the parser would leave them: most are, and to parse one takes time.
+const PLAIN_URL = pattern(/^https?:\/\/[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)*(\/(?!\.{1,2}(?:[\/?]|$))[A-Za-z0-9_~!$&()*+,;=:@.-]+)*\/?(\?[A-Za-z0-9_~!$&()*+,;=:@.\/?%-]*)?$/);
+const METHODS_OF_HOST = ["CONNECT", "TRACE", "TRACK"];
 const HEADERS_OF_HOST = ["host", "content-length", "connection", "transfer-encoding"];
 const LARGEST_BODY = 16 * 1024 * 1024;
 
@@ -19,13 +23,14 @@ function fetch_(input, init = {}) {
     redirect: redirectOf(init.redirect ?? "follow"),
     record: recordOf(init.record ?? true),
   };
-  wanted(given.body === null || !["GET", "HEAD"].includes(given.method), `fetch: ${given.method} takes no body`);
+  wanted(given.body === null || (given.method !== "GET" && given.method !== "HEAD"), `fetch: ${given.method} takes no body`);
   if (init.timeout_ms !== undefined) given.timeout_ms = integer(init.timeout_ms, 'fetch: "timeout_ms"', 1, 3600000);
-  return ask("fetch", given, { attachments, read: responseOf, signal });
+  return ask("fetch", given, { __proto__: null, attachments, read: responseOf, signal });
 }
 
 function urlOf(input) {
   wanted(typeof input === "string" || input instanceof URL, `fetch takes a URL, found ${kindOf(input)}`);
+  if (typeof input === "string" && matches(PLAIN_URL, input) && hasPathOf(input)) return input;
   const url = parsedUrl(String(input));
   wanted(url !== null, `fetch: ${kindOf(String(input))} is not an absolute URL`);
   wanted(url.scheme === "https:" || url.scheme === "http:", `fetch: the URL must begin with https:// or http://, found ${url.scheme}`);
@@ -33,27 +38,38 @@ function urlOf(input) {
   return spelledUrl(url);
 }
 
+/** Whether a plain URL has a path, which the parser would add. */
+function hasPathOf(url) {
+  const host = indexOf(url, "/", 8);
+  const query = indexOf(url, "?");
+  return host >= 0 && (query < 0 || host < query);
+}
+
 function methodOf(method) {
-  wanted(typeof method === "string" && METHOD.test(method), `fetch: "method" must be the name of a method, found ${kindOf(method)}`);
-  const upper = method.toUpperCase();
-  wanted(!["CONNECT", "TRACE", "TRACK"].includes(upper), `fetch: the method ${upper} is not allowed`);
+  wanted(typeof method === "string" && matches(METHOD, method), `fetch: "method" must be the name of a method, found ${kindOf(method)}`);
+  const upper = upperCase(method);
+  wanted(!includes(METHODS_OF_HOST, upper), `fetch: the method ${upper} is not allowed`);
   return upper;
 }
 
 function headersOf(headers) {
   wanted(isObject(headers) && !isArray(headers), `fetch: "headers" must be a plain object, found ${kindOf(headers)}`);
-  return Object.entries(headers).map(([name, value]) => {
-    const lower = name.toLowerCase();
-    wanted(HEADER.test(name), `fetch: ${kindOf(name)} is not the name of a header`);
-    wanted(!HEADERS_OF_HOST.includes(lower), `fetch: the header "${lower}" is set by the host`);
-    const spelled = String(value).trim();
-    wanted(!/[\0\r\n]/.test(spelled), `fetch: the value of the header "${lower}" has a line break or a NUL`);
-    return [lower, spelled];
-  });
+  const names = keys(headers), found = [];
+  for (let at = 0; at < names.length; at++) append(found, headerOf(names[at], headers[names[at]]));
+  return found;
+}
+
+function headerOf(name, value) {
+  const lower = lowerCase(name);
+  wanted(matches(HEADER, name), `fetch: ${kindOf(name)} is not the name of a header`);
+  wanted(!includes(HEADERS_OF_HOST, lower), `fetch: the header "${lower}" is set by the host`);
+  const shown = trim(String(value));
+  wanted(!matches(BREAK, shown), `fetch: the value of the header "${lower}" has a line break or a NUL`);
+  return [lower, shown];
 }
 
 function redirectOf(redirect) {
-  wanted(["follow", "manual", "error"].includes(redirect), `fetch: "redirect" must be "follow", "manual" or "error", found ${kindOf(redirect)}`);
+  wanted(redirect === "follow" || redirect === "manual" || redirect === "error", `fetch: "redirect" must be "follow", "manual" or "error", found ${kindOf(redirect)}`);
   return redirect;
 }
 
@@ -66,19 +82,27 @@ function bodyOf(body, headers, attachments) {
   if (body === null) return null;
   if (typeof body === "string") return textBody(wellFormed(body), "text/plain;charset=UTF-8", headers);
   if (body instanceof URLSearchParams) return textBody(String(body), "application/x-www-form-urlencoded;charset=UTF-8", headers);
-  if (body instanceof FormData) return { kind: "form", parts: Array.from(body, (entry) => partOf(entry, attachments)) };
+  if (body instanceof FormData) return { kind: "form", parts: partsOfForm(body, attachments) };
   wanted(!(body instanceof Blob), "fetch: a Blob or File is sent inside a FormData");
-  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return { kind: "bytes", attachment: attached(bytesOf(body, "fetch"), attachments) };
+  if (body instanceof ArrayBuffer || isView(body)) return { kind: "bytes", attachment: attached(bytesOf(body, "fetch"), attachments) };
   throw new TypeError(`fetch: "body" must be a string, URLSearchParams, FormData, ArrayBuffer or a typed array, found ${kindOf(body)}; for JSON use JSON.stringify`);
 }
 
-function textBody(spelled, type, headers) {
-  if (!headers.some(([name]) => name === "content-type")) headers.push(["content-type", type]);
-  wanted(spelled.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
-  return { kind: "text", text: spelled };
+function textBody(content, type, headers) {
+  let isTyped = false;
+  for (let at = 0; at < headers.length; at++) isTyped ||= headers[at][0] === "content-type";
+  if (!isTyped) append(headers, ["content-type", type]);
+  wanted(content.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  return { kind: "text", text: content };
 }
 
-function partOf([name, value], attachments) {
+function partsOfForm(form, attachments) {
+  const entries = entriesOfForm(form), parts = [];
+  for (let at = 0; at < entries.length; at++) append(parts, partOf(entries[at][0], entries[at][1], attachments));
+  return parts;
+}
+
+function partOf(name, value, attachments) {
   if (typeof value === "string") return { name, text: value };
   const part = { name, filename: value.name, type: value.type };
   const path = pathOfFile(value);
@@ -86,8 +110,9 @@ function partOf([name, value], attachments) {
 }
 
 function attached(bytes, attachments) {
-  wanted(bytes.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
-  return attachments.push(bufferOf(bytes)) - 1;
+  wanted(sizeOf(bytes) <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  append(attachments, bufferOf(bytes));
+  return attachments.length - 1;
 }
 
 function responseOf({ status, url, headers, body }, attachments) {
@@ -97,9 +122,9 @@ function responseOf({ status, url, headers, body }, attachments) {
     ok: status >= 200 && status <= 299,
     url,
     headers: freeze(headers),
-    text: async () => decodeUtf8(bufferOf(bytes), "").replace(/^\uFEFF/, ""),
-    json: async () => parseJson(decodeUtf8(bufferOf(bytes), "").replace(/^\uFEFF/, "")),
-    arrayBuffer: async () => bytes.slice().buffer,
+    text: async () => textOfBytes(bytes),
+    json: async () => parseJson(textOfBytes(bytes)),
+    arrayBuffer: async () => ofArray.buffer(copied(bytes)),
   });
 }
 

@@ -3,21 +3,21 @@
 const LONGEST_WAIT = 3600000;
 const LONGEST_LIFE = 31536000;
 const SCOPE_KINDS = ["profile", "session", "task", "shared"];
+const NEVER_IN_NAMES = pattern(/[\\\x00-\x1F\x7F]/);
 const LEVELS = ["info", "warning", "error"];
 
 function oneOf(value, what, choices) {
-  for (let at = 0; at < choices.length; at++) if (choices[at] === value) return value;
-  throw new TypeError(`${what} must be one of ${choices.join(", ")}, found ${kindOf(value)}`);
+  if (includes(choices, value)) return value;
+  throw new TypeError(`${what} must be one of ${listed(choices, choices.length, (each) => each)}, found ${kindOf(value)}`);
 }
 
 /** Copy the members that were given, each as JSON: what is undefined is as good as absent. */
 function given(source, names, of) {
-  const found = {};
+  const found = create(null);
   for (let at = 0; at < names.length; at++) {
     const value = source[names[at]];
     if (value === undefined) continue;
-    jsonText(value, `${of}: "${names[at]}"`);
-    found[names[at]] = value;
+    found[names[at]] = new JsonText(jsonText(value, `${of}: "${names[at]}"`));
   }
   return found;
 }
@@ -26,24 +26,25 @@ function callTool(request) {
   const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
   text(tool_id, 'flo.callTool: "tool_id"');
   if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
-  const spelled = jsonText(input, 'flo.callTool: "input"');
+  const inputText = jsonText(input, 'flo.callTool: "input"');
   // A tool that fails settles as an envelope; only an input that is no object is refused.
   const options = isObject(input) && !isArray(input) ? NEVER_REFUSED : NO_OPTIONS;
-  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${spelled},"wait":${wait}}`, options);
+  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${inputText},"wait":${wait}}`, options);
 }
 
 function sleep(ms) {
   const holds = isFiniteNumber(ms) && ms >= 0 && ms <= LONGEST_WAIT;
   wanted(holds, `flo.sleep takes milliseconds from 0 to ${LONGEST_WAIT}, found ${kindOf(ms)}`);
-  return ask("sleep", { ms }, { read: nothing });
+  return ask("sleep", { ms }, READ_NOTHING);
 }
 
 const nothing = () => undefined;
+const READ_NOTHING = { __proto__: null, read: nothing };
 
 function getRuntimeConfig(key) {
   const trimmed = trim(text(key, "flo.getRuntimeConfig: the key"));
   wanted(trimmed !== "", "flo.getRuntimeConfig: the key must not be empty");
-  return ask("getRuntimeConfig", { key: trimmed }, { read: (value) => (value === null ? undefined : value) });
+  return ask("getRuntimeConfig", { key: trimmed }, { __proto__: null, read: (value) => (value === null ? undefined : value) });
 }
 
 function formatUnixTimestamp(seconds, format, timezone = "UTC") {
@@ -109,7 +110,7 @@ function keyOf(request, of) {
 
 /** What every write may say: how long it lives, and what must be there before it. */
 function writeOf(request, of) {
-  const found = {};
+  const found = create(null);
   const { ttl_seconds, if_revision } = request;
   if (ttl_seconds !== undefined) found.ttl_seconds = integer(ttl_seconds, `${of}: "ttl_seconds"`, 1, LONGEST_LIFE);
   if (if_revision === undefined) return found;
@@ -119,9 +120,7 @@ function writeOf(request, of) {
 }
 
 function requiredJson(request, name, of) {
-  const value = request[name];
-  jsonText(value, `${of}: "${name}"`);
-  return { [name]: value };
+  return { [name]: new JsonText(jsonText(request[name], `${of}: "${name}"`)) };
 }
 
 function writing(name, member, check = nothing) {
@@ -137,12 +136,12 @@ function checkPatch({ patch }, of) {
 
 function listOf(request, of) {
   const { key_prefix, limit = 100, cursor } = request;
-  const found = { key_prefix: text(key_prefix, `${of}: "key_prefix"`, { empty: true }), limit: integer(limit, `${of}: "limit"`, 1, 1000) };
+  const found = { key_prefix: text(key_prefix, `${of}: "key_prefix"`, { __proto__: null, empty: true }), limit: integer(limit, `${of}: "limit"`, 1, 1000) };
   return cursor === undefined ? found : { ...found, cursor: text(cursor, `${of}: "cursor"`) };
 }
 
 function deletionOf(request, of) {
-  const { if_revision } = writeOf({ if_revision: request.if_revision }, of);
+  const { if_revision } = writeOf({ __proto__: null, if_revision: request.if_revision }, of);
   return if_revision === undefined ? keyOf(request, of) : { ...keyOf(request, of), if_revision };
 }
 
@@ -150,14 +149,27 @@ function deletionOf(request, of) {
 
 function checkUri(path, of) {
   text(path, `${of}: the path`);
-  const rest = path.startsWith("task://") ? path.slice(7) : path.startsWith("session://") ? path.slice(10) : null;
+  const rest = slice(path, 0, 7) === "task://" ? slice(path, 7) : slice(path, 0, 10) === "session://" ? slice(path, 10) : null;
   wanted(rest !== null, `${of}: the path must begin with task:// or session://, found ${kindOf(path)}`);
-  const segments = rest.split("/");
-  const isName = (segment) => segment !== "" && segment !== "." && segment !== ".." && !/[\\\x00-\x1F\x7F]/.test(segment);
-  const holds = segments.every(isName) && segments.length <= 32 && encodeUtf8(wellFormed(path)).length <= 512;
+  const holds = areNames(rest) && sizeOf(encodeUtf8(wellFormed(path))) <= 512;
   wanted(holds, `${of}: ${kindOf(path)} is not a path of the workspace: names with "/" between, no "." or "..", at most 32 of them and 512 bytes`);
-  return path.normalize("NFC");
+  return normalized(path, "NFC");
 }
+
+/** Whether these are at most 32 names with "/" between; or none, which is the root. */
+function areNames(rest) {
+  if (rest === "") return true;
+  let from = 0;
+  for (let count = 1; count <= 32; count++) {
+    const end = indexOf(rest, "/", from);
+    const name = slice(rest, from, end < 0 ? rest.length : end);
+    if (name === "" || name === "." || name === ".." || matches(NEVER_IN_NAMES, name)) return false;
+    if (end < 0) return true;
+    from = end + 1;
+  }
+  return false;
+}
+
 
 function fileOf(path, options = {}) {
   const uri = checkUri(path, "flo.file");

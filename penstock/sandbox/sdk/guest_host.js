@@ -2,7 +2,6 @@
 const asked = create(null);
 let lastNumber = 0;
 let hostCalls = 0;
-const NO_OPTIONS = create(null);
 // For what settles with a value whatever becomes of it: to note who asked costs as much as to ask.
 const NEVER_REFUSED = freeze({ __proto__: null, isNeverRefused: true });
 
@@ -13,11 +12,11 @@ const NEVER_REFUSED = freeze({ __proto__: null, isNeverRefused: true });
  * script sees out of the JSON and the attachments that came.
  */
 function ask(name, given, options = NO_OPTIONS) {
-  return askSpelled(name, toJson(given), options);
+  return askSpelled(name, spelled(given), options);
 }
 
-function askSpelled(name, spelled, { attachments, read, signal, isNeverRefused }) {
-  checkSize(spelled, name);
+function askSpelled(name, text, { attachments, read, signal, isNeverRefused }) {
+  checkSize(text, name);
   if (++hostCalls > limits.hostCalls) {
     throw runtimeError("BUDGET_EXCEEDED", `the script made more than ${limits.hostCalls} host calls`, false);
   }
@@ -26,7 +25,7 @@ function askSpelled(name, spelled, { attachments, read, signal, isNeverRefused }
   const promise = new PromiseOfRuntime((resolve, refuse) => {
     asked[number] = { __proto__: null, resolve, refuse, read, stack };
   });
-  const message = `ask\n${number}\n${name}\n${spelled}`;
+  const message = `ask\n${number}\n${name}\n${text}`;
   if (attachments === undefined) say(message);
   else sayWith(message, attachments);
   if (signal !== undefined) whenAborted(signal, (reason) => withdraw(number, reason));
@@ -37,14 +36,14 @@ function askSpelled(name, spelled, { attachments, read, signal, isNeverRefused }
 // waiting now have run, or before anything that cannot wait. JSON has no NUL, so that is the border.
 const LONGEST_TOGETHER = 65536;
 let unsaid = "";
-const settledPromise = PromiseOfRuntime.resolve();
+const settledPromise = define(PromiseOfRuntime.resolve(), "constructor", { value: undefined });
 
 function say(message) {
   if (unsaid.length + message.length > LONGEST_TOGETHER) {
     sayNow(message);
   } else if (unsaid === "") {
     unsaid = message;
-    then(settledPromise, flush);
+    thenOfPromise(settledPromise, flush);
   } else {
     unsaid += `\0${message}`;
   }
@@ -77,11 +76,11 @@ function withdraw(number, reason) {
   call.refuse(reason);
 }
 
-function deliver(number, ok, spelled, attachments) {
+function deliver(number, ok, text, attachments) {
   const call = asked[number];
   if (call === undefined) return;
   delete asked[number];
-  const value = parseJson(spelled);
+  const value = parseJson(text);
   if (!ok) return call.refuse(refusal(value, call.stack));
   try {
     call.resolve(call.read === undefined ? value : call.read(value, attachments));
@@ -92,15 +91,15 @@ function deliver(number, ok, spelled, attachments) {
 
 /** Ask for what the host knows at once. */
 function answerNow(name, given) {
-  const { value, refusal: refused } = parseJson(answer(name, toJson(given)));
-  if (refused !== undefined) throw refusal(refused);
-  return value;
+  const found = parseJson(answer(name, spelled(given)));
+  if (hasOwn(found, "refusal")) throw refusal(found.refusal);
+  return found.value;
 }
 
-function checkSize(spelled, name) {
+function checkSize(text, name) {
   // A character is at most three bytes, so that most texts need not be measured.
-  if (spelled.length * 3 <= limits.messageBytes) return;
-  const size = spelled.length > limits.messageBytes ? spelled.length : encodeUtf8(spelled).length;
+  if (text.length * 3 <= limits.messageBytes) return;
+  const size = text.length > limits.messageBytes ? text.length : sizeOf(encodeUtf8(text));
   const said = `the arguments of ${name} have over ${limits.messageBytes} bytes as JSON`;
   wanted(size <= limits.messageBytes, said);
 }
@@ -119,6 +118,6 @@ function asking(ask_) {
 // Not `[first, ...rest]`: to spread asks the iterator of arrays, which a script may have replaced.
 function withFirst(first, rest) {
   const all = [first];
-  for (let at = 0; at < rest.length; at++) all[at + 1] = rest[at];
+  for (let at = 0; at < rest.length; at++) append(all, rest[at]);
   return all;
 }

@@ -1,26 +1,44 @@
 // How the console shows a value: close to what Node shows, on one line, and never running a getter.
 const DEEPEST = 4;
 const MOST_ITEMS = 100;
-const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
+const IDENTIFIER = pattern(/^[A-Za-z_$][\w$]*$/);
+const VIEW = getPrototypeOf(Uint8Array.prototype);
+const isEnumerable = uncurried(Object.prototype.propertyIsEnumerable);
+const getter = (owner, name) => uncurried(getOwnPropertyDescriptor(owner, name).get);
+const lengthOfView = getter(VIEW, "length");
+const sizeOfBuffer = getter(ArrayBuffer.prototype, "byteLength");
+const sizeOfMap = getter(Map.prototype, "size");
+const sizeOfSet = getter(Set.prototype, "size");
+const eachOfMap = uncurried(Map.prototype.forEach);
+const eachOfSet = uncurried(Set.prototype.forEach);
+const timeOf = uncurried(Date.prototype.getTime);
+const isoOf = uncurried(Date.prototype.toISOString);
+const textOfPattern = uncurried(RegExp.prototype.toString);
+const textOfSymbol = uncurried(Symbol.prototype.toString);
+const { isView } = ArrayBuffer;
+const isSame = Object.is;
 
 function inspected(value, depth = 0, above = []) {
   switch (typeof value) {
     case "string": return depth === 0 ? value : toJson(value);
     case "bigint": return `${value}n`;
-    case "symbol": return String(value);
+    case "symbol": return textOfSymbol(value);
     case "function": return `[Function: ${value.name || "(anonymous)"}]`;
     case "object": break;
-    default: return Object.is(value, -0) ? "-0" : String(value);
+    default: return isSame(value, -0) ? "-0" : `${value}`;
   }
   if (value === null) return "null";
-  if (above.includes(value)) return "[Circular]";
+  if (includes(above, value)) return "[Circular]";
   if (value instanceof Error) return inspectedError(value);
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString();
-  if (value instanceof RegExp) return String(value);
+  if (value instanceof Date) return isNaNumber(timeOf(value)) ? "Invalid Date" : isoOf(value);
+  if (value instanceof RegExp) return textOfPattern(value);
   if (value instanceof Promise) return "Promise {}";
   if (depth >= DEEPEST) return isArray(value) ? "[Array]" : "[Object]";
-  return inspectedMembers(value, (member) => inspected(member, depth + 1, [...above, value]));
+  const below = withFirst(value, above);
+  return inspectedMembers(value, (member) => inspected(member, depth + 1, below));
 }
+
+const isNaNumber = (number) => number !== number;
 
 function inspectedError(error) {
   const title = `${error.name}: ${error.message}`;
@@ -29,39 +47,59 @@ function inspectedError(error) {
 }
 
 function framesOfScript(stack) {
-  const isOurs = (line) => line.includes("(flo:") || line.includes("(native)");
-  return stack.split("\n").filter((line) => line !== "" && !isOurs(line)).join("\n");
+  let kept = "";
+  for (let from = 0; from <= stack.length; ) {
+    const found = indexOf(stack, "\n", from);
+    const end = found < 0 ? stack.length : found;
+    const line = slice(stack, from, end);
+    const isOurs = line === "" || indexOf(line, "(flo:") >= 0 || indexOf(line, "(native)") >= 0;
+    if (!isOurs) kept += kept === "" ? line : `\n${line}`;
+    from = end + 1;
+  }
+  return kept;
 }
 
 function inspectedMembers(value, show) {
   const name = value.constructor?.name;
-  if (isArray(value)) return enclosed("[", listed(value, show), "]");
-  if (ArrayBuffer.isView(value)) return `${name}(${value.length}) ${enclosed("[", listed([...value.slice(0, MOST_ITEMS + 1)], show), "]")}`;
-  if (value instanceof ArrayBuffer) return `ArrayBuffer { byteLength: ${value.byteLength} }`;
-  if (value instanceof Map) return `Map(${value.size}) ${enclosed("{", listed([...value], ([key, item]) => `${show(key)} => ${show(item)}`), "}")}`;
-  if (value instanceof Set) return `Set(${value.size}) ${enclosed("{", listed([...value], show), "}")}`;
+  if (isArray(value)) return enclosed("[", listed(value, value.length, show), "]");
+  if (isView(value) && !(value instanceof DataView)) {
+    const size = lengthOfView(value);
+    return `${name}(${size}) ${enclosed("[", listed(value, size, show), "]")}`;
+  }
+  if (value instanceof ArrayBuffer) return `ArrayBuffer { byteLength: ${sizeOfBuffer(value)} }`;
+  if (value instanceof Map) return `Map(${sizeOfMap(value)}) ${enclosed("{", collected(eachOfMap, value, sizeOfMap(value), (item, key) => `${show(key)} => ${show(item)}`), "}")}`;
+  if (value instanceof Set) return `Set(${sizeOfSet(value)}) ${enclosed("{", collected(eachOfSet, value, sizeOfSet(value), show), "}")}`;
   if (value instanceof URL || value instanceof URLSearchParams) return String(value);
   const title = name === undefined ? "[Object: null prototype] " : name === "Object" ? "" : `${name} `;
-  return title + enclosed("{", listed(Reflect.ownKeys(value).filter(isShown, value), (key) => member(value, key, show)), "}");
-}
-
-function isShown(key) {
-  return Object.prototype.propertyIsEnumerable.call(this, key);
+  const all = ownKeys(value), shown = [];
+  for (let at = 0; at < all.length; at++) if (isEnumerable(value, all[at])) append(shown, all[at]);
+  return title + enclosed("{", listed(shown, shown.length, (key) => member(value, key, show)), "}");
 }
 
 function member(value, key, show) {
   const property = getOwnPropertyDescriptor(value, key);
-  const spelled = typeof key === "symbol" ? `[${String(key)}]` : IDENTIFIER.test(key) ? key : toJson(key);
+  const name = typeof key === "symbol" ? `[${textOfSymbol(key)}]` : matches(IDENTIFIER, key) ? key : toJson(key);
   const shown = hasOwn(property, "value") ? show(property.value) : property.get ? "[Getter]" : "[Setter]";
-  return `${spelled}: ${shown}`;
+  return `${name}: ${shown}`;
 }
 
-function listed(items, show) {
-  const shown = items.slice(0, MOST_ITEMS).map((item) => show(item));
-  if (items.length > MOST_ITEMS) shown.push(`… ${items.length - MOST_ITEMS} more`);
-  return shown;
+/** The first items of a list, with commas between. */
+function listed(items, count, show) {
+  let shown = "";
+  for (let at = 0; at < count && at < MOST_ITEMS; at++) shown += `${at === 0 ? "" : ", "}${show(items[at])}`;
+  return count > MOST_ITEMS ? `${shown}, … ${count - MOST_ITEMS} more` : shown;
+}
+
+/** The first items of a Map or Set. */
+function collected(each, items, count, show) {
+  const found = [];
+  each(items, (item, key) => {
+    if (found.length < MOST_ITEMS) append(found, show(item, key));
+  });
+  const shown = listed(found, found.length, (text) => text);
+  return count > MOST_ITEMS ? `${shown}, … ${count - MOST_ITEMS} more` : shown;
 }
 
 function enclosed(open, shown, close) {
-  return shown.length === 0 ? open + close : `${open} ${shown.join(", ")} ${close}`;
+  return shown === "" ? open + close : `${open} ${shown} ${close}`;
 }

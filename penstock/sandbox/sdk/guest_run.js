@@ -2,8 +2,8 @@
 const LONGEST_MESSAGE = 2000;
 const LONGEST_STACK = 8192;
 
-function run(spelled) {
-  const { entry, entrypoint, input, bounds, chance: seed, now: begun } = parseJson(spelled);
+function run(text) {
+  const { entry, entrypoint, input, bounds, chance: seed, now: begun } = parseJson(text);
   for (const name in bounds) limits[name] = bounds[name];
   linesLeft = limits.logLines;
   bytesLeft = limits.logBytes;
@@ -18,28 +18,44 @@ function enter(exports, entrypoint, input) {
     sayNow(`missing\n0\n${kindOf(start)}`);
     return;
   }
-  // Not `await`: what the entrypoint returns may have a `then` of its own, that throws.
-  const output = new PromiseOfRuntime((resolve) => resolve(start(input)));
-  then(output, finish, fail);
+  let output;
+  const begun = new PromiseOfRuntime((resolve) => {
+    output = start(input);
+    resolve();
+  });
+  then(begun, () => settle(output), fail);
+}
+
+/** Go on when the output is there, which may be a promise, or something with a `then` of its own. */
+function settle(output) {
+  try {
+    // As `await` does: a promise is waited for whatever a script has made of `then`.
+    if (isObject(output) && getPrototypeOf(output) === PROMISES) return then(output, finish, fail);
+  } catch {
+    // It is no promise, or frozen.
+  }
+  then(new PromiseOfRuntime((resolve) => resolve(output)), finish, fail);
 }
 
 function finish(output) {
-  let spelled;
+  let text;
   try {
-    spelled = toJson(output);
+    text = toJson(output);
   } catch (error) {
     return fail(new TypeError(`the output is not JSON: ${messageOf(error)}`));
   }
   // Over the limit by any count: it would only be carried out to be refused.
-  if (spelled !== undefined && spelled.length > limits.outputBytes) return sayNow(`large\n0\n${spelled.length}`);
-  sayNow(`done\n0\n${spelled === undefined ? "null" : spelled}`);
+  if (text !== undefined && text.length > limits.outputBytes) return sayNow(`large\n0\n${text.length}`);
+  sayNow(`done\n0\n${text === undefined ? "null" : text}`);
 }
 
 function fail(error) {
   const kind = detailOf(error) !== undefined ? "flo" : toolErrorOf(error) !== undefined ? "tool" : "thrown";
-  const detail = detailOf(error) ?? toolErrorOf(error) ?? {};
-  sayNow(`fail\n0\n${toJson({ ...described(error), ...detail, kind })}`);
+  const detail = detailOf(error) ?? toolErrorOf(error) ?? NO_OPTIONS;
+  sayNow(`fail\n0\n${spelled({ __proto__: null, ...described(error), ...detail, kind })}`);
 }
+
+const textOfAny = (value) => (typeof value === "symbol" ? textOfSymbol(value) : `${value}`);
 
 /** Tell of anything that was thrown; each part alone may throw again. */
 function described(error) {
@@ -51,7 +67,7 @@ function described(error) {
       return undefined;
     }
   };
-  if (!isObject(error)) return { name: "Error", message: part(() => String(error), LONGEST_MESSAGE) ?? "", stack: "" };
+  if (!isObject(error)) return { name: "Error", message: part(() => textOfAny(error), LONGEST_MESSAGE) ?? "", stack: "" };
   return {
     name: part(() => error.name, 200) ?? "Error",
     message: part(() => error.message, LONGEST_MESSAGE) ?? part(() => inspected(error), LONGEST_MESSAGE) ?? "something was thrown",

@@ -14,6 +14,7 @@ const floOfScripts = sealed({
     __proto__: null,
     get: asking((request) => ask("vault.get", vaultRequest(request, "flo.vault.get"))),
     handle: asking((request) => ask("vault.handle", vaultRequest(request, "flo.vault.handle"), {
+      __proto__: null,
       read: ({ placeholder }) => new FloSecret(RUNTIME_ONLY, placeholder),
     })),
   }),
@@ -43,6 +44,7 @@ const floOfScripts = sealed({
   fs: sealed({
     __proto__: null,
     readBytes: asking((path) => ask("fs.readBytes", { path: checkUri(path, "flo.fs.readBytes") }, {
+      __proto__: null,
       read: ({ attachment }, attachments) => attachments[attachment],
     })),
   }),
@@ -72,3 +74,5 @@ exposeForGood("Function", FunctionOfScripts);
 // A script's own way of writing stacks would run inside the runtime.
 defineProperty(Error, "prepareStackTrace", { value: undefined, writable: false, configurable: false });
 defineProperty(Error, "stackTraceLimit", { value: 20, writable: false, configurable: false });
+// QuickJS puts template literals together with it, those of the runtime too.
+defineProperty(String.prototype, "concat", { writable: false, configurable: false });

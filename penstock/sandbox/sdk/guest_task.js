@@ -1,4 +1,5 @@
 // flo.task: the task that the call belongs to.
+const SPACE = pattern(/\s/);
 
 function taskKey(request, of) {
   return keyOf(members(request, of), of);
@@ -24,12 +25,12 @@ function putToolState(request) {
 function emitEvent(request) {
   const of = "flo.task.emitEvent";
   const { event_type, title, message, level = "info", payload } = members(request, of);
-  text(event_type, `${of}: "event_type"`, { most: 128 });
-  wanted(!/\s/.test(event_type), `${of}: "event_type" must have no spaces`);
-  if (title !== undefined) text(title, `${of}: "title"`, { empty: true, most: 200 });
-  if (message !== undefined) text(message, `${of}: "message"`, { empty: true, most: 4000 });
+  text(event_type, `${of}: "event_type"`, { __proto__: null, most: 128 });
+  wanted(!matches(SPACE, event_type), `${of}: "event_type" must have no spaces`);
+  if (title !== undefined) text(title, `${of}: "title"`, { __proto__: null, empty: true, most: 200 });
+  if (message !== undefined) text(message, `${of}: "message"`, { __proto__: null, empty: true, most: 4000 });
   oneOf(level, `${of}: "level"`, LEVELS);
-  return ask("task.emitEvent", { event_type, level, ...given({ title, message, payload }, ["title", "message", "payload"], of) }, { read: nothing });
+  return ask("task.emitEvent", { event_type, level, ...given({ title, message, payload }, ["title", "message", "payload"], of) }, READ_NOTHING);
 }
 
 function waitForUserMessage(request) {
@@ -83,7 +84,7 @@ async function stepWith(asked_, work) {
     lastError = undefined;
     let settled;
     try {
-      const output = await work({ input: parseJson(toJson(asked_.input)), attempt, idempotency_key });
+      const output = await work({ input: parseJson(textOfJson(asked_.input)), attempt, idempotency_key });
       settled = { key, version, attempt, ...requiredJson({ output: output === undefined ? null : output }, "output", `the work of step "${key}"`) };
     } catch (error) {
       lastError = { error };

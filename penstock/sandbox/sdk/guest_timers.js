@@ -1,5 +1,6 @@
 // Timers. Each firing is a host call of its own, so that its place among the answers is recorded and
 // is the same in the next entry.
+const { floor, min: least } = Math;
 const timers = create(null);
 let lastTimer = 0;
 let timersAlive = 0;
@@ -41,7 +42,7 @@ function forgetTimer(number) {
 /** What browsers make of a delay; but no call lives so long as to see a longer one pass. */
 function milliseconds(wait) {
   const ms = Number(wait);
-  return ms > 0 && ms <= 2147483647 ? Math.min(Math.floor(ms), LONGEST_WAIT) : 0;
+  return ms > 0 && ms <= 2147483647 ? least(floor(ms), LONGEST_WAIT) : 0;
 }
 
 expose("setTimeout", (callback, wait, ...given) => setTimer(callback, wait, given, false));

@@ -82,11 +82,20 @@ const main = (vm, setImmediate) => {
     taken = [bytes];
     return bytes.length;
   };
+  const { apply } = Reflect;
+  const { set } = Object.getPrototypeOf(Uint8Array.prototype);
+  // By place: the iterator of a list of the world is of the world.
+  const copiesOf = (buffers) => {
+    const copies = [];
+    for (let at = 0; at < buffers.length; at++) copies.push(new Uint8Array(buffers[at]));
+    return copies;
+  };
   const UNWANTED = ["Intl", "Temporal", "SharedArrayBuffer", "Atomics", "WebAssembly", "WeakRef", "FinalizationRegistry"];
   const outside = {
     __proto__: null,
     now: () => nowMs,
-    take: (bytes) => bytes.set(taken.shift()),
+    // Not `bytes.set`: that is a method of the world, and what it is given is not of the world.
+    take: (bytes) => apply(set, bytes, [taken.shift()]),
     encode: (text) => lengthOf(encoder.encode(text)),
     decode: (buffer, mode) => {
       try {
@@ -97,10 +106,10 @@ const main = (vm, setImmediate) => {
     },
     post: (message, attachments) => {
       hasAsked ||= message.startsWith("ask");
-      send("post", encoder.encode(message), ...Array.from(attachments, (each) => new Uint8Array(each)));
+      send("post", encoder.encode(message), ...copiesOf(attachments));
     },
     ask: (name, text, attachments) => {
-      send(name, encoder.encode(text), ...Array.from(attachments, (each) => new Uint8Array(each)));
+      send(name, encoder.encode(text), ...copiesOf(attachments));
       // What was on its way already waits its turn.
       const passed = [];
       for (;;) {
@@ -153,6 +162,14 @@ const main = (vm, setImmediate) => {
     return made;
   }
 
+  // Not `await`: it would call a `then` of the world, with functions that are not of the world.
+  const { then } = Promise.prototype;
+  const ended = (promise) =>
+    new Promise((resolve, reject) => {
+      Object.defineProperty(promise, "constructor", { value: undefined });
+      apply(then, promise, [() => resolve(), reject]);
+    });
+
   const named = (above, specifier) => (Object.hasOwn(plan[above].imports, specifier) ? plan[above].imports[specifier] : undefined);
   const refused = (specifier) => world.problem(`import of '${specifier}' is not allowed`);
 
@@ -169,7 +186,7 @@ const main = (vm, setImmediate) => {
       // All files of the script are under "tool:///" now: set breakpoints, then go on.
       debugger;
     }
-    await module.evaluate();
+    await ended(module.evaluate());
     return module;
   }
 

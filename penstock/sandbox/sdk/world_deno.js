@@ -6,9 +6,13 @@
   const { apply, construct } = Reflect;
   const { defineProperty, getOwnPropertyNames } = Object;
   const Bytes = Uint8Array, TooDeep = RangeError, TypeProblem = TypeError;
-  const then = (promise, next, failed) => apply(thenOfPromise, promise, [next, failed]);
-  const thenOfPromise = Promise.prototype.then;
-  const settled = Promise.resolve();
+  const { then: thenOfPromise } = Promise.prototype;
+  // Without a constructor of its own, `then` would ask the one of all promises what to make.
+  const settled = defineProperty(Promise.resolve(), "constructor", { value: undefined });
+  const later = (next) => apply(thenOfPromise, settled, [next]);
+  const append = (list, value) => {
+    defineProperty(list, list.length, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+  };
 
   /** Do something outside; the few errors there can be come from a stack that is used up. */
   const outsideDo = (name, one, two, three) => {
@@ -120,7 +124,7 @@
   };
   const queueMicrotask = (callback) => {
     if (typeof callback !== "function") throw new TypeProblem("queueMicrotask: the callback must be a function");
-    then(settled, () => { apply(callback, undefined, []); });
+    later(() => { apply(callback, undefined, []); });
   };
   for (const value of [DOMException, atob, btoa, queueMicrotask]) method(globalThis, value.name, value);
   for (const name of outside.unwanted(getOwnPropertyNames(globalThis).join())) delete globalThis[name];
@@ -139,10 +143,10 @@
     __proto__: null,
     // In a job of its own, so that nothing of what is outside stands below the script on its stack.
     tell: (message, sizes, value) => {
-      const attachments = [];
-      for (let at = 0; at < sizes.length; at++) attachments[at] = filled(sizes[at]);
-      if (value !== undefined) attachments[0] = value[0];
-      then(settled, () => enter(message, ...attachments));
+      const given = [message];
+      for (let at = 0; at < sizes.length; at++) append(given, filled(sizes[at]));
+      if (value !== undefined) append(given, value[0]);
+      later(() => apply(enter, undefined, given));
     },
     problem: (message) => new TypeProblem(message),
   };

@@ -1,0 +1,4 @@
+// ends: SCRIPT_ERROR
+// says: x
+Object.prototype.toJSON = () => "j";
+throw new Error("x");

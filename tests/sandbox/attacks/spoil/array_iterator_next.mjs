@@ -1,0 +1,1 @@
+Object.getPrototypeOf([][Symbol.iterator]()).next = evil;

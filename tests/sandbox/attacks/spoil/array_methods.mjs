@@ -1,0 +1,3 @@
+for (const name of own(Array.prototype)) {
+  if (typeof Array.prototype[name] === "function" && name !== "constructor") Array.prototype[name] = evil;
+}

@@ -1,0 +1,1 @@
+Array.prototype.toJSON = () => 5;

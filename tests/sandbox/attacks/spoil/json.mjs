@@ -1,0 +1,1 @@
+JSON.stringify = JSON.parse = JSON.rawJSON = evil;

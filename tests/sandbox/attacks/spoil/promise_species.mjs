@@ -1,0 +1,1 @@
+define(Promise, Symbol.species, { __proto__: null, get: evil });

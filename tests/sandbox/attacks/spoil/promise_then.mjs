@@ -1,0 +1,1 @@
+Promise.prototype.then = Promise.prototype.catch = Promise.prototype.finally = evil;

@@ -1,0 +1,1 @@
+for (const name of own(Reflect)) Reflect[name] = evil;

@@ -1,0 +1,1 @@
+for (const name of own(Symbol.prototype)) define(Symbol.prototype, name, { __proto__: null, value: evil });
