@@ -9,6 +9,7 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
+from penstock.resources.project_access import OPEN
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
@@ -146,6 +147,7 @@ def caller_for(
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,
         clip_at=agent.settings.result_max_chars,
+        access=OPEN if agent.charter is None else agent.charter.access,
     )
 
 

@@ -19,6 +19,8 @@ SECONDS = 0.5
 """Between two looks at the files."""
 READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
 """What files that are watched end in: those of authors, and not what a run writes beside them."""
+HIDDEN = ".pi"
+"""The one hidden folder in which authors keep files."""
 Tell = Callable[[str], None]
 
 
@@ -85,7 +87,8 @@ class Shelf:
 def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int, int]]:
     """Return when each file of a project was changed, and its size."""
     found: dict[str, tuple[int, int]] = {}
-    for name in filter(lambda each: each.endswith(endings), walk(root)):
+    names = (*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN)))
+    for name in filter(lambda each: each.endswith(endings), names):
         try:
             seen = (root / name).stat()
         except OSError:

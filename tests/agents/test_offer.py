@@ -22,6 +22,7 @@ from penstock.tools.resources import Resources
 from penstock.tools.rules import Action, Rule, Rules
 from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ANY_INPUT
+from tests.kit.agent_texts import agent_of
 from tests.kit.assistant import agent
 from tests.kit.tools import Act
 
@@ -144,3 +145,10 @@ def test_an_offer_is_made_once_as_long_as_the_selection_stays() -> None:
 def test_a_broken_tool_is_never_offered(names: tuple[str, ...] | None) -> None:
     tools = offered(agent(enabled_tools=names), invoker_with(), LOCAL_PROFILE)
     assert "broken" not in [tool.spec.tool_id for tool in tools]
+
+
+def test_a_chat_with_the_agent_of_a_file_keeps_its_access() -> None:
+    """A chat with a file agent uses its `tools:` as `enabled_tools` and keeps its `access`."""
+    scout = agent_of("---\nname: scout\naccess: { read: src/** }\n---\n")
+    access = caller_for(scout, ANN, ()).access
+    assert (access.agent, access.read, access.write) == ("scout", ("src/**",), None)

@@ -126,8 +126,9 @@ async def test_changed_files_are_taken_and_mistakes_are_told(project: ProjectFol
         assert (await one.runtime.call("say", {})).output == "newer"
 
 
-def test_a_file_that_changed_is_seen(project: ProjectFolder) -> None:
-    project.write("a.txt", "a")
+@pytest.mark.parametrize("file", ["a.txt", ".pi/flows/agents/a.md"])
+def test_a_file_that_changed_is_seen(project: ProjectFolder, file: str) -> None:
+    project.write(file, "a")
     before = look(project.root)
-    project.write("a.txt", "ab")
+    project.write(file, "ab")
     assert look(project.root) != before
