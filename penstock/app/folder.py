@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from penstock.app.settings import Settings
+from penstock.resources.cipher import KEY_FILE
 from penstock.tools.resources import ProjectFolder
 
 _SQLITE = "sqlite:///"
@@ -13,7 +14,7 @@ _BESIDE = ("", "-wal", "-shm")
 def folder_of(settings: Settings) -> ProjectFolder:
     """Return the folder: where data, blobs and the database lie in it is hidden from agents."""
     root = settings.root.resolve()
-    places = [settings.data_path, Path(settings.blob_place)]
+    places = [settings.data_path, settings.data_path / KEY_FILE, Path(settings.blob_place)]
     if settings.database.startswith(_SQLITE):
         file = settings.database.removeprefix(_SQLITE)
         places += [Path(f"{file}{ending}") for ending in _BESIDE]

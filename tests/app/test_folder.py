@@ -9,18 +9,18 @@ from penstock.app.folder import folder_of
 from penstock.app.settings import load
 from penstock.tools.shell import ShellSettings
 
-IN_USE = (".penstock", ".penstock/blobs", ".penstock/penstock.db")
+IN_USE = (".penstock", ".penstock/secret.key", ".penstock/blobs", ".penstock/penstock.db")
 
 
 @pytest.mark.parametrize(
     ("chosen", "private"),
     [
         ({}, {*IN_USE}),
-        ({"data_dir": "var/lib"}, {"var/lib", "var/lib/blobs", "var/lib/penstock.db"}),
-        ({"data_dir": "."}, {"blobs", "penstock.db"}),
+        ({"data_dir": "var/lib"}, {f"var/lib{each[9:]}" for each in IN_USE}),
+        ({"data_dir": "."}, {each[10:] for each in IN_USE[1:]}),
         ({"data_dir": "/elsewhere"}, set()),
-        ({"blobs": "kept", "database_url": "sqlite:///my.db"}, {".penstock", "kept", "my.db"}),
-        ({"blobs": "s3://bucket/x", "database_url": "postgresql://x/y"}, {".penstock"}),
+        ({"blobs": "kept", "database_url": "sqlite:///my.db"}, {*IN_USE[:2], "kept", "my.db"}),
+        ({"blobs": "s3://bucket/x", "database_url": "postgresql://x/y"}, {*IN_USE[:2]}),
     ],
 )
 def test_where_data_lies_is_private(
