@@ -13,7 +13,9 @@ from penstock.builtins import (
     skill_manifests,
     skills,
 )
+from penstock.builtins.code import reading, searching, writing
 from penstock.builtins.sheets import csv, excel
+from penstock.builtins.shell import bash
 from penstock.manifest.skill import SkillManifest
 from penstock.tools.tool import Tool
 
@@ -28,6 +30,10 @@ TOOLS: tuple[Tool, ...] = (
     *download.TOOLS,
     *media.TOOLS,
     *notify.TOOLS,
+    *reading.TOOLS,
+    *writing.TOOLS,
+    *searching.TOOLS,
+    *bash.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)
