@@ -10,7 +10,7 @@ from penstock.manifest.kinds import Label, ListOf, Record, Text, from_fields
 WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
 """What every project has; a catalog defines none of them."""
-RUNTIME = ("vault.write",)
+RUNTIME = ("vault.write", "project.read", "project.write", "project.bash")
 """What the runtime itself asks for besides; a catalog need not have it."""
 
 

@@ -53,7 +53,7 @@ async def test_the_catalog_is_read(
 def test_without_a_catalog_every_permission_counts(tmp_path: Path) -> None:
     assert unknown_permissions(["fly"], None) == ()
     catalog = catalog_of(tmp_path)
-    asked = ["fly", "mail.send", "admin", "vault.write"]
+    asked = ["fly", "mail.send", "admin", "vault.write", "project.read", "project.bash"]
     assert unknown_permissions(asked, catalog) == ("fly",)
 
 
