@@ -368,7 +368,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.dictionaries(KEYS, VALUES))
 def test_no_value_of_any_field_raises(values: dict[str, Any]) -> None:
     lines = "\n".join(f"{key}: {value!r}" for key, value in values.items())
