@@ -88,7 +88,7 @@ def call(
 
 def not_direct(tool: Tool | None) -> ToolNotFound | None:
     """Return why a tool that is there may not be called by hand: who runs this may know."""
-    if tool is None or tool.spec.direct_call or tool.spec.is_broken:
+    if tool is None or tool.spec.direct_call:
         return None
     said = f"the tool {tool.spec.tool_id!r} is there, but"
     trial = "`penstock run-tool` tries it out"

@@ -58,7 +58,10 @@ def list_tools(
         for each in found.every_tool
         if _is_wanted(each.spec, wanted, label)
         and (not builtin or each.spec.kind == "builtin")
-        and (state is None or (each.spec.direct_call if state else each.spec.is_broken))
+        and (
+            state is None
+            or (each.spec.direct_call and not each.spec.is_broken if state else each.spec.is_broken)
+        )
     ]
     places = [_place(each, found) for each in tools]
     if as_json:

@@ -59,10 +59,10 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 async def read_tool(tool_id: str, request: Request) -> Response:
     """Return what a call of a tool takes and gives."""
     site, profile = site_of(request), allowed(request, READ)
-    try:
-        return Json(tool_part(_direct(site).get(tool_id, profile)))
-    except CallError as error:
-        raise NotFound(f'no direct-call tool "{tool_id}"') from error
+    named = (each for each in _direct(site).of(profile) if each.spec.tool_id == tool_id)
+    if (tool := next(named, None)) is None:
+        raise NotFound(f'no direct-call tool "{tool_id}"')
+    return Json(tool_part(tool))
 
 
 @router.post(

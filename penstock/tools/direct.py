@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
+from penstock.core.diagnostics import nearest
 from penstock.core.profile import Profile
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller, refused
@@ -20,9 +21,10 @@ class DirectTools:
         self._invoker = invoker
 
     def of(self, profile: Profile) -> list[Tool]:
-        """Return the tools that a profile may call, by id."""
+        """Return the tools that a profile may call, by id; broken ones are not offered."""
         caller = replace(DOOR, profile=profile)
-        found = [each for each in self._invoker.registry if self._is_open(each, caller)]
+        tools = (each for each in self._invoker.registry if not each.spec.is_broken)
+        found = [each for each in tools if self._is_open(each, caller)]
         return sorted(found, key=lambda each: each.spec.tool_id)
 
     def get(self, tool_id: str, profile: Profile) -> Tool:
@@ -34,7 +36,9 @@ class DirectTools:
         tool, caller = self._invoker.registry.find(tool_id), replace(DOOR, profile=profile)
         refusal = refused(tool.spec, caller) if tool else None
         if tool is None or isinstance(refusal, ToolNotFound):
-            raise ToolNotFound(f'no direct-call tool "{tool_id}"')
+            near = nearest(tool_id, [each.spec.tool_id for each in self.of(profile)])
+            hint = f'; did you mean "{near}"?' if near else ""
+            raise ToolNotFound(f'no direct-call tool "{tool_id}"{hint}')
         if refusal is not None:
             raise refusal
         if self._invoker.rules.hides(tool.spec, caller):

@@ -172,7 +172,9 @@ class Invoker:
             raise passage.refusal
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
-        return refused(tool.spec, caller) is None and not self.rules.hides(tool.spec, caller)
+        spec = tool.spec
+        is_open = not spec.is_broken and refused(spec, caller) is None
+        return is_open and not self.rules.hides(spec, caller)
 
     def _reserve(self, passage: Passage, nest: Nest | None) -> None:
         if nest is None:

@@ -83,11 +83,13 @@ async def test_a_script_that_waits_for_an_approval_is_entered_again_with_what_it
 
 
 async def test_a_broken_tool_says_so_when_it_is_called(project: ProjectFolder) -> None:
+    """D10: "a call that reaches it answers `SCRIPT_LOAD_ERROR` with `details.diagnostics`"."""
     project.tool("wrong", "import x from 'lodash';\nexport const run = () => x;")
     project.tool("use", 'export const run = () => flo.callTool({ tool_id: "wrong", input: {} });')
     async with project.opened() as runtime:
         direct = await runtime.call("wrong", {})
         nested = await runtime.call("use", {})
     assert direct.error
-    assert direct.error.code == "TOOL_NOT_FOUND"
-    assert nested.error or nested.output["error"]["code"] == "NOT_PERMITTED"
+    assert direct.error.code == nested.output["error"]["code"] == "SCRIPT_LOAD_ERROR"
+    assert direct.error.details
+    assert direct.error.details["diagnostics"][0]["code"] == "import-bare"

@@ -18,6 +18,7 @@ TOOLS = (
     Act("locked", direct_call=True, requires_permissions=frozenset({"root"})),
     Act("denied", direct_call=True),
     Act("look", direct_call=True),
+    Act("broken", direct_call=True, is_broken=True),
 )
 RULES = (Rule(tool="denied", action=Action.DENY),)
 
@@ -34,6 +35,9 @@ async def test_a_profile_sees_what_it_may_call_by_id() -> None:
     ("tool_id", "error", "message"),
     [
         ("nothing", ToolNotFound, 'no direct-call tool "nothing"'),
+        ("writ", ToolNotFound, 'no direct-call tool "writ"; did you mean "write"?'),
+        ("denie", ToolNotFound, 'no direct-call tool "denie"'),
+        ("brokn", ToolNotFound, 'no direct-call tool "brokn"'),
         ("hidden", ToolNotFound, 'no direct-call tool "hidden"'),
         ("locked", NotPermitted, '"locked" needs the permission root'),
         ("denied", NotPermitted, 'a rule of this project forbids "denied"'),
@@ -55,3 +59,11 @@ async def test_an_input_is_checked_before_the_call() -> None:
         direct.check(tool, {"n": 1})
         with pytest.raises(InvalidInput, match='input of "write" is not valid: /n: '):
             direct.check(tool, {"n": "x"})
+
+
+async def test_a_broken_tool_is_not_offered_and_a_call_reaches_it() -> None:
+    """D10: "models and `/call` are not offered it, a call that reaches it answers"."""
+    async with memory_runtime(tools=TOOLS) as runtime:
+        direct = DirectTools(runtime.parts.invoker)
+        assert "broken" not in [each.spec.tool_id for each in direct.of(CLERK)]
+        assert direct.get("broken", CLERK).spec.is_broken

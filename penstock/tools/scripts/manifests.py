@@ -34,15 +34,22 @@ class ScriptTools:
         """Return every tool of the bundle; one that is broken says so when it is called."""
         return [
             *(self._tool(each, scripts[name]) for name, each in bundle.tools.items()),
-            *(self._broken(name, found) for name, found in bundle.broken_tools.items()),
+            *(
+                self._broken(
+                    name, found, [each for each in bundle.every_tool if each.tool_id == name]
+                )
+                for name, found in bundle.broken_tools.items()
+            ),
         ]
 
     def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
         bindings = bindings_of(manifest, self._usual)
         return ScriptTool(spec_of(manifest), script, bindings=bindings, sandbox=self._sandbox)
 
-    def _broken(self, tool_id: str, found: Sequence[Diagnostic]) -> ScriptTool:
-        spec = broken_spec(tool_id)
+    def _broken(
+        self, tool_id: str, found: Sequence[Diagnostic], manifests: Sequence[ToolManifest]
+    ) -> ScriptTool:
+        spec = broken_spec(tool_id, manifests)
         return ScriptTool(spec, errors(found), bindings=Bindings(), sandbox=self._sandbox)
 
 
@@ -127,8 +134,12 @@ def bindings_of(manifest: ToolManifest, usual: Bindings) -> Bindings:
     )
 
 
-def broken_spec(tool_id: str) -> ToolSpec:
-    """Return the face of a tool that cannot be called."""
+def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpec:
+    """Return the face of a tool that says what is wrong with it when it is called.
+
+    Who may call it is known, as far as its manifests can be read: there may be several.
+    """
+    needed = (each.requires_permissions for each in manifests)
     return ToolSpec(
         tool_id=tool_id,
         description="This tool is broken: `penstock check` says why.",
@@ -136,6 +147,8 @@ def broken_spec(tool_id: str) -> ToolSpec:
         is_frame=True,
         is_offered=False,
         is_broken=True,
+        direct_call=any(each.direct_call for each in manifests),
+        requires_permissions=frozenset().union(*needed),
         kind=SCRIPT,
     )
 

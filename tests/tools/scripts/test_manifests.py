@@ -1,5 +1,7 @@
 """The script tools of a bundle, whole and broken."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.app.project import load_project
@@ -71,4 +73,9 @@ def test_what_a_script_may_reach(project: ProjectFolder) -> None:
 @pytest.mark.parametrize("script", ["import x from 'lodash';", "export const go = 1;", "const ="])
 def test_a_broken_tool_is_there_and_cannot_be_called(project: ProjectFolder, script: str) -> None:
     project.tool("a", script)
-    assert tools_of(project)["a"].spec == broken_spec("a")
+    found = tools_of(project)
+    assert found["a"].spec == replace(broken_spec("a"), direct_call=True)
+    project.tool("a", script, direct_call="false", requires_permissions="[p.one]")
+    spec = tools_of(project)["a"].spec
+    assert not spec.direct_call
+    assert spec.requires_permissions == {"p.one"}
