@@ -10,7 +10,6 @@ from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
 from penstock.resources.project_access import OPEN
-from penstock.resources.project_access import OPEN
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
@@ -147,7 +146,6 @@ def caller_for(
         skills=skills,
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,
-        access=agent.charter.access if agent.charter else OPEN,
         clip_at=agent.settings.result_max_chars,
         access=OPEN if agent.charter is None else agent.charter.access,
     )

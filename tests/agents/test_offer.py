@@ -1,11 +1,9 @@
 """Which tools a model is offered: switches, lists, denials, permissions."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from penstock.agents.charter import Charter
 from penstock.agents.offer import Offers, caller_for, definition, offered, skills_of
 from penstock.core.call import Origin
 from penstock.core.ids import LogId, ProfileId, new_id
@@ -15,7 +13,6 @@ from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.manifest.skill import SkillManifest
 from penstock.models.model import ToolDefinition
-from penstock.resources.project_access import OPEN, Access
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
@@ -76,14 +73,6 @@ def test_a_model_is_a_caller_that_reads_clipped_results() -> None:
     assert (caller.origin, caller.profile) == (Origin.MODEL, ANN)
     assert (caller.agent_tools, caller.clip_at) == (frozenset({"look"}), 100)
     assert caller.question_ttl_seconds == 5
-
-
-def test_a_chat_with_the_agent_of_a_file_keeps_its_access() -> None:
-    """§13.1: "A chat with a file agent … keeps its `access`"."""
-    access = Access(agent="g", read=("src/**",))
-    of_file = replace(agent(), charter=Charter(access=access))
-    assert caller_for(of_file, ANN, ()).access == access
-    assert caller_for(agent(), ANN, ()).access == OPEN
 
 
 def test_a_model_is_told_the_schema_word_for_word() -> None:
