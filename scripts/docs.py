@@ -210,7 +210,9 @@ KINDS = (
     (r"\bfloat\b", "number"),
     (r"\bbool\b", "true or false"),
     (r"\bPath\b", "folder"),
-    (r"Literal\[(.*)\]", r"one of \1"),
+    (r"Literal\[([^]]*)\]", r"one of \1"),
+    (r"tuple\[one of (.*), \.\.\.\]", r"list of \1"),
+    (r"Union\[(.*), one of (.*)\]", r"\1, or \2"),
 )
 
 
@@ -228,8 +230,10 @@ def _toml(value: object) -> str:
             return "none"
         case bool():
             return str(value).lower()
-        case tuple() | dict():
-            return "[]" if isinstance(value, tuple) else "{}"
+        case tuple():
+            return f"[{', '.join(map(_toml, value))}]"
+        case dict():
+            return "{}"
         case int() | float():
             return f"{value:,}" if value >= 10_000 else str(value)  # noqa: PLR2004  easier to read
         case _:
