@@ -1,6 +1,6 @@
 """Every rule for flows that looks beyond one field: a flow in its surroundings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from penstock.core.diagnostics import Diagnostic
@@ -33,13 +33,17 @@ CHECKS = (
 def check_flow(read: ReadFlow, around: Surroundings) -> Sequence[Diagnostic]:
     """Return everything that is wrong with a flow, in its text and around it, by line."""
     view = View(read, around)
-    found = list(read.document.problems)
-    for check in CHECKS:
+    found: list[Diagnostic] = []
+    for check in (_of_text, *CHECKS):
         some = list(islice(check(view), MOST_FINDINGS + 1))
         found += some[:MOST_FINDINGS]
         if len(some) > MOST_FINDINGS:
             found.append(_too_many(read.file))
     return ordered(found)
+
+
+def _of_text(view: View) -> Iterator[Diagnostic]:
+    yield from view.read.findings
 
 
 def _too_many(file: str) -> Diagnostic:

@@ -5,10 +5,10 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
+from penstock.agents.charter import Tier
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.fenced import MOST_BYTES
@@ -28,14 +28,6 @@ RESERVED = frozenset({"call", "web", "new"})
 """Commands of every chat."""
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _TOP = Place(line=1, column=1)
-
-
-class Tier(StrEnum):
-    """Who brings a flow. The values are the wire format; an earlier one hides a later one."""
-
-    LOCAL = "local"
-    PACKAGE = "package"
-    BUILT_IN = "built-in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

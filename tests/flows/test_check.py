@@ -196,3 +196,18 @@ def test_two_hundred_steps_are_checked_at_once() -> None:
     found = check_flow(read, SEED)
     assert clock.monotonic() - started < 0.5
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"odd{number}: 1\n" for number in range(1_500)) + TOP + LOOK,
+        f"{TOP}- {{id: a, agent: scout, blockedBy: [{'b, ' * 1_500}]}}\n",
+    ],
+    ids=["in the text", "around it"],
+)
+def test_of_more_findings_than_anybody_reads_a_thousand_are_told(text: str) -> None:
+    """And the flow cannot run, whatever the others are."""
+    found = check_flow(read_flow(text), SEED)
+    assert len(found) <= 1_001
+    assert "too-many-findings" in {each.code for each in found}

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.agents.charter import Tier
 from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.files import FlowRoot, Tier, find_flows, read_flow_file
+from penstock.flows.files import FlowRoot, find_flows, read_flow_file
 from tests.flows.texts import TOP, told
 
 FLOW = TOP + "- {id: a, agent: scout}\n"

@@ -1,9 +1,10 @@
 """What lies around a flow: the agents, other flows and files that it may name."""
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.agents.agent import Agent
 from penstock.flows.reading import ReadFlow
 
 
@@ -19,6 +20,23 @@ class AgentCard:
     """Inputs that its instructions read, declared or not."""
     is_interactive: bool = True
     file: str = ""
+
+
+def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
+    """Return what flows may know of agents; those without a file take no part."""
+    cards: dict[str, AgentCard] = {}
+    for agent in agents:
+        if agent.charter is not None:
+            charter = agent.charter
+            cards[agent.name] = AgentCard(
+                name=agent.name,
+                inputs=tuple(each.name for each in charter.inputs),
+                outputs=tuple(each.name for each in charter.outputs),
+                body_inputs=charter.body_inputs,
+                is_interactive=charter.is_interactive,
+                file=charter.file,
+            )
+    return cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The ways through a flow: what may run after what, by dependencies, falling through and jumps.
 
-A segment is entered as a whole, or by a jump to one step of it. Each such entry has the steps that
-are active then, and leads on to others; sets of steps are bits of a number.
+A segment is entered as a whole, or by a jump to one step of it. Each such arrival has the steps
+that are active then, and leads on to others; sets of steps are bits of a number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Route:
 
 
 @dataclass(slots=True)
-class Entry:
+class Arrival:
     """A way to enter a segment."""
 
     segment: int
@@ -83,16 +83,16 @@ class Ways:
         self._dependents = self._waiting(steps)
         self._routes = {step.step_id: tuple(self._made(step)) for step in steps}
         self._falling = {step.step_id for step in steps if self._may_fall(step)}
-        self._entries = [
-            self._entry(number, members) for number, members in enumerate(self._members)
+        self._arrivals = [
+            self._arrival(number, members) for number, members in enumerate(self._members)
         ]
         made = dict.fromkeys(each.target for routes in self._routes.values() for each in routes)
-        self._jumps = {target: len(self._entries) + n for n, target in enumerate(made)}
-        self._entries += [self._jumped(target) for target in made]
-        self._exits = [self._exits_of(each) for each in self._entries]
+        self._jumps = {target: len(self._arrivals) + n for n, target in enumerate(made)}
+        self._arrivals += [self._jumped(target) for target in made]
+        self._exits = [self._exits_of(each) for each in self._arrivals]
         self._of_segment: dict[int, list[int]] = {}
-        for number, entry in enumerate(self._entries):
-            self._of_segment.setdefault(entry.segment, []).append(number)
+        for number, arrival in enumerate(self._arrivals):
+            self._of_segment.setdefault(arrival.segment, []).append(number)
 
     def routes(self, step: AnyStep) -> Sequence[Route]:
         """Return the jumps of a step that are made: to steps that are there, and do not wait."""
@@ -112,7 +112,7 @@ class Ways:
             return True
         bit, wanted = self._bit(first), self._bit(then)
         return any(
-            self._entries[each].active & bit and self._after[each] & wanted
+            self._arrivals[each].active & bit and self._after[each] & wanted
             for each in self._of_segment[self.segments.of[first]]
         )
 
@@ -122,24 +122,24 @@ class Ways:
 
     def is_unbounded(self, target: str, step_id: str) -> bool:
         """Whether a jump to a step leads to another one past everything that bounds a loop."""
-        entry = self._jumps[target]
-        is_bound = self._entries[entry].is_bound
-        return not is_bound and self._is_within(entry, step_id, self._after_unbound)
+        arrival = self._jumps[target]
+        is_bound = self._arrivals[arrival].is_bound
+        return not is_bound and self._is_within(arrival, step_id, self._after_unbound)
 
     def falls_from(self, target: str) -> Iterator[tuple[Sequence[AnyStep], Sequence[AnyStep]]]:
         """Yield each segment that runs after a jump without another one, and what ran before."""
-        entry, ran = self._entries[self._jumps[target]], list[AnyStep]()
-        while entry.falls and not entry.steps[0].is_router:
-            ran += entry.steps
-            if entry.segment + 1 == len(self._members):
+        arrival, ran = self._arrivals[self._jumps[target]], list[AnyStep]()
+        while arrival.falls and not arrival.steps[0].is_router:
+            ran += arrival.steps
+            if arrival.segment + 1 == len(self._members):
                 return
-            entry = self._entries[entry.segment + 1]
-            yield tuple(ran), entry.steps
+            arrival = self._arrivals[arrival.segment + 1]
+            yield tuple(ran), arrival.steps
 
     def runs_anyway(self, target: str) -> bool:
         """Whether a step also runs when nothing fails."""
         segment, bit = self.segments.of[target], self._bit(target)
-        if not segment or any(self._entries[n].falls for n in self._of_segment[segment - 1]):
+        if not segment or any(self._arrivals[n].falls for n in self._of_segment[segment - 1]):
             return True
         calm = {
             route.target
@@ -148,7 +148,7 @@ class Ways:
             for route in self.routes(step)
             if route.field != ON_ERROR
         }
-        return any(self._entries[self._jumps[each]].active & bit for each in calm)
+        return any(self._arrivals[self._jumps[each]].active & bit for each in calm)
 
     @cached_property
     def _after(self) -> list[int]:
@@ -157,24 +157,26 @@ class Ways:
     @cached_property
     def _after_unbound(self) -> list[int]:
         free = [
-            [] if entry.is_bound else [each for each in exits if not self._entries[each].is_bound]
-            for entry, exits in zip(self._entries, self._exits, strict=True)
+            []
+            if arrival.is_bound
+            else [each for each in exits if not self._arrivals[each].is_bound]
+            for arrival, exits in zip(self._arrivals, self._exits, strict=True)
         ]
         return self._closed(free)
 
     def _closed(self, exits: Sequence[Sequence[int]]) -> list[int]:
-        """Return for each entry the steps that may run once it is left."""
+        """Return for each arrival the steps that may run once it is left."""
         after = [0] * len(exits)
         for component in components(exits):
             reached = 0
             for to in {to for each in component for to in exits[each]}:
-                reached |= self._entries[to].active | after[to]
+                reached |= self._arrivals[to].active | after[to]
             for each in component:
                 after[each] = reached
         return after
 
-    def _is_within(self, entry: int, step_id: str, after: Sequence[int]) -> bool:
-        return bool((self._entries[entry].active | after[entry]) & self._bit(step_id))
+    def _is_within(self, arrival: int, step_id: str, after: Sequence[int]) -> bool:
+        return bool((self._arrivals[arrival].active | after[arrival]) & self._bit(step_id))
 
     def _bit(self, step_id: str) -> int:
         return 1 << self.order[step_id]
@@ -196,13 +198,13 @@ class Ways:
             found[step.step_id] = bits
         return found
 
-    def _jumped(self, target: str) -> Entry:
+    def _jumped(self, target: str) -> Arrival:
         reached, segment = self._dependents[target], self.segments.of[target]
         steps = (each for each in self._members[segment] if reached & self._bit(each.step_id))
-        return self._entry(segment, tuple(steps))
+        return self._arrival(segment, tuple(steps))
 
-    def _entry(self, segment: int, steps: tuple[AnyStep, ...]) -> Entry:
-        return Entry(
+    def _arrival(self, segment: int, steps: tuple[AnyStep, ...]) -> Arrival:
+        return Arrival(
             segment=segment,
             active=sum(self._bit(each.step_id) for each in steps),
             steps=steps,
@@ -219,31 +221,32 @@ class Ways:
         is_forced = any(self.is_back(each, step.step_id) for each in back)
         return not fields - {ON_ERROR} or (step.max_iterations is not None and is_forced)
 
-    def _exits_of(self, entry: Entry) -> list[int]:
-        """Return the entries that an entry may lead to."""
-        targets = {route.target for step in entry.steps for route in self.routes(step)}
+    def _exits_of(self, arrival: Arrival) -> list[int]:
+        """Return the arrivals that an arrival may lead to."""
+        targets = {route.target for step in arrival.steps for route in self.routes(step)}
         found = [self._jumps[target] for target in targets]
-        if entry.falls and entry.segment + 1 < len(self._members):
-            found.append(entry.segment + 1)
-        return sorted({*found, *self._together(entry)})
+        if arrival.falls and arrival.segment + 1 < len(self._members):
+            found.append(arrival.segment + 1)
+        return sorted({*found, *self._together(arrival)})
 
-    def _together(self, entry: Entry) -> Iterator[int]:
-        """Yield what is visited after an entry because both were chosen at once."""
-        for step in self._several.get(entry.segment, ()):
-            for target in dict.fromkeys(step.branches.values()):
-                if target in self.order and self.segments.of[target] > entry.segment:
-                    yield self._jumps[target]
+    def _together(self, arrival: Arrival) -> Iterator[int]:
+        """Yield what is visited after an arrival because both were chosen at once."""
+        chosen = self._several.get(arrival.segment, 0)
+        for number in self._jumps.values():
+            if chosen >> number & 1 and self._arrivals[number].segment > arrival.segment:
+                yield number
 
     @cached_property
-    def _several(self) -> dict[int, list[Fork]]:
-        """The forks with several answers, by the segments that they lead to."""
-        found: dict[int, list[Fork]] = {}
+    def _several(self) -> dict[int, int]:
+        """The arrivals of forks with several answers, by the segments that they lead to."""
+        found: dict[int, int] = {}
         for members in self._members:
             for step in members:
                 if isinstance(step, Fork) and step.is_multiple:
-                    targets = [each for each in step.branches.values() if each in self.order]
+                    targets = {each for each in step.branches.values() if each in self.order}
+                    bits = sum(1 << self._jumps[each] for each in targets)
                     for segment in {self.segments.of[each] for each in targets}:
-                        found.setdefault(segment, []).append(step)
+                        found[segment] = found.get(segment, 0) | bits
         return found
 
 
