@@ -12,13 +12,12 @@ from penstock.chat.archive import Archive
 from penstock.chat.beginning import Beginnings
 from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.closing import Closing
-from penstock.chat.commands import CommandWork
+from penstock.chat.commands import CommandWork, MakeLink
 from penstock.chat.desk import Desk
 from penstock.chat.session import Cast, ChatWork
-from penstock.chat.web_links import WebLinks
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
-from penstock.core.ids import LogId
+from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
@@ -29,8 +28,9 @@ from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
 from penstock.flows.crew import Crew
+from penstock.flows.library import Library, NoFlows
 from penstock.flows.steps import Steps
-from penstock.flows.work import FindFlow, FlowWork, no_flows
+from penstock.flows.work import FlowWork
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
@@ -47,7 +47,7 @@ from penstock.tools.artifacts import Artifacts
 from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
-from penstock.tools.resources import Resources
+from penstock.tools.resources import ProjectFolder, Resources
 from penstock.tools.rules import Rules
 from penstock.tools.skills import NO_SKILLS, Skills
 
@@ -69,6 +69,9 @@ class Storage:
     state: State | None = None
     vault: Vault | None = None
     media: Media | None = None
+
+
+NO_FLOWS = NoFlows()
 
 
 class AgentInvokers:
@@ -157,7 +160,9 @@ class Inventory:
     """Where notifications may go."""
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
-    flows: FindFlow = no_flows
+    flows: Library = NO_FLOWS
+    project: ProjectFolder | None = None
+    """The folder itself, for tools that work in it; None where there is none."""
 
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
@@ -176,8 +181,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     )
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
-    links = WebLinks(storage.key, world, inventory.web_url)
-    commands = CommandWork(calls, DirectTools(shared), links, world)
+    commands = CommandWork(calls, DirectTools(shared), _web_link(storage, inventory), world)
     flows = _flow_work(
         world,
         storage,
@@ -213,10 +217,20 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         key=storage.key,
         cast=cast,
         skills=inventory.skills,
-        web_links=links,
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))
+
+
+def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
+    if storage.archive is None:
+        return None
+    make, place = storage.archive.web_links.make, inventory.web_url.rstrip("/")
+
+    async def link(session_id: SessionId, profile: Profile) -> str:
+        return f"{place}/link/{await make(session_id, profile)}"
+
+    return link
 
 
 def _resources(world: World, storage: Storage, inventory: Inventory) -> Resources:
@@ -231,12 +245,13 @@ def _resources(world: World, storage: Storage, inventory: Inventory) -> Resource
         egress=inventory.egress,
         channels=inventory.channels,
         web_url=inventory.web_url,
+        project=inventory.project,
     )
 
 
 def _flow_work(world: World, storage: Storage, inventory: Inventory, crew: Crew) -> FlowWork:
     return FlowWork(
-        find=inventory.flows,
+        library=inventory.flows,
         steps=Steps(crew, world),
         world=world,
         key=storage.key,

@@ -1,31 +1,39 @@
 """Conducts a run: starts what the plan says, writes down how it ended, and goes on from there."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowEvent, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowEvent, FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.signals import Suspend
-from penstock.core.step import Outcome
+from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
-from penstock.flows.definition import AnyStep, Fork, LoopDecision
-from penstock.flows.plan import Aborted, Jumped, Notice, Skipped
+from penstock.engine.state import TaskState
+from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
+from penstock.flows.inputs import run_inputs
+from penstock.flows.library import Library
+from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.reading import read_flow
 from penstock.flows.run import Run
-from penstock.flows.session import failed
+from penstock.flows.session import Ended, failed
 from penstock.flows.steps import Place, Steps, Visited
+from penstock.flows.values import Values
 
 NO_RETRY = frozenset({"interrupted"})
 """Soft failures after which nothing is tried again."""
 
 
 @dataclass(slots=True)
-class Visits:
-    """How many steps were started in one run, sub-flows counted."""
+class Means:
+    """What a run and the flows that it refers to share."""
 
-    most: int
-    count: int = 0
+    steps: Steps
+    library: Library
+    world: World
+    visits: int = 0
+    """Starts of steps so far, those of sub-flows counted."""
 
 
 @dataclass(slots=True)
@@ -33,11 +41,13 @@ class Conductor:
     """One run at work, in this activation."""
 
     run: Run
+    file: str
+    """Of the flow: what it refers to is looked for beside it."""
     place: Place
     """Where steps take place; its frame is that of the run."""
-    steps: Steps
-    world: World
-    visits: Visits
+    means: Means
+    depth: int = 1
+    """How deep the flow stands inside others."""
     _tasks: dict[asyncio.Task[Visited], str] = field(default_factory=dict)
     _waiting: dict[str, Suspend] = field(default_factory=dict)
     """Steps that wait for a person, and for what."""
@@ -47,14 +57,16 @@ class Conductor:
         """The task's part of the log."""
         return self.place.ledger
 
-    def fold(self, story: Sequence[tuple[CallPath | None, FlowEvent]]) -> None:
-        """Take in what happened in this run before the activation began."""
-        for _, event in story:
+    def fold(self) -> None:
+        """Take in what happened in this run before; counts the starts of steps."""
+        for path, event in story_of(self.ledger.task, self.place.frame):
             if isinstance(event, StepStarted):
                 self.run.start(event)
-                self.visits.count += 1
+                self.means.visits += 1
             elif isinstance(event, StepSettled):
                 self.run.settle(event)
+                if self.run.flow.by_id[event.step_id].kind is StepKind.FLOW_REF:
+                    self._adopt(event.step_id, self._known(path))
 
     def abort(self) -> None:
         """End the run, because somebody wants that."""
@@ -96,7 +108,7 @@ class Conductor:
         visit = self.run.plan.visits[step_id] + 1
         started = StepStarted(step_id=step_id, visit=visit, agent=agent)
         self.run.start(started)
-        self.visits.count += 1
+        self.means.visits += 1
         self.ledger.add(started, self._frame(step_id))
 
     def _take_up(self, step_id: str) -> None:
@@ -104,12 +116,15 @@ class Conductor:
 
     async def _visit(self, step_id: str) -> Visited:
         """Carry out a visit, or what follows a failed one."""
-        if self.visits.count > self.visits.most:
-            text = f"more than {self.visits.most} steps were started in one run"
+        most = self.means.world.limits.flow_visits
+        if self.means.visits > most:
+            text = f"more than {most} steps were started in one run"
             return Visited(ended=failed("visit_limit", text, is_hard=True))
         step = self.run.flow.by_id[step_id]
         place = replace(self.place, frame=self._frame(step_id), visit=self.run.plan.visits[step_id])
-        return await self.steps.visit(step, place)
+        if isinstance(step, FlowRef):
+            return await self._refer(step, place)
+        return await self.means.steps.visit(step, place)
 
     def _take(self, task: "asyncio.Task[Visited]") -> None:
         """Write down how a visit ended, with all that follows from it."""
@@ -131,6 +146,8 @@ class Conductor:
         frame = self._frame(step_id)
         self._tell_loop(step, visited, frame)
         self.ledger.add(event, frame)
+        if isinstance(step, FlowRef):
+            self._adopt(step_id, self._known(frame))
         for notice in self.run.settle(event):
             self._tell_notice(notice)
         self.ledger.held.submit_soon()
@@ -148,7 +165,7 @@ class Conductor:
     async def _again(self, step_id: str) -> Visited:
         """Wait, then visit the step once more."""
         tries = self.run.flow.by_id[step_id].retry
-        await self.world.clock.sleep(tries.delay if tries is not None else 0)
+        await self.means.world.clock.sleep(tries.delay if tries is not None else 0)
         self._note_start(step_id)
         return await self._visit(step_id)
 
@@ -156,6 +173,94 @@ class Conductor:
         """Return the frame of a step's newest visit."""
         visit = max(self.run.plan.visits[step_id], 1)
         return CallPath(f"{self.place.frame}/{step_id}/{visit}")
+
+    # ---- flows in flows ----
+
+    async def _refer(self, step: FlowRef, place: Place) -> Visited:
+        """Conduct the flows that a step refers to, one after another."""
+        if self.depth >= (most := self.means.world.limits.flow_depth):
+            text = f"flows stand inside each other more than {most} deep"
+            return Visited(ended=failed("ref_depth", text, is_hard=True))
+        if not self._begun(place.frame):
+            values = self.run.values()
+            wired = {name: values.value(text) for name, text in step.inputs.items()}
+            if (ended := self._begin_refs(step, place, values, wired)) is not None:
+                return Visited(ended=ended)
+        newest: Conductor | None = None
+        for frame, started in self._begun(place.frame):
+            newest = self._inner(frame, started)
+            newest.fold()
+            await newest.conduct()
+            if newest.run.plan.status is not RunStatus.SUCCESS:
+                return Visited(ended=_failed_inside(newest.run))
+        result = newest.run.last_result() if newest is not None else StepResult()
+        return Visited(ended=Ended(outcome=Outcome.SUCCESS, result=result))
+
+    def _begin_refs(
+        self, step: FlowRef, place: Place, values: Values, wired: Mapping[str, object]
+    ) -> Ended | None:
+        """Note which flows a step refers to, so that a later activation goes on with the same."""
+        path = values.text(step.path)
+        sources = self.means.library.refer(self.file, path)
+        if sources is None:
+            text = f'the path "{path}" leads out of the project'
+            return failed("ref_outside", text, is_hard=True)
+        if not sources:
+            return failed("ref_missing", f'no flow matches "{path}"')
+        starts = []
+        for source in sources:
+            flow = read_flow(source.text, source.file).flow
+            if flow is None:
+                return failed("ref_failed", f"{source.file} has errors: it cannot run")
+            inputs, problems = run_inputs(flow, wired)
+            if problems:
+                said = "; ".join(map(str, problems))
+                return failed("ref_failed", f"{source.file} cannot begin: {said}")
+            starts.append(
+                FlowStarted(
+                    file=source.file,
+                    texts=source.texts,
+                    task=self.run.task,
+                    inputs=inputs,
+                    autonomous=place.is_autonomous,
+                )
+            )
+        is_glob = any(each in path for each in "*?")
+        for number, started in enumerate(starts, 1):
+            frame = CallPath(f"{place.frame}/{number}") if is_glob else place.frame
+            self.ledger.add(started, frame)
+        return None
+
+    def _begun(self, frame: CallPath) -> list[tuple[CallPath, FlowStarted]]:
+        """Return the flows that were begun in a frame, in their order."""
+        return [
+            (path, event)
+            for path, event in self.ledger.task.story
+            if isinstance(event, FlowStarted) and path is not None and _is_in(path, frame)
+        ]
+
+    def _known(self, frame: CallPath) -> list[tuple[str, Run]]:
+        """Return the runs inside a frame as the log has them, each with its number in a glob."""
+        known = []
+        for path, started in self._begun(frame):
+            inner = self._inner(path, started)
+            before = self.means.visits
+            inner.fold()
+            self.means.visits = before
+            known.append((path[len(frame) + 1 :], inner.run))
+        return known
+
+    def _inner(self, frame: CallPath, started: FlowStarted) -> "Conductor":
+        flow = read_flow(started.texts[started.file], started.file).flow
+        assert flow is not None  # noqa: S101  it was read before it was begun
+        run = Run(flow, started.task, inputs=started.inputs, config=self.run.config)
+        place = replace(self.place, run=run, frame=frame)
+        return Conductor(run, started.file, place, self.means, self.depth + 1)
+
+    def _adopt(self, step_id: str, runs: Sequence[tuple[str, Run]]) -> None:
+        """Take over what flows inside left; the matches of a glob are numbered."""
+        for number, run in runs:
+            self.run.adopt(step_id, run.results, number)
 
     # ---- what readers are told ----
 
@@ -202,3 +307,23 @@ class Conductor:
         for each in tasks:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def story_of(task: TaskState, frame: CallPath) -> Iterator[tuple[CallPath, FlowEvent]]:
+    """Yield what happened to the steps of the run in a frame."""
+    for path, event in task.story:
+        if path is not None and path.rsplit("/", 2)[0] == frame:
+            yield path, event
+
+
+def _is_in(path: CallPath, frame: CallPath) -> bool:
+    """Whether a frame is that of the one flow of a step, or of one of the several of a glob."""
+    return path == frame or (path.startswith(f"{frame}/") and "/" not in path[len(frame) + 1 :])
+
+
+def _failed_inside(run: Run) -> Ended:
+    """Return the end of a step one of whose flows did not succeed."""
+    ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
+    if run.plan.status is RunStatus.ABORTED:
+        return replace(ended, outcome=Outcome.ABORTED, source="aborted")
+    return replace(ended, outcome=run.failed_by)

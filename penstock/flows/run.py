@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.core.flow_events import StepSettled, StepStarted
-from penstock.core.step import ABORTED, SKIPPED, StepResult
-from penstock.flows.definition import Flow, Fork, LoopDecision
+from penstock.core.step import ABORTED, SKIPPED, Outcome, StepResult
+from penstock.flows.definition import AgentStep, Flow, Fork, LoopDecision
 from penstock.flows.loops import Loops
 from penstock.flows.plan import Aborted, Notice, Plan, Skipped
 from penstock.flows.prompt import A_PERSON, ForkChoice
@@ -33,8 +33,14 @@ class Run:
     """Failed tries of a step that is to be tried again."""
     between_tries: set[str] = field(default_factory=set)
     """Steps whose next try has not begun."""
+    brought: dict[str, str] = field(default_factory=dict)
+    """Ids of steps of flows inside, and the one reference that has them; empty: several have."""
     newest: str | None = None
     """The step that settled last."""
+    newest_agent: str | None = None
+    """The agent step that settled last."""
+    failed_by: Outcome = Outcome.SOFT
+    """Whether a soft or a hard failure ended the run."""
     failure: str = ""
     """Why the run ended with error."""
 
@@ -73,6 +79,8 @@ class Run:
         self.choices.pop(event.step_id, None)
         self.results[event.step_id] = event.result
         self.newest = event.step_id
+        if isinstance(step, AgentStep):
+            self.newest_agent = event.step_id
         if event.answer is not None and isinstance(step, Fork):
             self._choose(step, event)
         if step.is_router:
@@ -83,10 +91,26 @@ class Run:
         """Take in that somebody wants the run to end."""
         return self._noted(self.plan.abort(), None)
 
-    def adopt(self, ref: str, results: Mapping[str, StepResult], flat: Mapping[str, str]) -> None:
-        """Take over results of flows that a step referred to: by `REF.STEP`, and flat."""
-        self.results.update({f"{ref}.{name}": result for name, result in results.items()})
-        self.results.update({name: results[inner] for name, inner in flat.items()})
+    def adopt(self, ref: str, results: Mapping[str, StepResult], number: str = "") -> None:
+        """Take over results of a flow that a step referred to (section 7.7).
+
+        As `REF.STEP`, of a match of a glob as `REF.N.STEP` too, and as `STEP` where no step of this
+        flow and no other reference has that id.
+        """
+        for name, result in results.items():
+            self.results[f"{ref}.{name}"] = result
+            if number:
+                self.results[f"{ref}.{number}.{name}"] = result
+            owner = self.brought.setdefault(name, ref)
+            if owner == ref and name not in self.flow.by_id:
+                self.results[name] = result
+            elif owner != ref and name not in self.flow.by_id:
+                self.brought[name] = ""
+                self.results.pop(name, None)
+
+    def last_result(self) -> StepResult:
+        """Return what the agent left that settled last; nothing, if none did."""
+        return self.results[self.newest_agent] if self.newest_agent else StepResult()
 
     def _choose(self, fork: Fork, event: StepSettled) -> None:
         answer = event.answer or ""
@@ -108,5 +132,5 @@ class Run:
                 cause = event.text if event is not None else ""
                 self.results[notice.step_id] = replace(ABORTED, summary=cause or ABORTED.summary)
         if event is not None and self.plan.status is not None and event.text:
-            self.failure = event.text
+            self.failure, self.failed_by = event.text, event.outcome
         return notices

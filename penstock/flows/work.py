@@ -1,7 +1,6 @@
 """The body of a task that is a run of a flow."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +8,7 @@ from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import NotFound
 from penstock.core.events import TaskEnded, TaskStarted
-from penstock.core.flow_events import FlowEvent, FlowRequested, FlowStarted, FlowTold
+from penstock.core.flow_events import FlowRequested, FlowStarted, FlowTold
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
@@ -20,7 +19,8 @@ from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
-from penstock.flows.conductor import Conductor, Visits
+from penstock.flows.conductor import Conductor, Means
+from penstock.flows.library import Library
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import read_flow
 from penstock.flows.report import flow_result, rejected
@@ -29,34 +29,14 @@ from penstock.flows.steps import Place, Steps
 
 REJECTED = "FLOW_REJECTED"
 FAILED = "FLOW_FAILED"
-Story = Mapping[CallPath, Sequence[tuple[CallPath | None, FlowEvent]]]
-"""What happened, by the frame of the run in which it did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSource:
-    """A flow as it is now, with what its run is to keep."""
-
-    file: str
-    texts: Mapping[str, str]
-    """Of the flow, and of what it refers to; by file."""
-
-
-FindFlow = Callable[[str], FlowSource]
-"""A flow by its command. Raises NotFound."""
 End = Callable[[HeldLog, TaskState, TaskEnded], None]
-
-
-def no_flows(command: str) -> FlowSource:
-    """Find nothing: there are no flows. Raises NotFound."""
-    raise NotFound(f'there is no flow "/{command}": this project has none')
 
 
 @dataclass(slots=True, kw_only=True)
 class FlowWork:
     """Conducts the runs of flows, each a task of its own."""
 
-    find: FindFlow
+    library: Library
     steps: Steps
     world: World
     key: bytes
@@ -102,8 +82,8 @@ class FlowWork:
         self.close(held, task, replace(ended, envelope=envelope))
 
     def _begin(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> FlowStarted:
-        source = self.find(brief.command)
-        flow = read_flow(source.texts[source.file], source.file).flow
+        source = self.library.find(brief.command)
+        flow = read_flow(source.text, source.file).flow
         names = [(each.step_id, each.kind.value) for each in flow.steps] if flow else []
         autonomous = self.is_autonomous if brief.autonomous is None else brief.autonomous
         started = FlowStarted(
@@ -146,10 +126,9 @@ class FlowWork:
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        conductor = Conductor(
-            run, place, self.steps, self.world, Visits(self.world.limits.flow_visits)
-        )
-        conductor.fold(_stories(task)[place.frame])
+        means = Means(self.steps, self.library, self.world)
+        conductor = Conductor(run, started.file, place, means)
+        conductor.fold()
         return conductor
 
     def _reject(self, held: HeldLog, task: TaskState, brief: FlowRequested, reason: str) -> None:
@@ -188,12 +167,3 @@ class FlowWork:
 def _started(task: TaskState) -> FlowStarted | None:
     first = task.story[0][1] if task.story else None
     return first if isinstance(first, FlowStarted) else None
-
-
-def _stories(task: TaskState) -> Story:
-    """Return what happened, by the frame of the run that it belongs to."""
-    stories: dict[CallPath, list[tuple[CallPath | None, FlowEvent]]] = defaultdict(list)
-    for path, event in task.story:
-        if path is not None and not isinstance(event, FlowStarted | FlowTold):
-            stories[CallPath(path.rsplit("/", 2)[0])].append((path, event))
-    return stories

@@ -11,7 +11,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.flows.work import FindFlow, no_flows
+from penstock.flows.library import Library, NoFlows
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
 from penstock.resources.egress import Egress
@@ -43,7 +43,7 @@ class MemoryPlace:
         limits: Limits | None = None,
         log: MemoryLog | None = None,
         egress: Egress | None = None,
-        flows: FindFlow = no_flows,
+        flows: Library | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
@@ -51,7 +51,7 @@ class MemoryPlace:
         self.blobs = open_blobs("memory:///")
         self.vault = MemoryVault(self.clock, self.limits)
         self.egress = egress
-        self.flows = flows
+        self.flows = flows or NoFlows()
 
 
 @asynccontextmanager

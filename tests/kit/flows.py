@@ -9,9 +9,9 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
-from penstock.flows.work import FindFlow, FlowSource
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
+from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.tool import Tool
 
@@ -20,14 +20,10 @@ Answer = Callable[[ModelRequest], ScriptedReply]
 RUN = TaskId("task_1")
 
 
-def flows_of(**texts: str) -> FindFlow:
-    """Return flows by command; each text is what follows name and description."""
-
-    def find(command: str) -> FlowSource:
-        file = f"flows/{command}.yaml"
-        return FlowSource(file=file, texts={file: HEAD + texts[command]})
-
-    return find
+def flows_of(**texts: str) -> MemoryFlows:
+    """Return flows by command, with `_` for `/`; each text is what follows the description."""
+    files = {name.replace("_", "/"): text for name, text in texts.items()}
+    return MemoryFlows({f"flows/{name}.yaml": HEAD + text for name, text in files.items()})
 
 
 def worker(name: str, **charter: Any) -> Agent:

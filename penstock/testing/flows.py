@@ -1,0 +1,33 @@
+"""Flows in memory, by file."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
+
+FOLDER = "flows/"
+SUFFIX = ".yaml"
+
+
+class MemoryFlows:
+    """The Library of some texts: `flows/dom/apply.yaml` is the command `dom:apply`."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = dict(texts)
+
+    def find(self, command: str) -> FlowSource:
+        """Return a flow by its command."""
+        file = f"{FOLDER}{command.replace(':', '/')}{SUFFIX}"
+        if file not in self.texts:
+            known = [each.removeprefix(FOLDER).removesuffix(SUFFIX) for each in self.texts]
+            raise unknown_flow(command, [each.replace("/", ":") for each in known])
+        return FlowSource(file=file, texts={file: self.texts[file]})
+
+    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
+        """Return the flows that a path means."""
+        places = places_of(path, file)
+        if places is None:
+            return None
+        for place in places:
+            if found := matches(place, sorted(self.texts)):
+                return [FlowSource(file=each, texts={each: self.texts[each]}) for each in found]
+        return ()
