@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
@@ -16,9 +17,9 @@ from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
-from penstock.core.ids import new_id
 from penstock.core.diagnostics import Severity, sort
 from penstock.core.errors import DeclarationError
+from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.models.model import Model
 from penstock.models.resolve import Models
@@ -81,8 +82,8 @@ async def open_project(
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
-        if project.sandbox is not None:
         runtime.local = settings.local.profile
+        if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
         await runtime.parts.launcher.open()
@@ -120,7 +121,6 @@ async def open_storage(
         await database.close()
 
 
-def inventory_of(settings: Settings, project: Project, added: Additions) -> Inventory:
 def check_strict(settings: Settings, project: Project) -> None:
     """Raise DeclarationError if the settings want files without errors, and there are some."""
     errors = [each for each in project.diagnostics if each.severity is Severity.ERROR]
@@ -128,6 +128,7 @@ def check_strict(settings: Settings, project: Project) -> None:
         raise DeclarationError(sort(errors))
 
 
+def inventory_of(settings: Settings, project: Project, added: Additions) -> Inventory:
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
     models = Models(settings.model_configs(), default=settings.models.default, limits=limits)
@@ -150,4 +151,5 @@ def check_strict(settings: Settings, project: Project) -> None:
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
+        project=folder_of(settings),
     )
