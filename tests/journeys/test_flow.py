@@ -261,9 +261,14 @@ SUBS = {
     "demo": """
   - {id: unit, path: unit.yaml}
   - {id: load, path: "parts/*.yaml", inputs: {n: "${{result.unit.sum.summary}}"}}
-  - {id: report, agent: writer, task: "${{result.unit.sum.summary}} ${{result.load.2.sum.summary}} ${{result.own.summary}}"}
+  - id: report
+    agent: writer
+    task: "${{result.unit.sum.summary}} ${{result.load.2.sum.summary}} ${{result.own.summary}}"
 """,
-    "unit": "  - {id: sum, agent: scout, task: unit sum}\n  - {id: own, agent: scout, task: own}",
+    "unit": """
+  - {id: sum, agent: scout, task: unit sum}
+  - {id: own, agent: scout, task: own}
+""",
     "parts_a": "  - {id: sum, agent: scout, task: 'a ${{flow.input.n}}'}",
     "parts_b": "  - {id: sum, agent: scout, task: 'b ${{flow.input.n}}'}",
 }
