@@ -24,7 +24,6 @@ from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
 from penstock.engine.suspend import park
 from penstock.tools.direct import DirectTools
-from penstock.tools.faults import invalid
 
 CALL, WEB = "call", "web"
 COMMANDS = (CALL, WEB, NEW)
@@ -140,9 +139,7 @@ class CommandWork:
         schema = tool.spec.input_schema
         given, problems = read_input(schema, text)
         try:
-            if problems:
-                raise invalid(tool_id, problems)
-            self._tools.check(tool, given)
+            self._tools.check(tool, given, problems)
         except CallError as error:
             return f"{error.status.value}: {error}\nusage: {usage(tool_id, schema)}"
         return ToolCall(CallId(self._new_id("tc")), tool_id, given)

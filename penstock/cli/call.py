@@ -1,7 +1,7 @@
 """Calls one tool, as a program would; `--trace` prints the hops."""
 
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Annotated, Any, cast
 
 import typer
@@ -21,11 +21,12 @@ from penstock.cli.render import clean, envelope_text
 from penstock.cli.skills import SkillNames, selected
 from penstock.cli.stopping import Stopping
 from penstock.cli.trace import Trace
-from penstock.core.call_errors import ToolNotFound
+from penstock.core.call_errors import InvalidInput, ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionRecord
-from penstock.tools.faults import invalid
+from penstock.core.schema import Problem
+from penstock.tools.direct import DirectTools
 from penstock.tools.tool import Tool
 
 Words = Annotated[
@@ -69,7 +70,7 @@ def call(
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
             one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
-            refusal = not_direct(known) or (invalid(tool, problems) if problems else None)
+            refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
             if refusal is None:
                 envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
                 one.show_waiting(envelope)
@@ -100,6 +101,19 @@ def not_direct(tool: Tool | None) -> ToolNotFound | None:
         case _:
             fix = "write @tool(…, direct_call=True) above it"
     return ToolNotFound(f"{said} does not allow direct calls: {fix}; {trial}")
+
+
+def _refused(
+    runtime: Runtime, tool: Tool | None, input: dict[str, Any], problems: Sequence[Problem]
+) -> InvalidInput | None:
+    """Return all that is wrong with an input that cannot be read as it is written."""
+    if tool is None or not problems:
+        return None
+    try:
+        DirectTools(runtime.parts.invoker).check(tool, input, problems)
+    except InvalidInput as error:
+        return error
+    return None
 
 
 def _members(tool: Tool | None, pairs: list[str]) -> Read:

@@ -51,10 +51,7 @@ class Schema:
             if self._is_valid(value):
                 return []
             errors = islice(self._validator.iter_errors(value), MOST_PROBLEMS)
-            return [
-                Problem(pointer(error.instance_path), cut(error.message, MESSAGE_CHARACTERS))
-                for error in errors
-            ]
+            return [_problem(error) for error in errors]
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
 
@@ -148,6 +145,14 @@ def _is_plain(value: dict[str, Any]) -> bool:
 
 _HARMLESS = frozenset({str, bool, type(None)})
 _NESTING = frozenset({dict, list})
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+    """Return what is wrong; what is missing is told where it would stand."""
+    path, kind = error.instance_path, error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return Problem(pointer([*path, kind.property]), "is required")
+    return Problem(pointer(path), cut(error.message, MESSAGE_CHARACTERS))
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:

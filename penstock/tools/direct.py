@@ -1,5 +1,6 @@
 """The tools that people and programs call by hand: which there are, and what a call needs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.diagnostics import nearest
 from penstock.core.profile import Profile
+from penstock.core.schema import Problem
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller, refused
 from penstock.tools.tool import Tool
@@ -45,9 +47,12 @@ class DirectTools:
             raise NotPermitted(f'a rule of this project forbids "{tool_id}"')
         return tool
 
-    def check(self, tool: Tool, input: dict[str, Any]) -> None:
-        """Raise InvalidInput, with every problem, unless the tool takes the input."""
-        self._invoker.check_input(tool, input)
+    def check(self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()) -> None:
+        """Raise InvalidInput, with every problem, unless the tool takes the input.
+
+        `unread` is what is wrong with how it is written.
+        """
+        self._invoker.check_input(tool, input, unread)
 
     def _is_open(self, tool: Tool, caller: Caller) -> bool:
         return refused(tool.spec, caller) is None and not self._invoker.rules.hides(

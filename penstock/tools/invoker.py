@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, cast
 
@@ -122,12 +123,20 @@ class Invoker:
         finally:
             passage.give_back()
 
-    def check_input(self, tool: Tool, input: dict[str, Any]) -> None:
-        """Raise InvalidInput, with every problem, unless the tool takes the input."""
+    def check_input(
+        self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()
+    ) -> None:
+        """Raise InvalidInput, with every problem, unless the tool takes the input.
+
+        What is `unread` stands for itself: the door says nothing more about its place.
+        """
         problems = list(json_problems(input, self._limits.json_depth))
         if not problems and is_larger(input, most := self._limits.input_bytes):
             problems = [Problem("", f"is over {size_text(most)}")]
-        if problems := problems or self.registry.schema(tool).problems(input):
+        known = {each.path for each in unread}
+        if "" not in known:
+            problems = problems or self.registry.schema(tool).problems(input)
+        if problems := [*unread, *(each for each in problems if each.path not in known)]:
             raise invalid(tool.spec.tool_id, problems)
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:

@@ -56,7 +56,7 @@ def test_every_part_has_its_place() -> None:
             "/state/profile: has 2 scopes; one stands for the local one",
         ),
         ({"fetch": [{"url": "u", "code": 1}]}, "/fetch/0/code: there is no such key."),
-        ({"fetch": [{}]}, '/fetch/0: "url" is a required property'),
+        ({"fetch": [{}]}, "/fetch/0/url: is required"),
         ({"vault": {"profile": {"k": 5}}}, '/vault/profile/k: 5 is not of type "string"'),
         ({"runtime_config": {"k": None}}, '/runtime_config/k: null is not of type "string"'),
         ({"context": []}, '/context: [] is not of type "object"'),

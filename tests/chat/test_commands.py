@@ -26,6 +26,17 @@ from tests.kit.tools import Act, Gate, echo
 CLERK = Profile(profile_id=ProfileId("clerk"), permissions=frozenset({CHAT}))
 NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 
+BILL = {
+    "type": "object",
+    "required": ["customer"],
+    "properties": {
+        "customer": {"type": "string"},
+        "amount": {"type": "number", "minimum": 0},
+        "draft": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
+
 
 def tools() -> list[Act]:
     """Tools of every kind."""
@@ -33,6 +44,7 @@ def tools() -> list[Act]:
         Act("look", echo, direct_call=True),
         Act("count", echo, direct_call=True, input_schema=NUMBER),
         Act("locked", direct_call=True, requires_permissions=frozenset({"root"})),
+        Act("bill", echo, direct_call=True, input_schema=BILL),
         Act("hidden"),
     ]
 
@@ -60,6 +72,14 @@ usage: /call count n=<integer>""",
     ),
     ('/call count {"n": "x"}', '/n: "x" is not of type "integer"\nusage: /call count n=<integer>'),
     ("/call count {", "/: is not JSON: "),
+    ('/call bill {"customr": 5}', "'customr' was unexpected)\nusage: /call bill customer=<string>"),
+    (
+        '/call bill {"amount": "q"}',
+        ': /customer: is required; /amount: "q" is not of type "number"',
+    ),
+    ("/call bill amount=q draft=3", '/amount: "q" is not a number; /draft: "3" is not true or'),
+    ("/call bill draft=true amount=-1", "/customer: is required; /amount: -1 is less than the"),
+    ("/call coun", 'TOOL_NOT_FOUND: no direct-call tool "coun"; did you mean "count"?'),
     ("/call hidden", 'TOOL_NOT_FOUND: no direct-call tool "hidden"'),
     ("/call nothing a=1", 'TOOL_NOT_FOUND: no direct-call tool "nothing"'),
     ("/call locked", 'NOT_PERMITTED: "locked" needs the permission root'),
@@ -91,6 +111,7 @@ async def test_what_may_be_called_is_listed() -> None:
     reply, _ = await said("/call")
     assert reply.content.splitlines() == [
         "Direct-call tools:",
+        "- bill: Does bill. (needs: customer)",
         "- count: Does count. (needs: n)",
         "- look: Does look. (no input needed)",
     ]

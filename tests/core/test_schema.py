@@ -39,7 +39,7 @@ VALUES: list[tuple[Any, list[str]]] = [
     ({"name": "Ann", "age": "3"}, ["/age"]),
     ({"name": "", "age": -1, "tags": ["a", 1, 2]}, ["/age", "/name", "/tags/1", "/tags/2"]),
     ({"name": "Ann", "a/b~c": 1}, ["/a~1b~0c"]),
-    ({}, [""]),
+    ({}, ["/name"]),
     ({"name": "Ann", "extra": 1}, [""]),
     ([], [""]),
     (None, [""]),

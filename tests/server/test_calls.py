@@ -67,7 +67,7 @@ async def test_a_settled_call_is_its_envelope() -> None:
         assert (status, body.pop("taskId")[:5]) == (200, "task_")
         assert body == {"status": "success", "output": {"n": 1}}
         plain = await server.client.post(f"{URL}/look")
-        assert plain.json()["error"]["details"]["problems"][0]["path"] == ""
+        assert plain.json()["error"]["details"]["problems"][0]["path"] == "/n"
 
 
 REFUSED = [
