@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.core.diagnostics import did_you_mean
+from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
 from penstock.flows.checks.subflows import resolve
 
@@ -20,6 +20,8 @@ class FlowSource:
     file: str
     texts: Mapping[str, str]
     """Of the flow, and of what it refers to; by file."""
+    errors: Sequence[Diagnostic] = ()
+    """What keeps it from running, as far as somebody looked."""
 
     @property
     def text(self) -> str:

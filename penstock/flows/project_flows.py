@@ -1,9 +1,20 @@
 """The flows of a project on disk, as runs get them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from penstock.flows.files import SUFFIXES, FlowRoot, find_flows, read_flow_file
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.flows.check import check_flow
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.files import (
+    SUFFIXES,
+    FlowFile,
+    FlowFiles,
+    FlowRoot,
+    find_flows,
+    read_flow_file,
+)
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
 from penstock.flows.reading import ReadFlow
 
@@ -12,18 +23,34 @@ _MOST_SEEN = 20_000
 
 
 class ProjectFlows:
-    """The Library of a project's folder, and of packages."""
+    """The Library of a project's folder, and of packages: files are read when they are wanted."""
 
-    def __init__(self, root: Path, packages: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, root: Path, around: Callable[[], Surroundings], packages: Sequence[Path] = ()
+    ) -> None:
         self._root = root
+        self._around = around
+        """The agents that there are now, and what else a flow may name."""
         self._packages = packages
 
     def find(self, command: str) -> FlowSource:
-        """Return a flow by its command."""
-        found = find_flows(self._root, self._packages).files
+        """Return a flow by its command, with what keeps it from running."""
+        found = self.files().files
         if command not in found:
             raise unknown_flow(command, found)
-        return _source(read_flow_file(found[command]))
+        read, diagnostics = self.check(found[command])
+        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
+        return replace(_source(read), errors=errors)
+
+    def files(self) -> FlowFiles:
+        """Return every flow by its command, and what is wrong with names."""
+        return find_flows(self._root, self._packages)
+
+    def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
+        """Return a flow, and everything that is wrong with it."""
+        read = read_flow_file(file)
+        around = FlowRoot(file.root).around(file, self._around())
+        return read, check_flow(read, around)
 
     def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""

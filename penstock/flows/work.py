@@ -25,9 +25,10 @@ from penstock.flows.plan import RunStatus
 from penstock.flows.reading import read_flow
 from penstock.flows.report import flow_result, rejected
 from penstock.flows.run import Run
+from penstock.flows.starting import Beginning, Rejection, begin
 from penstock.flows.steps import Place, Steps
 
-REJECTED = "FLOW_REJECTED"
+NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
 End = Callable[[HeldLog, TaskState, TaskEnded], None]
 
@@ -53,11 +54,13 @@ class FlowWork:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
         if started is None:
-            try:
-                started = self._begin(held, task, brief)
-            except NotFound as error:
-                self._reject(held, task, brief, str(error))
+            begun = self._begin(brief)
+            if isinstance(begun, Rejection):
+                held.add(_rejected(task, brief, begun), task.task_id)
                 return
+            started = begun.started
+            held.add(started, task.task_id, CallPath(task.task_id))
+            held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
         conductor = self._conductor(held, task, brief, started)
         answered = len(task.answers)
         try:
@@ -81,39 +84,18 @@ class FlowWork:
         envelope = Envelope(Status.FAILED, result, ended.error)
         self.close(held, task, replace(ended, envelope=envelope))
 
-    def _begin(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> FlowStarted:
-        source = self.library.find(brief.command)
-        flow = read_flow(source.text, source.file).flow
-        names = [(each.step_id, each.kind.value) for each in flow.steps] if flow else []
-        autonomous = self.is_autonomous if brief.autonomous is None else brief.autonomous
-        started = FlowStarted(
-            file=source.file,
-            texts=source.texts,
-            task=brief.task or "",
-            inputs=brief.inputs,
-            autonomous=autonomous,
-            max_concurrent=brief.max_concurrent,
-        )
-        held.add(started, task.task_id, CallPath(task.task_id))
-        told = FlowTold(
-            kind="flow_started",
-            body={
-                "flowName": brief.command,
-                "task": started.task,
-                "inputs": dict(started.inputs),
-                "autonomous": autonomous,
-                "steps": [{"id": step_id, "type": kind} for step_id, kind in names],
-            },
-        )
-        held.add(told, task.task_id, CallPath(task.task_id))
-        return started
+    def _begin(self, brief: FlowRequested) -> Beginning | Rejection:
+        try:
+            source = self.library.find(brief.command)
+        except NotFound as error:
+            return Rejection(code=NOT_FOUND, reason=str(error))
+        return begin(source, brief, is_autonomous=self.is_autonomous)
 
     def _conductor(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
     ) -> Conductor:
         flow = read_flow(started.texts[started.file], started.file).flow
-        if flow is None:
-            raise NotFound(f"the flow {brief.command!r} has errors: penstock flow check shows them")
+        assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)
         run = Run(flow, started.task, inputs=started.inputs, config=self.config)
@@ -130,17 +112,6 @@ class FlowWork:
         conductor = Conductor(run, started.file, place, means)
         conductor.fold()
         return conductor
-
-    def _reject(self, held: HeldLog, task: TaskState, brief: FlowRequested, reason: str) -> None:
-        """End a run that never began; it is kept, so that who asked for it sees why."""
-        result = rejected(task.task_id, brief.command, brief.task or "", reason)
-        error = ErrorDetail(code=REJECTED, message=reason)
-        ended = TaskEnded(
-            status=TaskStatus.FAILED,
-            error=error,
-            envelope=Envelope(Status.FAILED, result, error),
-        )
-        held.add(ended, task.task_id)
 
     def _ended(self, task: TaskState, brief: FlowRequested, run: Run) -> TaskEnded:
         result = self._result(task, brief, run, reason="")
@@ -167,3 +138,23 @@ class FlowWork:
 def _started(task: TaskState) -> FlowStarted | None:
     first = task.story[0][1] if task.story else None
     return first if isinstance(first, FlowStarted) else None
+
+
+def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnded:
+    """Return the end of a run that never began; it is kept, so that who asked sees why."""
+    result = rejected(task.task_id, brief.command, brief.task or "", why.reason)
+    error = ErrorDetail(code=why.code, message=why.reason, details=why.details)
+    envelope = Envelope(Status.FAILED, result, error)
+    return TaskEnded(status=TaskStatus.FAILED, error=error, envelope=envelope)
+
+
+def _told(begun: Beginning, command: str) -> FlowTold:
+    started, steps = begun.started, begun.flow.steps
+    body = {
+        "flowName": command,
+        "task": started.task,
+        "inputs": dict(started.inputs),
+        "autonomous": started.autonomous,
+        "steps": [{"id": each.step_id, "type": each.kind.value} for each in steps],
+    }
+    return FlowTold(kind="flow_started", body=body)

@@ -1,0 +1,83 @@
+"""Whether a run may begin, and with what: else it is rejected, and says why (sections 6 and 18)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.flow_events import FlowRequested, FlowStarted
+from penstock.core.schema import Problem
+from penstock.flows.definition import Flow
+from penstock.flows.inputs import run_inputs
+from penstock.flows.library import FlowSource
+from penstock.flows.reading import read_flow
+
+FLOW_INVALID = "FLOW_INVALID"
+TASK_REQUIRED = "TASK_REQUIRED"
+VALIDATION_ERROR = "VALIDATION_ERROR"
+_SAID = 3
+"""Errors that a reason names; the details have all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why a run never begins."""
+
+    code: str
+    reason: str
+    details: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a run begins with."""
+
+    flow: Flow
+    started: FlowStarted
+
+
+def begin(
+    source: FlowSource, asked: FlowRequested, *, is_autonomous: bool
+) -> Beginning | Rejection:
+    """Return what a run begins with; `is_autonomous` is for a request that does not say."""
+    read = read_flow(source.text, source.file)
+    flow = read.flow
+    errors = list(source.errors) or ([] if flow is not None else list(read.findings))
+    if flow is None or errors:
+        return _invalid(asked.command, errors)
+    if flow.needs_task and not (asked.task or "").strip():
+        question = flow.task_prompt or f"What should {asked.command} do?"
+        return Rejection(code=TASK_REQUIRED, reason=f"the flow needs a task. {question}")
+    inputs, problems = run_inputs(flow, asked.inputs)
+    if problems:
+        return _wrong_inputs(problems)
+    started = FlowStarted(
+        file=source.file,
+        texts=source.texts,
+        task=asked.task or "",
+        inputs=inputs,
+        autonomous=is_autonomous if asked.autonomous is None else asked.autonomous,
+        max_concurrent=asked.max_concurrent,
+    )
+    return Beginning(flow=flow, started=started)
+
+
+def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:
+    said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
+    more = f" and {len(errors) - _SAID} more" if len(errors) > _SAID else ""
+    details = {
+        "diagnostics": [
+            {"line": each.line, "severity": each.severity.value, "message": each.message}
+            for each in errors
+        ]
+    }
+    reason = f'the flow "/{command}" has errors: {said}{more}'
+    return Rejection(code=FLOW_INVALID, reason=reason, details=details)
+
+
+def _wrong_inputs(problems: Sequence[Problem]) -> Rejection:
+    said = "; ".join(map(str, problems))
+    details = {"problems": [{"path": each.path, "message": each.message} for each in problems]}
+    return Rejection(
+        code=VALIDATION_ERROR, reason=f"the inputs do not fit: {said}", details=details
+    )
