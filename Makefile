@@ -50,7 +50,7 @@ check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but 
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q $(SHAPE)
-	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python -m scripts.docs --check
 
 fix: .venv/dev      ## Let ruff repair what it can.
 	-$(BIN)/ruff check --fix .
@@ -66,7 +66,7 @@ floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
 	@$(BIN)/python scripts/floors.py
 
 docs: .venv/dev     ## Write the generated tables of docs/ anew.
-	$(BIN)/python scripts/docs.py
+	$(BIN)/python -m scripts.docs
 
 trace: .venv/base blobs  ## Call one tool of examples/ and print the hops (ARGS='tool input').
 	@$(BIN)/penstock call --project examples --trace $(ARGS)

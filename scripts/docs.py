@@ -33,6 +33,7 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, Record
 from penstock.server.application import create_application
 from penstock.server.problem import STATUS
+from scripts import flo_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -380,6 +381,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "agent-fields": agent_fields,
     "tool-fields": tool_fields,
     "built-in-tools": built_in_tools,
+    "flo": flo_page.flo,
+    "flo-types": flo_page.types,
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,
     "prompt-fields": prompt_fields,

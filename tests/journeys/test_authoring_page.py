@@ -1,4 +1,4 @@
-"""Every file of the page for authors is written, and every command run, in the page's order."""
+"""Every file of the pages for authors is written, and every command run, in the page's order."""
 
 import json
 import re
@@ -9,13 +9,17 @@ import pytest
 
 import penstock
 from penstock.cli.main import main
+from scripts.flo_page import functions
 
-PAGE = Path(penstock.__file__).parents[1] / "docs" / "authoring.md"
+DOCS = Path(penstock.__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.slow("runs a command after the other, and deno")
+@pytest.mark.parametrize(("page", "commands"), [("authoring.md", 14), ("scripts/flo.md", 8)])
 def test_every_command_of_the_page_runs(
+    page: str,
+    commands: int,
     tmp_path: Path,
     machine_code: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -25,7 +29,7 @@ def test_every_command_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     codes: list[int] = []
     out = told = ""
-    for language, file, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for language, file, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if file:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(text, encoding="utf-8")
@@ -34,6 +38,12 @@ def test_every_command_of_the_page_runs(
             out, told = capsys.readouterr()
         elif language == "json":
             assert json.loads(out.splitlines()[-1]) == json.loads(text)
-        else:
+        elif language == "text":
             assert (codes.pop(), told) == (1, text)
-    assert codes == [0] * 14
+    assert codes == [0] * commands
+
+
+def test_every_function_of_flo_is_told_with_what_it_does() -> None:
+    told = {each.name: each.meaning for each in functions()}
+    assert {"callTool", "task.step", "state.get", "browser.run"} <= set(told)
+    assert [name for name, meaning in told.items() if not meaning] == []

@@ -135,17 +135,19 @@ type FloBrowserCommand = { command: "goto" | "reload" | "fill" | "click" | "pres
 interface FloBrowserResult { current_url?: string; text?: string; attribute?: string; value?: FloJsonValue; screenshot_base64?: string }
 type FloRequestMatcher = ({ url: string } | { url_regex: string }) & { method?: string; resource_types?: string[] };
 
+/** The global itself. */
 interface Flo {
   /** Call another tool. Its failure is an answer, too: branch on `status`. */
   callTool<const K extends keyof FloToolMap | (string & {})>(request: FloToolCall<K>): Promise<FloToolCallResult<FloOut<K>>>;
-  /** Wait; the clock of `timeout_ms` runs. */
+  /** Wait, at most an hour; the clock of `timeout_ms` runs. */
   sleep(ms: number): Promise<void>;
   /** A text of `runtime_config` in penstock.toml. */
   getRuntimeConfig(key: string): Promise<string | undefined>;
   /** A file of the workspace for a FormData; it is read when `fetch` sends it. */
   file(path: string, options?: { name?: string; type?: string; lastModified?: number }): File;
+  /** An error of the tool's own: thrown, it makes the outcome `failed` with this code. */
   readonly ToolError: new (given: { code: string; message: string; retryable?: boolean; continuable?: boolean; details?: FloJsonValue }) => FloToolError;
-  /** For `instanceof`; only the runtime makes one. */
+  /** What functions of `flo` reject with, for `instanceof`; only the runtime makes one. */
   readonly FloError: abstract new (only: never) => FloError;
   readonly time: FloTime;
   readonly vault: FloVault;
@@ -156,11 +158,13 @@ interface Flo {
   readonly browser: FloBrowser;
 }
 
+/** Moments as texts. */
 interface FloTime {
-  /** With a `[`: `[year] [month] [day] [hour] [minute] [second]`. Without: `YYYY MM DD HH mm ss`. */
+  /** A moment as text, without waiting. With a `[`: `[year] [month] [day] [hour] [minute] [second]`. Without: `YYYY MM DD HH mm ss`. Zones are those of IANA; UTC unless named. */
   formatUnixTimestamp(seconds: number, format: string, timezone?: string): string;
 }
 
+/** Secrets that the manifest declares. */
 interface FloVault {
   /** The secret itself; the manifest declares its key. */
   get(request: FloVaultRequest): Promise<string>;
@@ -168,29 +172,43 @@ interface FloVault {
   handle(request: FloVaultRequest): Promise<FloSecret>;
 }
 
+/** Durable values under the prefixes that the manifest declares. */
 interface FloState {
+  /** The entry under a key that a binding of the manifest declares, or `null`. */
   get<T = FloJsonValue>(request: FloScopeKind & { key: string }): Promise<FloStateEntry<T> | null>;
+  /** Entries in the order of their keys: 100, or `limit` up to 1000, and a cursor for the next. */
   list<T = FloJsonValue>(request: FloScopeKind & { key_prefix: string; limit?: number; cursor?: string }): Promise<FloStatePage<T>>;
+  /** Write a value. Where `if_revision` finds another one, nothing is written and `ok` is false. */
   put<T>(request: FloScopeKind & FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
   /** Merge (RFC 7386): nested objects merge, `null` removes. */
   patch<T = FloJsonValue>(request: FloScopeKind & FloWrite & { key: string; patch: object }): Promise<FloStateWriteResult<T>>;
+  /** Add one item at the end of a list; it begins empty. */
   append<I>(request: FloScopeKind & FloWrite & { key: string; item: I }): Promise<FloStateWriteResult<I[]>>;
+  /** Remove a value. */
   delete(request: FloScopeKind & { key: string; if_revision?: string | null }): Promise<{ ok: boolean; conflict_revision?: string }>;
 }
 
+/** The task that the call belongs to. */
 interface FloTask {
+  /** A value that all tools of the task share; no binding is needed. */
   getState<T = FloJsonValue>(request: { key: string }): Promise<T | null>;
+  /** Write such a value. */
   putState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
+  /** A value of one tool in the task: of this one, or of `tool_id`. */
   getToolState<T = FloJsonValue>(request: { key: string; tool_id?: string }): Promise<T | null>;
+  /** Write a value of this tool in the task. */
   putToolState<T>(request: FloWrite & { key: string; value: T }): Promise<FloStateWriteResult<T>>;
+  /** Which task and call this is, how often it was entered, and the newest answer to it. */
   getContext<T = FloTaskContext>(): Promise<T>;
+  /** Whom the task is done for, and what they may do. */
   getProfile(): Promise<FloProfile>;
   /** Tell something in the timeline of the task. */
   emitEvent(event: FloTaskEvent): Promise<void>;
-  /** Ask the person, and wait for the next message. */
+  /** Ask the person, and wait for the next message; nothing runs meanwhile. */
   waitForUserMessage<P = FloJsonValue>(request: FloWait<P>): Promise<FloWaitResult<P>>;
   /** Work that is done once, whatever happens to the script. */
   step<I, O>(request: FloStep<I>, work: (entry: FloStepEntry<I>) => O | Promise<O>): Promise<O>;
+  /** What `spawnChildren` takes at once. */
   readonly limits: { readonly maxSpawnChildren: number };
   /** Not available in this version */
   spawnChildren(request: { children: FloChild[] }): Promise<{ batch: FloBatch; event: unknown }>;
@@ -208,11 +226,13 @@ interface FloTask {
   cancel(request: { task_id: string }): Promise<{ task: FloJsonValue; cancelled_task_ids: string[] }>;
 }
 
+/** Files of the workspace. */
 interface FloFiles {
   /** A whole file of the workspace. */
   readBytes(path: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 
+/** Subjects that are due. */
 interface FloDispatcher {
   /** Not available in this version */
   syncSubjects(request: { dispatcher_id: string; subjects: FloNewSubject[] }): Promise<{ dispatcher: FloJsonValue; subjects: FloSubject[] }>;
@@ -228,6 +248,7 @@ interface FloDispatcher {
   releaseSubject(request: FloSubjectAt): Promise<FloSubject>;
 }
 
+/** A browser. */
 interface FloBrowser {
   /** Not available in this version */
   run(command: FloBrowserCommand): Promise<FloBrowserResult>;
