@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.sandbox.reading.folder import Absence
-from penstock.sandbox.reading.imports import target
+from penstock.sandbox.reading.imports import Resolve, target
 from penstock.sandbox.reading.lexer import Statement
 from penstock.sandbox.reading.scan import Scanned, Scanner
 from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES
@@ -86,7 +86,7 @@ class Graph:
         return names, {links[each] for each in specifiers}
 
 
-def read_graph(entry: str, read: Read, scanner: Scanner) -> Graph:
+def read_graph(entry: str, read: Read, scanner: Scanner, resolve: Resolve = target) -> Graph:
     """Read every file once, the nearest to the entry first, until it is too large."""
     graph = Graph(entry=entry)
     waiting, found = deque([entry]), {entry}
@@ -95,7 +95,7 @@ def read_graph(entry: str, read: Read, scanner: Scanner) -> Graph:
         _read_file(graph, name, read, scanner)
         links = graph.links[name] = {}
         for statement in graph.imports(name):
-            there = target(name, statement)
+            there = resolve(name, statement, "")
             if isinstance(there, str):
                 links[statement.specifier] = there
                 if there != RUNTIME and there not in found:

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.core.diagnostics import nearest
@@ -25,6 +25,10 @@ class Refused:
     code: str
     message: str
     suggestion: str | None = None
+
+
+Resolve = Callable[[str, Statement, str], str | Refused]
+"""Where a statement of a module leads; the third is how messages call the root of the script."""
 
 
 def target(importer: str, statement: Statement, folder: str = "") -> str | Refused:

@@ -11,6 +11,7 @@ from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read
 from penstock.sandbox.reading.imports import (
     EXTENSIONS,
     Refused,
+    Resolve,
     missing_file,
     missing_name,
     refused_attributes,
@@ -49,6 +50,8 @@ class Wanted:
     entry: str | Inline
     """The file to begin with, relative to the folder; or the script itself."""
     entrypoint: str = "default"
+    resolve: Resolve = target
+    """Where imports lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ def load(wanted: Wanted, scanner: Scanner) -> Loaded:
     entry = INLINE if isinstance(wanted.entry, Inline) else wanted.entry
     if not entry.endswith(EXTENSIONS) or entry.endswith(JSON):
         return Loaded(problems=(_placed(wanted, _not_a_script(entry)),))
-    graph = read_graph(entry, _reader(wanted), scanner)
+    graph = read_graph(entry, _reader(wanted), scanner, wanted.resolve)
     problems = list(_Check(wanted, graph).problems())
     if problems:
         unique = {_placed(wanted, each) for each in problems}
@@ -152,7 +155,8 @@ class _Check:
 
     def _of_import(self, name: str, statement: Statement) -> Iterator[tuple[int, Refused]]:
         """Yield what is wrong with one import, and where."""
-        there, at = target(name, statement, self._folder), statement.specifier_at
+        there = self._wanted.resolve(name, statement, self._folder)
+        at = statement.specifier_at
         if isinstance(there, Refused):
             yield at, there
             return
