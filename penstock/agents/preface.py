@@ -89,6 +89,10 @@ class _Nothing:
         """Refuse."""
         return self.answer(name, arguments)
 
+    def refuse(self, name: str, problem: str) -> Settled:
+        """Refuse."""
+        return self.answer(name, problem)
+
     def answer(self, name: str, arguments: Any) -> Settled:
         """Refuse."""
         error = NotAvailable(f"{name} is not available in a prompt script")

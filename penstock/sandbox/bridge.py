@@ -55,6 +55,10 @@ class Bridge(Protocol):
         """
         ...
 
+    def refuse(self, name: str, problem: str) -> Settled:
+        """Answer a host call that is refused for its arguments, which were not even read."""
+        ...
+
     def answer(self, name: str, arguments: Any) -> Settled:
         """Answer at once, such as `time.formatUnixTimestamp`; nothing is recorded."""
         ...

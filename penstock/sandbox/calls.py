@@ -2,8 +2,9 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from penstock.core.call_errors import ScriptError
 from penstock.core.signals import Signal, Suspend
 from penstock.sandbox.bridge import Bridge, Settled
 from penstock.sandbox.head_start import begin
@@ -32,10 +33,12 @@ class Calls:
     def ask(self, message: Message) -> None:
         """Begin a host call."""
         number = message.number
+        if number in self._asked:
+            raise ScriptError("the script asked its host twice under one number")
         self._asked[number] = message
         self.held += message.size
         try:
-            found = self._bridge.ask(message.name, message.value)
+            found = self._ask(message)
             begun = found if isinstance(found, Settled) else begin(found)
         except Suspend as signal:
             self._parked[number] = signal
@@ -110,6 +113,11 @@ class Calls:
             task.cancel("the script ended")
         if tasks:
             await asyncio.wait(tasks)
+
+    def _ask(self, message: Message) -> Settled | Awaitable[Settled]:
+        if message.problem:
+            return self._bridge.refuse(message.name, message.problem)
+        return self._bridge.ask(message.name, message.value)
 
     def _done(self, number: int, task: asyncio.Future[Settled]) -> None:
         was_open = self._open.pop(number, None) is not None

@@ -27,6 +27,7 @@ from penstock.sandbox.messages import Message
 from penstock.sandbox.script import Bounds, Script
 
 _LONGEST_MESSAGE = 2000
+_LONGEST_NAME = 200
 _LONGEST_STACK = 8192
 _OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
 _FRAME = re.compile(r"\s+at ")
@@ -94,8 +95,11 @@ def _too_large(bounds: Bounds) -> OutputTooLarge:
     return OutputTooLarge(f"the output has over {bounds.output_bytes} bytes as JSON")
 
 
-def _thrown(said: Mapping[str, Any]) -> CallError:
+def _thrown(said: Any) -> CallError:
+    if not isinstance(said, dict):
+        return ScriptError("the script threw an error that cannot be read")
     message = str(said.get("message", ""))[:_LONGEST_MESSAGE]
+    name = str(said.get("name", "Error"))[:_LONGEST_NAME]
     kind, code = said.get("kind"), str(said.get("code", ""))
     if kind == "tool" and is_free(code):
         return _failed(said, message, code)
@@ -103,14 +107,14 @@ def _thrown(said: Mapping[str, Any]) -> CallError:
         return _failed(said, message, code)
     if kind == "flo" and code in _THROWN:
         return _THROWN[code](message, details=_details(said))
-    if (said.get("name"), message) in _NO_MEMORY:
+    if (name, message) in _NO_MEMORY:
         return OutOfMemory()
     stack = "\n".join(
         line
         for line in str(said.get("stack", "")).splitlines()
         if _FRAME.match(line) and not _OURS.search(line)
     )
-    details = {"name": str(said.get("name", "Error"))[:200], "stack": stack[:_LONGEST_STACK]}
+    details = {"name": name, "stack": stack[:_LONGEST_STACK]}
     return ScriptError(message or "the script threw an error without a message", details=details)
 
 

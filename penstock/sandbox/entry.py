@@ -57,7 +57,7 @@ class Entry:
             return await self._guest.advance(deliveries, self._calls.held)
         except TimeoutError as stopped:
             raise self._watch.error(str(stopped)) from None
-        except RuntimeError as trap:
+        except (RuntimeError, ValueError, LookupError) as trap:
             raise crashed(str(trap)) from None
 
     async def _take(self) -> Message | None:
@@ -73,6 +73,8 @@ class Entry:
                     self._calls.drop(message.number)
                 case "print":
                     self._console.print(message.name, message.value)
+                case "rejected":
+                    pass  # said when nobody asked for it
                 case _:
                     return message
         return None

@@ -9,6 +9,8 @@ from penstock.core.call_errors import ScriptError
 
 ENDINGS = {"done", "large", "missing", "fail"}
 """How a script can end; the last it says."""
+KINDS = ENDINGS | {"ask", "drop", "print", "rejected"}
+_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class Message:
     name: str = ""
     """Of the host call, or the level of a line."""
     value: Any = None
+    problem: str = ""
+    """Why no host call may have these arguments, if so."""
     size: int = 0
     """Bytes that are held until the host call settles."""
 
@@ -48,23 +52,22 @@ class Delivery:
 
 
 def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message:
-    """Read what a script sent."""
-    kind, number, rest = text.split("\n", 2)
-    size = len(text) + sum(map(len, attachments))
+    """Read what a script sent. Raises ScriptError for what our part of its world never sends."""
+    kind, _, after = text.partition("\n")
+    digits, found, rest = after.partition("\n")
+    if kind not in KINDS or not found or not _is_number(digits):
+        raise ScriptError(f"the script sent its host a message of no form: {text[:40]!r}")
+    number = int(digits)
     if kind == "ask":
-        name, spelled = rest.split("\n", 1)
-        value = read_json(spelled, depth, f"the arguments of {name}")
-        if attachments and isinstance(value, dict):
-            value["attachments"] = list(attachments)
-        return Message(kind=kind, number=int(number), name=name, value=value, size=size)
+        return _read_ask(number, rest, attachments, depth)
     if kind == "print":
-        level, line = rest.split("\n", 1)
+        level, _, line = rest.partition("\n")
         return Message(kind=kind, number=0, name=level, value=line)
     if kind == "done":
-        return Message(kind=kind, number=0, value=read_json(rest, depth, "the output"), size=size)
+        return Message(kind=kind, number=0, value=read_json(rest, depth, "the output"))
     if kind == "fail":
         return Message(kind=kind, number=0, value=read_json(rest, depth, "the error"))
-    return Message(kind=kind, number=int(number), value=rest)
+    return Message(kind=kind, number=number, value=rest)
 
 
 def read_json(text: str, depth: int, what: str) -> Any:
@@ -74,14 +77,49 @@ def read_json(text: str, depth: int, what: str) -> Any:
     except (RecursionError, ValueError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ScriptError(f"{what} cannot be read as JSON: {said}") from None
-    # Only where there are brackets enough: to walk costs as much as to read.
-    if text.count("[") + text.count("{") > depth and _is_deeper(value, depth):
+    if _may_be_deeper(text, depth) and _is_deeper(value, depth):
         raise ScriptError(f"{what} may be nested {depth} deep; it is nested deeper")
-    # A half of a pair stands escaped in JSON; as text it could neither be stored nor sent.
-    if "\\ud" in text or "\\uD" in text:
-        spelled = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
-        return json.loads(spelled.decode("utf-16", "replace"))
-    return value
+    return _whole(value, text)
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+
+
+def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) -> Message:
+    """Read a host call. What is nested too deeply is a mistake of the script, which goes on."""
+    name, _, spelled = text.partition("\n")
+    size = len(text) + sum(map(len, attachments))
+    problem = f"the arguments of {name[:80]} may be nested {depth} deep; they are nested deeper"
+    try:
+        value = _STRICT.decode(spelled)
+    except RecursionError:
+        return Message(kind="ask", number=number, name=name, problem=problem, size=size)
+    except ValueError as error:
+        raise ScriptError(f"the arguments of {name[:80]} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise ScriptError(f"the arguments of {name[:80]} are no object")
+    # The object around the arguments is ours.
+    if _may_be_deeper(spelled, depth + 1) and _is_deeper(value, depth + 1):
+        return Message(kind="ask", number=number, name=name, problem=problem, size=size)
+    value = _whole(value, spelled)
+    value.pop("attachments", None)
+    if attachments:
+        value["attachments"] = list(attachments)
+    return Message(kind="ask", number=number, name=name, value=value, size=size)
+
+
+def _may_be_deeper(text: str, depth: int) -> bool:
+    """Whether there are brackets enough: to walk a value costs as much as to read it."""
+    return text.count("[") + text.count("{") > depth
+
+
+def _whole(value: Any, text: str) -> Any:
+    """Return a value without halves of pairs: they could neither be stored nor sent as text."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    spelled = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return json.loads(spelled.decode("utf-16", "replace"))
 
 
 class _Attached:

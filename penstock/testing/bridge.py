@@ -54,6 +54,10 @@ class FakeBridge:
             return self._passed(arguments["ms"])
         return self._answered(name, arguments)
 
+    def refuse(self, name: str, problem: str) -> Settled:
+        """Refuse a host call for its arguments."""
+        return self._refused(TypeError(problem))
+
     def answer(self, name: str, arguments: Any) -> Settled:
         """Answer at once."""
         found = self._answered(name, arguments)

@@ -93,3 +93,21 @@ async def test_a_broken_tool_says_so_when_it_is_called(project: ProjectFolder) -
     assert direct.error.code == nested.output["error"]["code"] == "SCRIPT_LOAD_ERROR"
     assert direct.error.details
     assert direct.error.details["diagnostics"][0]["code"] == "import-bare"
+
+
+async def test_an_input_that_is_nested_too_deeply_is_refused_and_the_script_goes_on(
+    project: ProjectFolder,
+) -> None:
+    script = """
+        export async function run() {
+          let deep: unknown = 1;
+          for (let n = 0; n < 250; n++) deep = [deep];
+          const called = await flo.callTool({ tool_id: "add", input: { deep } as any });
+          const put = flo.task.putState({ key: "k", value: deep as any });
+          return [called.status, called.error?.code, await put.catch((error) => error.name)];
+        }
+    """
+    project.tool("ask", script, script_tools="[add]")
+    async with project.opened(tools=[add]) as runtime:
+        envelope = await runtime.call("ask", {})
+    assert envelope.output == ["validation_error", "INVALID_INPUT", "TypeError"]

@@ -1,9 +1,11 @@
 """What was recorded comes first and one at a time; what parks waits until nothing else can move."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from penstock.core.call_errors import ScriptError
 from penstock.core.signals import LeaseLost, Signal, Suspend
 from penstock.sandbox.bridge import Settled
 from penstock.sandbox.calls import Calls
@@ -124,6 +126,22 @@ async def test_timers_are_dropped_at_the_end_and_others_are_named() -> None:
     calls.ask(asked(1, "timer", {"ms": 3_000_000}))
     calls.ask(asked(2))
     assert calls.unawaited() == ["callTool"]
+    await calls.close()
+
+
+async def test_what_may_not_be_asked_is_refused_and_the_host_is_not_asked() -> None:
+    calls, bridge = calls_of(callTool=lambda _: 1)
+    calls.ask(replace(asked(1), problem="too deep"))
+    [delivery] = calls.take()
+    assert (delivery.kind, delivery.value["name"]) == ("refuse", "TypeError")
+    assert (delivery.value["message"], bridge.asked) == ("too deep", [])
+
+
+async def test_a_number_stands_for_one_call() -> None:
+    calls, _ = calls_of(callTool=never)
+    calls.ask(asked(1))
+    with pytest.raises(ScriptError, match="twice under one number"):
+        calls.ask(asked(1))
     await calls.close()
 
 

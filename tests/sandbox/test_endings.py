@@ -67,6 +67,23 @@ def test_each_ending_has_its_code(kind: str, value: Any, code: str, message: str
     assert str(error).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        5,
+        "j",
+        [],
+        {},
+        {"kind": [], "name": {}, "message": [], "code": {}, "stack": 5},
+        {"kind": "tool", "code": 5, "message": None},
+        {"kind": "thrown", "name": ["InternalError"], "message": "out of memory"},
+    ],
+)
+def test_an_error_of_any_shape_is_one_of_the_script(said: Any) -> None:
+    assert error_of("fail", said).code == "SCRIPT_ERROR"
+
+
 def test_a_tool_error_keeps_what_it_was_made_with() -> None:
     said = {"kind": "tool", "code": "BUSY", "message": "later", "retryable": True}
     error = error_of("fail", said | {"continuable": False, "details": [1]})

@@ -20,6 +20,47 @@ def test_bytes_stand_beside_the_arguments() -> None:
     assert message.value == {"body": {"attachment": 0}, "attachments": [b"\xff"]}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ask",
+        "ask\n1",
+        "ask\n-1\na\n{}",
+        "ask\n1.5\na\n{}",
+        "ask\n\u0661\na\n{}",
+        f"ask\n{'9' * 5000}\na\n{{}}",
+        "ask\n1\na",
+        "ask\n1\na\n[]",
+        "ask\n1\na\n5",
+        'ask\n1\na\n"j"',
+        "ask\n1\na\n{",
+        "drop\nx\n",
+        "odd\n1\n",
+        "fail\n0\n{",
+        "done\n0",
+    ],
+)
+def test_what_has_no_form_ends_the_script(text: str) -> None:
+    with pytest.raises(ScriptError):
+        read_message(text, [], 200)
+
+
+@pytest.mark.parametrize(("levels", "is_refused"), [(200, False), (201, True), (100_000, True)])
+def test_arguments_that_are_nested_too_deeply_are_a_mistake_and_no_end(
+    levels: int, is_refused: bool
+) -> None:
+    """`json_depth`: 200; what a script gives is counted, and not the object that it crosses in."""
+    spelled = '{"input":' + "[" * levels + "]" * levels + "}"
+    message = read_message(f"ask\n1\ncallTool\n{spelled}", [], 200)
+    assert message.problem.startswith("the arguments of callTool may") is is_refused
+    assert (message.value is None) is is_refused
+
+
+def test_bytes_cannot_be_forged() -> None:
+    assert read_message('ask\n1\nfetch\n{"attachments":[1]}', [], 200).value == {}
+
+
 def test_a_line_keeps_its_breaks() -> None:
     message = read_message("print\n0\nerror\none\ntwo", [], 200)
     assert (message.name, message.value) == ("error", "one\ntwo")

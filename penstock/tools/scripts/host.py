@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from penstock.core.call_errors import BudgetExceeded, CallError, NotAvailable
+from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotAvailable
 from penstock.core.events import NoteEmitted
 from penstock.engine.suspend import withdraw
 from penstock.sandbox.bridge import Settled
@@ -11,6 +11,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.recording import Recording, refused
 from penstock.tools.scripts.timestamps import format_timestamp
 
+CALL_TOOL = "callTool"
 CONSOLE, DIVERGED = "script.console", "script.diverged"
 ERROR_LEVELS = {"warn": "warning", "warning": "warning", "error": "error"}
 SYNCHRONOUS: dict[str, Callable[[Any], Any]] = {"time.formatUnixTimestamp": format_timestamp}
@@ -68,6 +69,12 @@ class Host:
             return call(arguments)
         except (CallError, TypeError) as error:
             return refused(error, self._recording.now())
+
+    def refuse(self, name: str, problem: str) -> Settled:
+        """Refuse a host call for its arguments; that of a tool settles with an envelope."""
+        if name == CALL_TOOL:
+            return self._recording.fresh(InvalidInput(problem).envelope().to_wire())
+        return refused(TypeError(problem), self._recording.now())
 
     def answer(self, name: str, arguments: Any) -> Settled:
         """Answer at once; nothing is recorded."""

@@ -206,6 +206,29 @@ async def test_a_mistake_is_a_type_error_in_words(
     assert said in message
 
 
+@pytest.mark.parametrize("levels", [199, 201, 250, 3000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "flo.callTool({ tool_id: 't', input: { deep } })",
+        "flo.task.putState({ key: 'k', value: { deep } })",
+        "flo.task.emitEvent({ event_type: 'e', payload: { deep } })",
+    ],
+)
+async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
+    sandbox: Sandbox, call: str, levels: int
+) -> None:
+    bridge = FakeBridge(dict.fromkeys(("callTool", "task.putState", "task.emitEvent"), lambda _: 1))
+    caught = f"""await (async () => {{
+      let deep = 1;
+      for (let n = 0; n < {levels}; n++) deep = [deep];
+      const name = await {call}.then(() => "", (error) => error.name);
+      await flo.callTool({{ tool_id: "t" }});
+      return name;
+    }})()"""
+    assert await value_of(sandbox, caught, bridge) == ("" if levels < 200 else "TypeError")
+
+
 @pytest.mark.parametrize(
     "name", ["task.spawn", "task.runSubagent", "dispatcher.syncSubjects", "browser.run"]
 )

@@ -79,6 +79,17 @@ async def test_a_script_that_asks_without_end_is_told_so() -> None:
     assert await host.refusal("nothing", {}) == "BUDGET_EXCEEDED"
 
 
+async def test_arguments_that_nobody_may_have_are_refused_and_a_call_settles_all_the_same() -> None:
+    """INVALID_INPUT: input … deeper than 200; `callTool` never rejects for the callee's failure."""
+    host = await asking()
+    called = host.host.refuse("callTool", "too deep")
+    assert called.value["status"] == "validation_error"
+    assert called.value["error"]["code"] == "INVALID_INPUT"
+    put = host.host.refuse("task.putState", "too deep").refusal
+    assert put is not None
+    assert (put.name, put.detail.message) == ("TypeError", "too deep")
+
+
 async def test_a_line_that_was_printed_is_not_printed_again() -> None:
     """L13: "no line appears twice"."""
     host = await asking(Act("look"))
