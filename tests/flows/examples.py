@@ -31,14 +31,14 @@ def ref(step_id: str, **fields: Any) -> AnyStep:
     return FlowRef(step_id=step_id, path=f"{step_id}.yaml", **fields)
 
 
-def fork(step_id: str, *targets: str) -> AnyStep:
+def fork(step_id: str, *targets: str, **fields: Any) -> AnyStep:
     branches = {each: each for each in targets}
-    return Fork(step_id=step_id, question="Which?", branches=branches, options=targets)
+    return Fork(step_id=step_id, question="Which?", branches=branches, options=targets, **fields)
 
 
-def decision(step_id: str, *targets: str) -> AnyStep:
+def decision(step_id: str, *targets: str, **fields: Any) -> AnyStep:
     branches = {each: each for each in targets}
-    return AgentDecision(step_id=step_id, agent="judge", task="Which?", branches=branches)
+    return AgentDecision(step_id=step_id, agent="judge", task="Which?", branches=branches, **fields)
 
 
 def loop(step_id: str, again: str, out: str) -> AnyStep:
@@ -96,12 +96,12 @@ W8 = (
 )
 W9 = (
     agent("make"),
-    decision("gate", "make", "publish"),
+    decision("gate", "make", "publish", max_iterations=1),
     agent("salvage"),
     agent("publish", "salvage"),
 )
 W10 = (
-    fork("which", "unit", "web", "load"),
+    fork("which", "unit", "web", "load", is_multiple=True),
     ref("unit", on_complete="report"),
     ref("web", on_complete="report"),
     ref("load", on_complete="report"),

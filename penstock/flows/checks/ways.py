@@ -4,7 +4,7 @@ A segment is entered as a whole, or by a jump to one step of it. Each such arriv
 that are active then, and leads on to others; sets of steps are bits of a number.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -230,24 +230,37 @@ class Ways:
         return sorted({*found, *self._together(arrival)})
 
     def _together(self, arrival: Arrival) -> Iterator[int]:
-        """Yield what is visited after an arrival because both were chosen at once."""
-        chosen = self._several.get(arrival.segment, 0)
+        """Yield what is visited after an arrival because both were chosen at once.
+
+        A jump on success waits until the last of them is over.
+        """
+        chosen, held = self._several.get(arrival.segment, (0, 0))
         for number in self._jumps.values():
-            if chosen >> number & 1 and self._arrivals[number].segment > arrival.segment:
+            is_later = self._arrivals[number].segment > arrival.segment
+            if held >> number & 1 or (is_later and chosen >> number & 1):
                 yield number
 
     @cached_property
-    def _several(self) -> dict[int, int]:
-        """The arrivals of forks with several answers, by the segments that they lead to."""
-        found: dict[int, int] = {}
+    def _several(self) -> dict[int, tuple[int, int]]:
+        """What forks with several answers lead to, and their jumps on success, by segment."""
+        found: dict[int, tuple[int, int]] = {}
         for members in self._members:
             for step in members:
                 if isinstance(step, Fork) and step.is_multiple:
                     targets = {each for each in step.branches.values() if each in self.order}
-                    bits = sum(1 << self._jumps[each] for each in targets)
+                    own = sum(1 << self._jumps[each] for each in targets)
+                    waiting = sum(1 << each for each in set(self._held(targets)))
                     for segment in {self.segments.of[each] for each in targets}:
-                        found[segment] = found.get(segment, 0) | bits
+                        chosen, held = found.get(segment, (0, 0))
+                        found[segment] = (chosen | own, held | waiting)
         return found
+
+    def _held(self, targets: Iterable[str]) -> Iterator[int]:
+        for target in targets:
+            for step in self._arrivals[self._jumps[target]].steps:
+                for route in self.routes(step):
+                    if route.field == ON_COMPLETE:
+                        yield self._jumps[route.target]
 
 
 def _bounds(step: AnyStep) -> bool:

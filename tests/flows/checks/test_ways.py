@@ -1,12 +1,14 @@
 """The ways through a flow."""
 
-from dataclasses import replace
+import re
 from typing import Any
 
 import pytest
 
 from penstock.flows.checks.ways import Route, Ways, branches_of, routes_of
+from penstock.flows.plan import Plan
 from tests.flows.examples import (
+    EXAMPLES,
     W1,
     W3,
     W4,
@@ -18,14 +20,12 @@ from tests.flows.examples import (
     W11,
     agent,
     decision,
+    flow,
     fork,
     loop,
     ref,
 )
-
-_WHICH: Any = W10[0]
-SEVERAL = (replace(_WHICH, is_multiple=True), *W10[1:])
-CAPPED = (W9[0], replace(W9[1], max_iterations=1), *W9[2:])
+from tests.flows.test_plan import run
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,9 @@ CAPPED = (W9[0], replace(W9[1], max_iterations=1), *W9[2:])
         (W8, "fetch", "cached", True),
         (W8, "sum", "cached", True),
         (W9, "make", "publish", True),
-        (W10, "unit", "load", False),
-        (SEVERAL, "unit", "load", True),
-        (SEVERAL, "load", "unit", False),
-        (CAPPED, "gate", "salvage", True),
+        (W10, "unit", "load", True),
+        (W10, "load", "unit", False),
+        (W9, "gate", "salvage", True),
         (W11, "explore", "repair", True),
         (W11, "repair", "explore", False),
     ],
@@ -88,3 +87,24 @@ def test_what_runs_behind_a_jump_without_another_one() -> None:
     ways = Ways((fork("f", "a", "b"), ref("a"), ref("x"), fork("g", "a", "b"), ref("b")))
     found = [[step.step_id for step in segment] for _, segment in ways.falls_from("a")]
     assert found == [["x"], ["g"]]
+
+
+def test_a_jump_on_success_waits_for_all_that_was_chosen_at_once() -> None:
+    """Until the last is over, `on_complete` jumps and `end` wait."""
+    chosen = fork("f", "a", "b", is_multiple=True)
+    early = (ref("early"), chosen, ref("a", on_complete="early"), ref("b", is_last=True))
+    assert Ways(early).may_precede("b", "early") is True
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
+def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
+    """Whatever was over before a step of another segment began may precede it."""
+    _, steps, answers, lasts, _ = example
+    ways, over = Ways(steps), set[str]()
+    for what, step_id in re.findall(r"([-+!])(\w+)/", run(Plan(flow(*steps)), answers, lasts)):
+        if what != "+":
+            over.add(step_id)
+            continue
+        before = {each for each in over if ways.segments.of[each] != ways.segments.of[step_id]}
+        allowed = {each for each in before if ways.may_precede(each, step_id)}
+        assert allowed == before
