@@ -6,6 +6,7 @@ a line of JSON for each file with matches, then one that says how it ended.
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ MOST_BYTES = 32 << 20
 """Larger files are not searched."""
 _MOST_CHARS = 500
 _LOOKED_AT = 8192
+_MOST_SECONDS = 60
+"""Then it ends by itself, should nobody be left to end it."""
 _WORD = re.compile(r"[\w /,:;=@<>\"'-]+")
 
 
@@ -100,6 +103,8 @@ def _line(path: str, number: int, line: str, mark: str) -> str:
 
 
 def _main() -> None:
+    if hasattr(signal, "alarm"):
+        signal.alarm(_MOST_SECONDS)
     for each in search(json.load(sys.stdin)):
         sys.stdout.write(f"{json.dumps(each)}\n")
         sys.stdout.flush()

@@ -21,9 +21,9 @@ _MODE = 0o666
 _numbers = itertools.count(1)
 
 
-def open_to_read(root: Path, path: str) -> BinaryIO:
+def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> BinaryIO:
     """Open a plain file. Raises OSError, IsADirectoryError for all that is no plain file."""
-    with _folder_of(root, path) as (folder, name):
+    with _folder_of(root, path, by_steps=by_steps) as (folder, name):
         place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _AT_ONCE, dir_fd=folder)
     file = os.fdopen(place, "rb")
     if not stat.S_ISREG(os.fstat(place).st_mode):
@@ -32,12 +32,12 @@ def open_to_read(root: Path, path: str) -> BinaryIO:
     return file
 
 
-def replace_file(root: Path, path: str, content: bytes) -> bool:
+def replace_file(root: Path, path: str, content: bytes, *, by_steps: bool = STEP_BY_STEP) -> bool:
     """Write a file, whole or not at all, and the folders above it; returns whether it is new.
 
     Raises OSError. One that is there keeps its permissions.
     """
-    with _folder_of(root, path, make=True) as (folder, name):
+    with _folder_of(root, path, make=True, by_steps=by_steps) as (folder, name):
         before = _found(folder, name)
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise IsADirectoryError(path)
@@ -58,12 +58,14 @@ def replace_file(root: Path, path: str, content: bytes) -> bool:
 
 
 @contextmanager
-def _folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+def _folder_of(
+    root: Path, path: str, *, make: bool = False, by_steps: bool
+) -> Iterator[tuple[int | None, str]]:
     """Open the folder of a file; its name is relative to that, or absolute where it must be."""
     *folders, name = path.split("/")
     if not name:
         raise IsADirectoryError(path)
-    if not STEP_BY_STEP:
+    if not by_steps:
         yield None, _looked_up(root, path, make=make)
         return
     place = os.open(root, os.O_RDONLY | _FOLDER)

@@ -7,37 +7,42 @@ import pytest
 
 from penstock.resources.project_opening import open_to_read, replace_file
 
+both = pytest.mark.parametrize("by_steps", [True, False], ids=["by steps", "at once"])
 
-def test_a_file_is_read_where_it_stands(tmp_path: Path) -> None:
-    assert replace_file(tmp_path, "a/b/c.txt", b"1")
-    with open_to_read(tmp_path, "a/b/c.txt") as file:
+
+@both
+def test_a_file_is_read_where_it_stands(tmp_path: Path, *, by_steps: bool) -> None:
+    assert replace_file(tmp_path, "a/b/c.txt", b"1", by_steps=by_steps)
+    with open_to_read(tmp_path, "a/b/c.txt", by_steps=by_steps) as file:
         assert file.read() == b"1"
+    with pytest.raises(FileNotFoundError):
+        open_to_read(tmp_path, "a/c.txt", by_steps=by_steps)
 
 
-def test_a_file_is_replaced_and_keeps_its_permissions(tmp_path: Path) -> None:
+@both
+def test_a_file_is_replaced_and_keeps_its_permissions(tmp_path: Path, *, by_steps: bool) -> None:
     place = tmp_path / "run.sh"
     place.write_text("old")
     place.chmod(0o751)
-    assert not replace_file(tmp_path, "run.sh", b"new")
+    assert not replace_file(tmp_path, "run.sh", b"new", by_steps=by_steps)
     assert (place.read_text(), place.stat().st_mode & 0o777) == ("new", 0o751)
 
 
+@both
 @pytest.mark.parametrize("link", ["inside/x", "inside"])
-def test_a_link_that_was_put_there_meanwhile_is_not_followed(tmp_path: Path, link: str) -> None:
+def test_a_link_that_was_put_there_meanwhile_is_not_followed(
+    tmp_path: Path, link: str, *, by_steps: bool
+) -> None:
     """The path was resolved before; by now one of its names has become a link that leads out."""
     root, outside = tmp_path / "project", tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("secret")
     (root / link).parent.mkdir(parents=True, exist_ok=True)
     (root / link).symlink_to(outside / "x" if link.endswith("x") else outside)
-    with pytest.raises(OSError, match=r"symbolic|directory"):
-        open_to_read(root, "inside/x")
-    if link == "inside":
-        with pytest.raises(NotADirectoryError):
-            replace_file(root, "inside/x", b"changed")
-    else:
-        with pytest.raises(IsADirectoryError):
-            replace_file(root, "inside/x", b"changed")
+    with pytest.raises(OSError, match=r"symbolic|directory|inside/x"):
+        open_to_read(root, "inside/x", by_steps=by_steps)
+    with pytest.raises((NotADirectoryError, IsADirectoryError)):
+        replace_file(root, "inside/x", b"changed", by_steps=by_steps)
     assert (outside / "x").read_text() == "secret"
 
 

@@ -1,5 +1,6 @@
 """Shell commands as processes: their output, their end, and what is left of them."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +80,16 @@ def test_of_a_stream_the_first_and_the_last_are_kept(
     for chunk in chunks:
         kept.add(chunk)
     assert (kept.text(), kept.is_truncated) == (text, "left out" in text)
+
+
+@both
+async def test_a_command_that_nobody_waits_for_any_more_ends(
+    tmp_path: Path, enclosure: Enclosure | None
+) -> None:
+    waiting = command(tmp_path, "trap '' TERM; sleep 100 & wait", enclosure)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await run_shell(waiting)
 
 
 async def test_endless_output_is_bounded(tmp_path: Path) -> None:
