@@ -30,7 +30,7 @@ from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.schema import is_deeper
-from penstock.core.slash import is_command, spoken
+from penstock.core.slash import is_command, only_tells, spoken
 from penstock.core.task import TaskRecord
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
@@ -73,6 +73,7 @@ class Desk:
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
         self._check(message)
+        _check_place(message.session_id, profile)
         try:
             return await self._sent(message, profile, task_id or TaskId(self._new_id("task")))
         except IdempotencyConflict as error:
@@ -110,6 +111,7 @@ class Desk:
         Raises InvalidRequest for an input that no log could hold, NotFound (the session),
         SessionBusy, IdempotencyConflict, StoreCorrupt.
         """
+        _check_place(call.session_id, profile)
         depth = self._limits.json_depth
         if is_deeper(call.input, depth):
             issue = f"must have at most {depth} levels of nesting"
@@ -144,6 +146,7 @@ class Desk:
 
         Raises IdempotencyConflict.
         """
+        _check_place(None, profile)
         task_id = task_id or TaskId(self._new_id("task"))
         entries = [Entry(_run_requested(run, profile), task_id)]
         try:
@@ -172,7 +175,7 @@ class Desk:
     async def task(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
         """Return a task of this profile, or raise NotFound."""
         task = await self._projections.find_task(task_id)
-        if task is None or not profile.owns(task.profile_id):
+        if task is None or not profile.owns(task.profile_id, task.log_id):
             raise NotFound(f"there is no task {task_id!r}")
         return task
 
@@ -244,7 +247,7 @@ class Desk:
         if (
             session is None
             or agent not in {None, session.agent}
-            or not profile.owns(session.profile_id)
+            or not profile.owns(session.profile_id, session_id)
         ):
             whose = "there is" if agent is None else f"agent {agent!r} has"
             raise NotFound(f"{whose} no conversation {session_id!r}")
@@ -262,6 +265,8 @@ class Desk:
         if message.cancel_open:
             for task_id in {each.task_id for each in asked}:
                 await self.cancel(task_id, profile)
+            return None
+        if only_tells(message.content):
             return None
         for each in asked:
             is_open = each.question.kind in {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE}
@@ -303,12 +308,21 @@ class Desk:
 
     async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
         asked = await self._projections.find_question(question_id)
-        if asked is None or not profile.owns(asked.profile_id):
+        if asked is None or not profile.owns(asked.profile_id, asked.log_id):
             raise NotFound(f"there is no question {question_id!r}")
         needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
         if not profile.holds(needed):
             raise Forbidden(f"to answer this question takes the permission {needed!r}")
         return asked
+
+
+def _check_place(session_id: str | None, profile: Profile) -> None:
+    """Raise NotFound for any place but the one conversation, where somebody has just one."""
+    if profile.session_id not in {None, session_id}:
+        raise NotFound(
+            f"there is the conversation {profile.session_id!r} alone for who came by a link; "
+            "name it as conversationId"
+        )
 
 
 def _requested(call: NewCall, profile: Profile) -> CallRequested:

@@ -3,6 +3,9 @@
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
 
+TELLING = ("call", "web")
+"""Commands that, with nothing behind them, only tell something."""
+
 
 def is_command(content: str) -> bool:
     """Whether a message is meant for the runtime; two slashes are text that begins with one."""
@@ -12,6 +15,11 @@ def is_command(content: str) -> bool:
 def is_fresh(content: str) -> bool:
     """Whether nothing that was said before a message counts any more."""
     return is_command(content) and parted(content)[0] == NEW
+
+
+def only_tells(content: str) -> bool:
+    """Whether a message is a command that begins nothing: it need not wait for what is open."""
+    return is_command(content) and parted(content) in {(name, "") for name in TELLING}
 
 
 def is_answered_by_model(content: str) -> bool:

@@ -45,7 +45,7 @@ from penstock.core.flow_events import (
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
-from penstock.core.slash import spoken
+from penstock.core.slash import only_tells, spoken
 from penstock.engine.dialogue import Dialogue, Round, Said
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -104,6 +104,13 @@ class TaskState:
         return self.agents.get(CallPath(path.rsplit("/", 2)[0]), self.main)
 
     @property
+    def may_pass(self) -> bool:
+        """Whether it goes on before its turn, while the one at work waits for a person."""
+        brief = self.brief
+        is_aside = isinstance(brief, MessageReceived) and only_tells(brief.content)
+        return self.cancel_requested or is_aside
+
+    @property
     def is_command(self) -> bool:
         """Whether a slash command is at work, and no model."""
         return self.started is not None and bool(self.started.command)
@@ -153,7 +160,7 @@ class SessionState:
         if current is None or current.is_ended:
             return next(iter(self.queue.values()), None)
         if current.is_suspended:
-            return next((task for task in self.queue.values() if task.cancel_requested), None)
+            return next((task for task in self.queue.values() if task.may_pass), None)
         return current
 
     def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
@@ -239,7 +246,7 @@ class SessionState:
 
     def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
         if self.current is not None and not self.current.is_ended and task_id in self.queue:
-            self.queue[task_id].started = event  # it was cancelled before its turn came
+            self.queue[task_id].started = event  # it was cancelled in line, or may pass
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
         task.started, self.last_at = event, at

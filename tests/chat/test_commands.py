@@ -174,7 +174,7 @@ async def test_a_call_that_waits_for_a_person_goes_on_with_the_answer() -> None:
         parked = await runtime.chat("/call mail")
         assert parked.status is TaskStatus.SUSPENDED
         with pytest.raises(QuestionOpen):
-            await runtime.chat("/call", session_id=parked.session_id)
+            await runtime.chat("/call mail", session_id=parked.session_id)
         (question,) = parked.questions
         await runtime.answer(question.question.question_id, {"decision": "approve"})
         done = await runtime.wait(parked.task_id)
@@ -195,6 +195,22 @@ async def test_a_question_waits_for_words_that_are_no_command() -> None:
         records = await runtime.parts.projections.questions(page=Page())
     assert answered.content == "So be it."
     assert records[0][0].answer == {"text": "/May"}
+
+
+@pytest.mark.parametrize("command", ["/call", "/call ", "/web"])
+async def test_what_only_tells_is_told_while_a_question_is_open(command: str) -> None:
+    """The next message that is no command answers: a list is no answer, and needs no turn."""
+    model = ScriptedModel({"Ask": [call("ask_user", question="Which?"), say("So be it.")]})
+    async with memory_runtime(model=model, tools=[*TOOLS, *tools()]) as runtime:
+        asked = await runtime.chat("Ask")
+        told = await runtime.chat(command, session_id=asked.session_id)
+        answered = await runtime.chat("May", session_id=asked.session_id)
+        after = await runtime.chat("/call", session_id=asked.session_id)
+        log = await kinds(runtime, asked.session_id)
+    assert told.content.startswith(("Direct-call tools:", "Open this", "NOT_AVAILABLE"))
+    assert (answered.task_id, answered.content) == (asked.task_id, "So be it.")
+    assert after.content.startswith("Direct-call tools:")
+    assert log.count("TaskEnded") == 3
 
 
 async def test_a_command_stands_in_line_behind_what_is_being_done() -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from penstock.core.slash import is_answered_by_model, is_command, is_fresh, parted, spoken
+from penstock.core.slash import (
+    is_answered_by_model,
+    is_command,
+    is_fresh,
+    only_tells,
+    parted,
+    spoken,
+)
 
 SAID = [
     ("Hello", False, False, True, "Hello"),
@@ -41,3 +48,12 @@ def test_what_a_message_is_and_what_a_model_reads_of_it(
 )
 def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest: str) -> None:
     assert parted(content) == (name, rest)
+
+
+@pytest.mark.parametrize(
+    ("content", "tells"),
+    [("/call", True), ("/call  ", True), ("/web", True), ("/call look", False), ("/new", False),
+     ("//call", False), ("call", False), ("/calls", False), ("/web https://a.test", False)],
+)  # fmt: skip
+def test_what_begins_nothing_need_not_wait(content: str, tells: bool) -> None:
+    assert only_tells(content) is tells

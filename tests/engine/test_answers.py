@@ -151,7 +151,7 @@ WAIT = Question(
         ({"text": "May"}, []),
         ({"text": "May", "resume_payload": {"to": "x"}}, []),
         ({"text": " "}, ["/text"]),
-        ({"text": "May", "resume_payload": {}}, ["/resume_payload"]),
+        ({"text": "May", "resume_payload": {}}, ["/resume_payload/to"]),
         ({"value": "May"}, ["/value", "/text"]),
     ],
 )
