@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.flows import flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, check_root, load_project
@@ -21,8 +22,6 @@ from penstock.core.diagnostics import Severity, sort
 from penstock.core.errors import DeclarationError
 from penstock.core.ids import new_id
 from penstock.core.world import World
-from penstock.flows.checks.surroundings import Surroundings, cards_of
-from penstock.flows.project_flows import ProjectFlows
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.cipher import open_cipher
@@ -154,10 +153,5 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
         project=folder_of(settings),
-        flows=ProjectFlows(settings.root, lambda: _around(agents)),
+        flows=flows_of(settings, agents),
     )
-
-
-def _around(agents: Catalog) -> Surroundings:
-    """Return what flows of the project may name now."""
-    return Surroundings(agents=cards_of(agents.list()), broken_agents=agents.broken)

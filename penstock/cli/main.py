@@ -48,6 +48,11 @@ COMMANDS = (
         "Try one tool out, in a world of mocks.",
         lambda: late("penstock.cli.run_tool:run_tool"),
     ),
+    Command(
+        "flow",
+        "List, check, run or draw flows.",
+        lambda: late("penstock.cli.flow:COMMANDS"),
+    ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
     Command("debug", "Call one tool under a debugger.", lambda: late("penstock.cli.debug:debug")),
     Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),

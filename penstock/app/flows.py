@@ -1,0 +1,35 @@
+"""The flows of a project: where runs get them from, and everything that is wrong with them."""
+
+from collections.abc import Iterator
+
+from penstock.agents.catalog import Catalog
+from penstock.app.project import Project
+from penstock.app.settings import Settings
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.surroundings import Surroundings, cards_of
+from penstock.flows.project_flows import ProjectFlows
+
+
+def flows_of(settings: Settings, agents: Catalog) -> ProjectFlows:
+    """Return the library of a project; it sees the agents that there are when it is asked."""
+
+    def around() -> Surroundings:
+        return Surroundings(agents=cards_of(agents.list()), broken_agents=agents.broken)
+
+    return ProjectFlows(settings.root, around)
+
+
+def project_flows(settings: Settings, project: Project) -> ProjectFlows:
+    """Return the library of a project that is read and not opened."""
+    agents = Catalog()
+    agents.take(project.agent_files)
+    return flows_of(settings, agents)
+
+
+def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:
+    """Yield everything that is wrong with the flows of a project."""
+    library = project_flows(settings, project)
+    files = library.files()
+    yield from files.diagnostics
+    for file in files.files.values():
+        yield from library.check(file)[1]
