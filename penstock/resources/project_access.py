@@ -6,8 +6,8 @@ from penstock.core.ids import ASSISTANT
 from penstock.resources.project_globs import Glob, glob
 
 PROTECTED = "is protected."
-HIDDEN = tuple(map(glob, (".penstock", ".penstock/**", ".env", ".env/**", ".env.*", ".env.*/**")))
-"""What no agent reads or writes."""
+HIDDEN = (".penstock", ".env")
+"""What no agent reads or writes, with all below; neither `.env.*`."""
 UNWRITTEN = tuple(map(glob, (".git", ".git/**")))
 """What no agent writes."""
 AUTHORED = tuple(
@@ -55,8 +55,10 @@ class Access:
 
     def hides(self, path: str) -> bool:
         """Whether no agent reads or writes what is there."""
-        own = (path == each or path.startswith(f"{each}/") for each in self.private)
-        return _any_fits(HIDDEN, path) or any(own)
+        first = path.partition("/")[0]
+        if first in HIDDEN or first.startswith(".env."):
+            return True
+        return any(path == each or path.startswith(f"{each}/") for each in self.private)
 
     @property
     def not_readable(self) -> str:

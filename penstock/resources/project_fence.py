@@ -10,6 +10,7 @@ MOST_ENTRIES = 200_000
 """More than this are not looked at."""
 _TOP = ("penstock.toml", "agents", "flows", "handbooks", ".pi/flows")
 _NEVER = {".git", "node_modules"}
+_MANIFESTS = (".tool.yaml", ".skill.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +40,17 @@ def fence(files: ProjectFiles) -> Fence:
 
 def _manifests(files: ProjectFiles, apart: set[str]) -> list[str]:
     """Return the files that declare tools and skills, wherever they are."""
-    found, seen = [], 0
-    for place, folders, names in os.walk(files.root):
-        above = files.real_of(place) or ""
-        inside = f"{above}/" if above else ""
+    found, seen, root = [], 0, str(files.root)
+    for place, folders, names in os.walk(root):
+        inside = place[len(root) :].lstrip("/").replace(os.sep, "/")
+        inside = f"{inside}/" if inside else ""
         seen += len(names)
         if seen > MOST_ENTRIES:
             break
         folders[:] = sorted(
             each for each in folders if each not in _NEVER and inside + each not in apart
         )
-        paths = [inside + name for name in sorted(names) if name.endswith(".yaml")]
+        paths = [inside + name for name in sorted(names) if name.endswith(_MANIFESTS)]
         found += [path for path in paths if any(each.fits(path) for each in AUTHORED)]
     return found
 

@@ -94,7 +94,9 @@ def _folder(
                 yield path, rules
             continue
         real = files.real_of(entry.path) if entry.is_symlink() else path
-        if real and entry.is_file() and not files.is_hidden(path) and files.sees(real):
+        if real and entry.is_file() and files.sees(real):
+            if real != path and files.is_hidden(path):
+                continue
             yield FoundFile(path=path, real=real)
 
 
@@ -113,7 +115,8 @@ def _joined(folder: str, name: str) -> str:
 
 def _has_words(entry: os.DirEntry[str]) -> bool:
     """Whether the name is text: others could be told to nobody."""
-    return not any("\ud800" <= char <= "\udfff" for char in entry.name)
+    name = entry.name
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def _place(entry: os.DirEntry[str]) -> str:
