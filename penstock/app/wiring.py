@@ -27,6 +27,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
+from penstock.flows.code import CodeSteps, Coding
 from penstock.flows.crew import Crew
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.steps import Steps
@@ -50,6 +51,7 @@ from penstock.tools.registry import Registry
 from penstock.tools.resources import ProjectFolder, Resources
 from penstock.tools.rules import Rules
 from penstock.tools.skills import NO_SKILLS, Skills
+from penstock.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,8 @@ class Inventory:
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
     flows: Library = NO_FLOWS
+    coding: Coding | None = None
+    """What code steps of flows run in; None: they fail."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
 
@@ -182,18 +186,15 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
     commands = CommandWork(calls, DirectTools(shared), _web_link(storage, inventory), world)
-    flows = _flow_work(
-        world,
-        storage,
-        inventory,
-        Crew(
-            inventory.agents.get,
-            lambda agent, wanted: _model(inventory.models, agent, wanted),
-            shared,
-            world=world,
-            bus=bus,
-        ),
+    crew = Crew(
+        inventory.agents.get,
+        lambda agent, wanted: _model(inventory.models, agent, wanted),
+        shared,
+        world=world,
+        bus=bus,
     )
+    code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
+    flows = _flow_work(world, storage, inventory, Steps(crew, code, world))
     work = TaskWork(chat, CallWork(calls), commands, flows)
     body = Body(work=work.work, end=work.end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
@@ -249,10 +250,16 @@ def _resources(world: World, storage: Storage, inventory: Inventory) -> Resource
     )
 
 
-def _flow_work(world: World, storage: Storage, inventory: Inventory, crew: Crew) -> FlowWork:
+def _door(shared: Invoker, tool: Tool, resources: Resources, world: World) -> Invoker:
+    """Return a door to the tools of the project and to one more."""
+    registry = Registry([*shared.registry, tool])
+    return Invoker(registry, shared.rules, resources, world=world, threads=shared.threads)
+
+
+def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Steps) -> FlowWork:
     return FlowWork(
         library=inventory.flows,
-        steps=Steps(crew, world),
+        steps=steps,
         world=world,
         key=storage.key,
         close=Closing(storage.key).end,

@@ -16,12 +16,15 @@ from penstock.core.world import World
 from penstock.engine.answers import OTHER
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
+from penstock.flows.code import CodeSteps, CodeVisit
 from penstock.flows.crew import Crew, Visit, find_agent
 from penstock.flows.definition import (
     DECIDER,
     AgentDecision,
     AgentStep,
     AnyStep,
+    Code,
+    CodeDecision,
     Conditional,
     Fork,
     LoopDecision,
@@ -92,8 +95,9 @@ class Place:
 class Steps:
     """Carries out visits of steps."""
 
-    def __init__(self, crew: Crew, world: World) -> None:
+    def __init__(self, crew: Crew, code: CodeSteps, world: World) -> None:
         self._crew = crew
+        self._code = code
         self._world = world
 
     async def visit(self, step: AnyStep, place: Place) -> Visited:
@@ -103,18 +107,21 @@ class Steps:
         """
         match step:
             case AgentStep():
-                return await self._agent(step, place)
+                visited = await self._agent(step, place)
             case Conditional():
-                return _conditional(step, place.run)
+                visited = _conditional(step, place.run)
             case LoopDecision():
-                return await self._loop(step, place)
+                visited = await self._loop(step, place)
             case AgentDecision():
-                return await self._decision(step, place)
+                visited = await self._decision(step, place)
             case Fork():
-                return await self._fork(step, place)
+                visited = await self._fork(step, place)
+            case Code():
+                visited = await self._enter(step, place)
             case _:
                 text = f"a {step.kind} step cannot be run yet"
-                return Visited(ended=failed("unsupported", text, is_hard=True))
+                visited = Visited(ended=failed("unsupported", text, is_hard=True))
+        return visited
 
     # ---- agents ----
 
@@ -181,6 +188,25 @@ class Steps:
         for warning in ended.warnings:
             place.warn(warning, stepId=step.step_id)
         return ended
+
+    # ---- code ----
+
+    async def _enter(self, step: Code, place: Place) -> Visited:
+        values = place.run.values()
+        visit = CodeVisit(
+            step=step,
+            inputs={name: values.value(text) for name, text in step.inputs.items()},
+            task=place.run.task,
+            frame=place.frame,
+            profile=place.profile,
+        )
+        ended = await self._code.pursue(visit, place.ledger)
+        for reference in values.take_missing():
+            place.warn(f"{reference} names nothing", stepId=step.step_id, reference=reference)
+        if not isinstance(step, CodeDecision) or ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = step.branches[str(ended.result.branch)]
+        return Visited(ended=ended, route=place.run.loops.route(step, [target]))
 
     # ---- forks ----
 

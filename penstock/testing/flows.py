@@ -9,7 +9,10 @@ SUFFIX = ".yaml"
 
 
 class MemoryFlows:
-    """The Library of some texts: `flows/dom/apply.yaml` is the command `dom:apply`."""
+    """The Library of some texts: `flows/dom/apply.yaml` is the command `dom:apply`.
+
+    Every run keeps the texts that are no flows: they are modules of code steps.
+    """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = dict(texts)
@@ -20,7 +23,7 @@ class MemoryFlows:
         if file not in self.texts:
             known = [each.removeprefix(FOLDER).removesuffix(SUFFIX) for each in self.texts]
             raise unknown_flow(command, [each.replace("/", ":") for each in known])
-        return FlowSource(file=file, texts={file: self.texts[file]})
+        return self._source(file)
 
     def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
@@ -29,5 +32,9 @@ class MemoryFlows:
             return None
         for place in places:
             if found := matches(place, sorted(self.texts)):
-                return [FlowSource(file=each, texts={each: self.texts[each]}) for each in found]
+                return [self._source(each) for each in found]
         return ()
+
+    def _source(self, file: str) -> FlowSource:
+        modules = {name: text for name, text in self.texts.items() if not name.endswith(SUFFIX)}
+        return FlowSource(file=file, texts={file: self.texts[file], **modules})

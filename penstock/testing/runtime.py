@@ -11,6 +11,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
+from penstock.flows.code import Coding
 from penstock.flows.library import Library, NoFlows
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
@@ -44,6 +45,7 @@ class MemoryPlace:
         log: MemoryLog | None = None,
         egress: Egress | None = None,
         flows: Library | None = None,
+        coding: Coding | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
@@ -52,6 +54,7 @@ class MemoryPlace:
         self.vault = MemoryVault(self.clock, self.limits)
         self.egress = egress
         self.flows = flows or NoFlows()
+        self.coding = coding
 
 
 @asynccontextmanager
@@ -77,6 +80,7 @@ async def memory_runtime(
         skills=skills,
         egress=place.egress,
         flows=place.flows,
+        coding=place.coding,
     )
     storage = Storage(
         log=place.log,

@@ -1,0 +1,161 @@
+"""Carries out visits of code steps: an author's module in the sandbox (section 7.9)."""
+
+import asyncio
+import posixpath
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.core.call import Call, CallPath, Origin
+from penstock.core.call_errors import BudgetExceeded
+from penstock.core.canonical import canonical
+from penstock.core.flow_events import FlowStarted
+from penstock.core.profile import Profile
+from penstock.engine.ledger import Ledger
+from penstock.flows.checks.code import WRITTEN, module_of, stems
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.code_modules import Texts, command_of, load_module
+from penstock.flows.code_results import conclude
+from penstock.flows.definition import Code
+from penstock.flows.session import Ended, failed
+from penstock.resources.hosts import read_patterns
+from penstock.sandbox.reading.modules import Loaded
+from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.script import Sandbox
+from penstock.tools.invocation import Nest
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import SCRIPT, Caller
+from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.script import ScriptTool
+from penstock.tools.spec import ANY_INPUT, ToolSpec
+from penstock.tools.tool import Tool
+
+NO_BINDINGS = Bindings()
+NO_SANDBOX = "code steps cannot run here: there is no sandbox"
+SOONEST_SHARE, MOST_EARLY_MS = 20, 100
+"""`ctx.signal` comes before the timeout, so that it is heard: a twentieth of it, or so many ms."""
+Door = Callable[[Tool], Invoker]
+"""Returns a door to all tools of the project and to this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coding:
+    """What code steps run in."""
+
+    sandbox: Sandbox
+    scanner: Scanner
+    usual: Bindings = NO_BINDINGS
+    """What holds for every script of the project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeVisit:
+    """One visit of a code step."""
+
+    step: Code
+    inputs: Mapping[str, Any]
+    """As they were wired, typed."""
+    task: str
+    """Of the run."""
+    frame: CallPath
+    profile: Profile
+
+
+class CodeSteps:
+    """Enters the modules of code steps, each as a tool that nobody but its step can call.
+
+    So it has what a script tool has: a timeout, host calls that are recorded below the frame of the
+    visit, and an outcome that is settled once.
+    """
+
+    def __init__(self, coding: Coding | None, door: Door) -> None:
+        self._coding = coding
+        self._door = door
+        self._reading = threading.Lock()
+
+    async def pursue(self, visit: CodeVisit, ledger: Ledger) -> Ended:
+        """Go on with a visit until it is over.
+
+        Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
+        """
+        if self._coding is None:
+            return failed("code_node", NO_SANDBOX)
+        started, step = _started(ledger, visit.frame), visit.step
+        command, texts = command_of(started.file), started.texts
+        around = Surroundings(file=started.file, command=command, has_file=texts.__contains__)
+        path = module_of(step, around)
+        if path is None:
+            return failed("code_node", _missing(step, around))
+        loaded = await asyncio.to_thread(self._load, self._coding, path, texts)
+        if loaded.script is None:
+            return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
+        try:
+            egress = read_patterns(step.egress)
+        except ValueError as error:
+            return failed("code_node", f"egress of step {step.step_id!r}: {error}")
+        bindings = replace(self._coding.usual, vault=(), state=(), egress=egress)
+        tool = ScriptTool(
+            _spec(step), loaded.script, bindings=bindings, sandbox=self._coding.sandbox
+        )
+        return await self._call(tool, visit, ledger, command)
+
+    def _load(self, coding: Coding, path: str, texts: Mapping[str, str]) -> Loaded:
+        with self._reading:
+            return load_module(path, Texts(texts, posixpath.dirname(path)), coding.scanner)
+
+    async def _call(
+        self, tool: ScriptTool, visit: CodeVisit, ledger: Ledger, command: str
+    ) -> Ended:
+        tool_id = tool.spec.tool_id
+        given = _input(visit, command)
+        path = ledger.occurrences(visit.frame).path(tool_id, canonical(given))
+        caller = Caller(origin=Origin.FLOW, profile=visit.profile, agent_tools=frozenset({tool_id}))
+        call = Call(path, tool_id, given)
+        envelope = await self._door(tool).call(call, caller, ledger, Nest(tool.spec))
+        error, settled = envelope.error, ledger.find(path)
+        if error is not None and error.code == BudgetExceeded.code:
+            has_run = settled is not None and settled.ran
+            if not has_run or ledger.budget.seconds_left() <= 0:
+                return failed("budget", error.message, is_hard=True)
+        return conclude(visit.step, envelope)
+
+
+def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
+    """Return how the run began that a visit belongs to."""
+    run = frame.rsplit("/", 2)[0]
+    return next(
+        event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
+    )
+
+
+def _missing(step: Code, around: Surroundings) -> str:
+    expected = next(iter(stems(step, around)), step.target)
+    suffix = f".{WRITTEN}" if step.target is None else ""
+    return (
+        f"no handler for step {step.step_id!r}: expected {expected}{suffix}; "
+        f"penstock flow generate {around.command} writes a first one"
+    )
+
+
+def _spec(step: Code) -> ToolSpec:
+    return ToolSpec(
+        tool_id=f"{step.kind.value}:{step.step_id}",
+        description=f"The handler of step {step.step_id!r}.",
+        input_schema=ANY_INPUT,
+        timeout_ms=step.timeout,
+        is_frame=True,
+        is_offered=False,
+        script_tools=frozenset(step.tools),
+        kind=SCRIPT,
+    )
+
+
+def _input(visit: CodeVisit, command: str) -> dict[str, Any]:
+    step = visit.step
+    early = min(step.timeout // SOONEST_SHARE, MOST_EARLY_MS)
+    return {
+        "input": dict(visit.inputs),
+        "about": {"flowName": command, "stepId": step.step_id, "task": visit.task},
+        "signalMs": max(step.timeout - early, 1),
+    }

@@ -1,0 +1,176 @@
+"""The modules of code steps: how what an author wrote becomes a script of the sandbox (7.9)."""
+
+import json
+import posixpath
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.code import SUFFIXES, module_of
+from penstock.flows.checks.surroundings import CodeFault, Surroundings
+from penstock.flows.definition import Code, Flow
+from penstock.flows.files import FOLDERS, FlowRoot
+from penstock.sandbox.reading.folder import Absence, Files, Folder
+from penstock.sandbox.reading.imports import Refused, target
+from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.modules import Loaded, Wanted, load
+from penstock.sandbox.reading.scan import Scanner
+
+EXPORTS = ("default", "run")
+"""What a module may export its function as, the best first."""
+STEP, HARD_ERROR = ".penstock/step.mjs", ".penstock/hard_error.mjs"
+"""Two files that every module finds beside itself: what calls it, and `FlowHardError`."""
+OF_FLOWS = "/pi-flows"
+"""A package import that ends so means HARD_ERROR."""
+_HARD_ERROR = """\
+export class FlowHardError extends Error {
+  name = "FlowHardError";
+}
+Object.defineProperty(globalThis, "FlowHardError", { value: FlowHardError });
+"""
+_STEP = """\
+import "./hard_error.mjs";
+import { EXPORT as begin } from SPECIFIER;
+
+export default async ({ input, about, signalMs }) => {
+  if (typeof begin !== "function") throw new TypeError("EXPORT must be a function");
+  let summary, timer, controller;
+  const context = {
+    ...about,
+    cwd: ".",
+    logger: (message) => console.log(message),
+    setSummary: (text) => { summary = `${text}`; },
+    get signal() {
+      if (controller === undefined) {
+        controller = new AbortController();
+        const late = () => controller.abort(new DOMException("the time is up", "TimeoutError"));
+        timer = setTimeout(late, signalMs);
+      }
+      return controller.signal;
+    },
+  };
+  try {
+    return { value: await begin(input, context), summary };
+  } finally {
+    clearTimeout(timer);
+  }
+};
+"""
+
+
+class Texts:
+    """The files of one folder, as a run keeps them."""
+
+    def __init__(self, texts: Mapping[str, str], folder: str) -> None:
+        self._texts = texts
+        self._folder = folder
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        """Return what was there when the run began."""
+        text = self._texts.get(posixpath.join(self._folder, name))
+        return Absence.MISSING if text is None else text.encode()[:most]
+
+    def names(self) -> Iterable[str]:
+        """Return the names in the folder, and below it."""
+        start = f"{self._folder}/" if self._folder else ""
+        return [each.removeprefix(start) for each in self._texts if each.startswith(start)]
+
+
+class _Beside:
+    """The files of a folder, with some more."""
+
+    def __init__(self, files: Files, more: Mapping[str, str]) -> None:
+        self._files = files
+        self._more = more
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        more = self._more.get(name)
+        return self._files.read(name, most) if more is None else more.encode()
+
+    def names(self) -> Iterable[str]:
+        return self._files.names()
+
+
+class _Noted:
+    """The files of a folder; what was read of them is noted."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.texts: dict[str, str] = {}
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        content = self._files.read(name, most)
+        if isinstance(content, bytes):
+            try:
+                self.texts[name] = content.decode()
+            except UnicodeDecodeError:
+                return content
+        return content
+
+    def names(self) -> Iterable[str]:
+        return self._files.names()
+
+
+def load_module(path: str, files: Files, scanner: Scanner) -> Loaded:
+    """Return the script of a module, or all that is wrong with it; `files` are those beside it."""
+    folder, name = posixpath.split(path)
+    if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
+        said = f'"{name}" must end in .mts, .ts, .mjs or .js'
+        return _broken("import-extension", said, path)
+    for export in EXPORTS:
+        more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
+        wanted = Wanted(files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve)
+        loaded = load(wanted, scanner)
+        if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
+            return loaded
+    said = f'"{name}" must export a function, as default or as run'
+    return _broken("entrypoint-missing", said, path)
+
+
+def find_fault(path: str, root: Path, scanner: Scanner) -> CodeFault | None:
+    """Return what is wrong with a module of the project, if anything is."""
+    loaded = load_module(path, Folder(root / posixpath.dirname(path)), scanner)
+    if not loaded.problems:
+        return None
+    first = next((each for each in loaded.problems if each.file == path), loaded.problems[0])
+    where = "" if first.file == path else f"{first.file}:{first.line}:{first.column}: "
+    return CodeFault(line=first.line, column=first.column, problem=f"{where}{first.message}")
+
+
+def module_texts(flow: Flow, file: str, root: Path, scanner: Scanner) -> dict[str, str]:
+    """Return the texts of all modules that a flow's code steps are made of, by file.
+
+    `file` is that of the flow. What is missing or broken is so in the run too.
+    """
+    around = Surroundings(file=file, command=command_of(file), has_file=FlowRoot(root).has_file)
+    texts: dict[str, str] = {}
+    for step in flow.steps:
+        path = module_of(step, around) if isinstance(step, Code) else None
+        if path is not None:
+            folder = posixpath.dirname(path)
+            noted = _Noted(Folder(root / folder))
+            load_module(path, noted, scanner)
+            texts |= {posixpath.join(folder, name): text for name, text in noted.texts.items()}
+    return texts
+
+
+def command_of(file: str) -> str:
+    """Return the command of a flow by its file."""
+    start = next((f"{each}/" for each in FOLDERS if file.startswith(f"{each}/")), "")
+    stem = posixpath.splitext(file.removeprefix(start))[0]
+    return stem.removesuffix("/flow").replace("/", ":")
+
+
+def _step(name: str, export: str) -> str:
+    specifier = json.dumps(f"../{name}")
+    return _STEP.replace("EXPORT", export).replace("SPECIFIER", specifier)
+
+
+def _resolve(importer: str, statement: Statement, folder: str) -> str | Refused:
+    if statement.specifier.endswith(OF_FLOWS):
+        return HARD_ERROR
+    return target(importer, statement, folder)
+
+
+def _broken(code: str, message: str, path: str) -> Loaded:
+    return Loaded(problems=(Diagnostic(code=code, message=message, file=path),))
