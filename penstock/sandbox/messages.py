@@ -64,7 +64,9 @@ def read_message(text: str, attachments: Sequence[bytes], depth: int) -> Message
         level, _, line = rest.partition("\n")
         return Message(kind=kind, number=0, name=level, value=line)
     if kind == "done":
-        return Message(kind=kind, number=0, value=read_json(rest, depth, "the output"))
+        return Message(
+            kind=kind, number=0, value=read_json(rest, depth, "the output"), size=len(text)
+        )
     if kind == "fail":
         return Message(kind=kind, number=0, value=read_json(rest, depth, "the error"))
     return Message(kind=kind, number=number, value=rest)

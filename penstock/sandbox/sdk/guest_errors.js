@@ -95,10 +95,42 @@ function wanted(holds, message) {
   if (!holds) throw new TypeError(message);
 }
 
-/** Return the one argument of a function that takes an object. */
-function members(given, of) {
-  if (isObject(given) && !isArray(given)) return given;
-  throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
+/** Return the one argument of a function that takes an object; `known` are all members that it may have. */
+function members(given, of, known) {
+  if (!isObject(given) || isArray(given)) throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
+  if (known === undefined) return given;
+  const names = keys(given);
+  for (let at = 0; at < names.length; at++) {
+    if (!includes(known, names[at]) && given[names[at]] !== undefined) throw unknownMember(names[at], of, known);
+  }
+  return given;
+}
+
+function unknownMember(name, of, known) {
+  const shown = name.length > 60 ? `${slice(name, 0, 59)}…` : name;
+  let nearest = known[0], all = known[0];
+  for (let at = 1; at < known.length; at++) {
+    all += `, ${known[at]}`;
+    if (distance(shown, known[at]) < distance(shown, nearest)) nearest = known[at];
+  }
+  const isNear = distance(shown, nearest) <= nearest.length / 2;
+  return new TypeError(`${of} takes no "${shown}"; ${isNear ? `did you mean "${nearest}"?` : `it takes ${all}`}`);
+}
+
+/** How many letters are to be added, taken away or replaced to make one name of another. */
+function distance(name, other) {
+  let above = create(null);
+  for (let at = 0; at <= other.length; at++) above[at] = at;
+  for (let row = 1; row <= name.length; row++) {
+    const below = { __proto__: null, 0: row };
+    for (let at = 1; at <= other.length; at++) {
+      const replaced = above[at - 1] + (name[row - 1] === other[at - 1] ? 0 : 1);
+      const changed = above[at] < below[at - 1] ? above[at] + 1 : below[at - 1] + 1;
+      below[at] = replaced < changed ? replaced : changed;
+    }
+    above = below;
+  }
+  return above[other.length];
 }
 
 function text(value, what, { empty = false, most } = NO_OPTIONS) {

@@ -4,6 +4,7 @@ const LONGEST_WAIT = 3600000;
 const LONGEST_LIFE = 31536000;
 const SCOPE_KINDS = ["profile", "session", "task", "shared"];
 const NEVER_IN_NAMES = pattern(/[\\\x00-\x1F\x7F]/);
+const MEMBERS_OF_CALL = ["tool_id", "input", "wait"];
 const LEVELS = ["info", "warning", "error"];
 
 function oneOf(value, what, choices) {
@@ -23,7 +24,7 @@ function given(source, names, of) {
 }
 
 function callTool(request) {
-  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
+  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool", MEMBERS_OF_CALL);
   text(tool_id, 'flo.callTool: "tool_id"');
   if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
   const inputText = jsonText(input, 'flo.callTool: "input"');

@@ -136,6 +136,18 @@ async def test_flo_asks_the_host(
     [
         ("flo.callTool('t')", 'flo.callTool takes an object, found "t"'),
         ("flo.callTool({ tool_id: '' })", 'flo.callTool: "tool_id" must not be empty'),
+        (
+            "flo.callTool({ tool_id: 't', inputs: {} })",
+            'flo.callTool takes no "inputs"; did you mean "input"?',
+        ),
+        (
+            "flo.callTool({ tool_id: 't', toolid: 't' })",
+            'flo.callTool takes no "toolid"; did you mean "tool_id"?',
+        ),
+        (
+            "flo.callTool({ tool_id: 't', [`a${'b'.repeat(99)}`]: 1 })",
+            'bbb…"; it takes tool_id, input, wait',
+        ),
         ("flo.callTool({ tool_id: 't', input: 1n })", 'flo.callTool: "input" must be JSON: '),
         ("flo.sleep(-1)", "flo.sleep takes milliseconds from 0 to 3600000, found -1"),
         ("flo.sleep(Infinity)", "flo.sleep takes milliseconds"),
@@ -308,6 +320,13 @@ async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: Sandbox) -> None:
         bridge,
     )
     assert found == [True, 0, 255]
+
+
+async def test_the_root_of_a_workspace_is_a_path_that_the_host_may_judge(sandbox: Sandbox) -> None:
+    """W3: `task://` alone is the root directory."""
+    bridge = FakeBridge({"fs.readBytes": lambda _: b""})
+    await value_of(sandbox, "await flo.fs.readBytes('task://').then((b) => b.length)", bridge)
+    assert bridge.asked == [("fs.readBytes", {"path": "task://"})]
 
 
 async def test_a_handle_shows_its_placeholder_alone(sandbox: Sandbox) -> None:

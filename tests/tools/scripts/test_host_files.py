@@ -50,7 +50,13 @@ async def test_a_file_is_read_and_in_a_later_entry_it_is_what_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("task://none", "not_found"), ("task://d", "is_directory"), ("task://d/big", "too_large")],
+    [
+        ("task://none", "not_found"),
+        ("task://d", "is_directory"),
+        ("task://", "is_directory"),
+        ("session://", "is_directory"),
+        ("task://d/big", "too_large"),
+    ],
 )
 async def test_what_cannot_be_read_says_why_and_says_it_again(path: str, reason: str) -> None:
     bench = await open_workbench(tool := Act("script"), limits=Limits(read_bytes=3))
