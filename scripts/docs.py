@@ -33,7 +33,7 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, Record
 from penstock.server.application import create_application
 from penstock.server.problem import STATUS
-from scripts import flo_page
+from scripts import flo_page, limits_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -383,6 +383,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "built-in-tools": built_in_tools,
     "flo": flo_page.flo,
     "flo-types": flo_page.types,
+    "script-limits": lambda: limits_page.script_limits(_fields(Limits, "limits.")),
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,
     "prompt-fields": prompt_fields,
