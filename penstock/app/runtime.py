@@ -11,7 +11,6 @@ from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, Sent
 from penstock.chat.session import Cast
-from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
@@ -58,19 +57,17 @@ class Parts:
     """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""
-    web_links: WebLinks
-    """Makes and reads the links of `/web`."""
     archive: Archive | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
 
 
 class Runtime:
     """Chats with agents, calls tools, takes answers; what was begun goes on by itself."""
-        self.local: Profile = LOCAL_PROFILE
-        """For whom things are done, unless it is said."""
 
     def __init__(self, parts: Parts, desk: Desk) -> None:
         self.parts = parts
+        self.local: Profile = LOCAL_PROFILE
+        """For whom things are done, unless it is said."""
         self._desk = desk
 
     async def chat(

@@ -4,7 +4,8 @@ from functools import partial
 
 from penstock.chat.keys import Keys
 from penstock.chat.metrics import Metrics
-from penstock.chat.web_links import UsedLinks
+from penstock.chat.sign_ins import SignIns
+from penstock.chat.web_links import WebLinks
 from penstock.core.clock import Clock
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.resources.cipher import Cipher
@@ -17,7 +18,7 @@ from penstock.store.lookup import Lookup
 
 
 class Archive:
-    """The keys, the vault, and what finds and erases what was said."""
+    """The keys, the vault, links and sign-ins, and what finds and erases what was said."""
 
     def __init__(
         self,
@@ -35,4 +36,5 @@ class Archive:
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
         self.vault = SqlVault(database, cipher, clock)
-        self.used_links = UsedLinks(database, clock)
+        self.web_links = WebLinks(database, clock)
+        self.sign_ins = SignIns(database, self.keys, clock)

@@ -29,7 +29,7 @@ class Beginnings:
         if state is None or state.opened is None or not state.is_idle:
             return False
         opened = state.opened
-        return opened.agent == message.agent and profile.owns(opened.profile_id)
+        return opened.agent == message.agent and profile.owns(opened.profile_id, message.session_id)
 
     async def look_up(self, log_id: LogId) -> None:
         """See to it that a log is at hand. Raises StoreCorrupt for one that does not read back."""

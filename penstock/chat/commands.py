@@ -1,13 +1,13 @@
 """Slash commands at work: each is a task of its conversation, and no model takes part."""
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.chat.calls import DirectCalls
 from penstock.chat.pairs import needs, read_input, usage
 from penstock.chat.parts import envelope_part
 from penstock.chat.session import profile_of
-from penstock.chat.web_links import WebLinks
 from penstock.core.call import ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.envelope import Envelope
@@ -26,6 +26,8 @@ from penstock.engine.suspend import park
 from penstock.tools.direct import DirectTools
 
 CALL, WEB = "call", "web"
+MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
+"""Makes a link to a conversation, for who holds a profile."""
 COMMANDS = (CALL, WEB, NEW)
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
@@ -44,11 +46,12 @@ class CommandWork:
     """The body of a task that is a slash command."""
 
     def __init__(
-        self, calls: DirectCalls, tools: DirectTools, links: WebLinks, world: World
+        self, calls: DirectCalls, tools: DirectTools, link: MakeLink | None, world: World
     ) -> None:
         self._calls = calls
         self._tools = tools
-        self._links = links
+        self._link = link
+        self._minutes = world.limits.web_link_seconds // 60
         self._new_id = world.new_id
 
     @staticmethod
@@ -87,27 +90,20 @@ class CommandWork:
         try:
             if name == CALL:
                 return await self._call(held, task, message, rest)
-            return Answered(self._plain(name, rest, held, profile))
+            if name == WEB:
+                return Answered(await self._web(rest, held, profile))
+            return Answered(_plain(name))
         except CallError as error:
             return Answered(f"{error.code}: {error}")
 
-    def _plain(self, name: str, rest: str, held: HeldLog, profile: Profile) -> str:
-        """Return what a command says that calls nothing."""
-        if name == WEB and rest:
+    async def _web(self, rest: str, held: HeldLog, profile: Profile) -> str:
+        """Return a link to the conversation."""
+        if rest:
             raise NotAvailable("pages cannot be read yet: this project has no browse_url")
-        if name == WEB:
-            link, minutes = (
-                self._links.to(SessionId(held.state.log_id), profile),
-                self._links.minutes,
-            )
-            return f"Open this conversation in a browser, once, within {minutes} minutes: {link}"
-        if name == NEW:
-            return BEGUN
-        known = ", ".join(f"/{each}" for each in COMMANDS)
-        return (
-            f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
-            "Begin with // to send the text as it is."
-        )
+        if self._link is None:
+            raise NotAvailable("links need a database, and nothing is kept here")
+        link = await self._link(SessionId(held.state.log_id), profile)
+        return f"Open this conversation in a browser, once, within {self._minutes} minutes: {link}"
 
     async def _call(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, rest: str
@@ -152,6 +148,17 @@ class CommandWork:
             takes = f"needs: {needed}" if needed else "no input needed"
             lines.append(f"- {spec.tool_id}: {one_line(spec.description)} ({takes})")
         return "\n".join(lines) if specs else "No direct-call tools are available."
+
+
+def _plain(name: str) -> str:
+    """Return what a command says that does nothing more."""
+    if name == NEW:
+        return BEGUN
+    known = ", ".join(f"/{each}" for each in COMMANDS)
+    return (
+        f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
+        "Begin with // to send the text as it is."
+    )
 
 
 def _shown(envelope: Envelope, clipped: str | None) -> str:

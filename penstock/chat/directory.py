@@ -34,12 +34,15 @@ class Directory:
     async def get(self, session_id: SessionId, agent: str, profile: Profile) -> SessionRecord:
         """Return a conversation of this profile with this agent, or raise NotFound."""
         session = await self._projections.find_session(session_id)
-        if session is None or session.agent != agent or not profile.owns(session.profile_id):
+        is_own = session is not None and profile.owns(session.profile_id, session_id)
+        if session is None or session.agent != agent or not is_own:
             raise NotFound(f"agent {agent!r} has no conversation {session_id!r}")
         return session
 
     async def newest(self, agent: str, profile: Profile) -> SessionRecord | None:
         """Return the conversation that was used last."""
+        if profile.session_id is not None:
+            return await self.get(profile.session_id, agent, profile)
         found, _ = await self._projections.sessions(
             profile_id=profile.profile_id, agent=agent, page=_NEWEST
         )

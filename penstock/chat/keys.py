@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
-from penstock.core.ids import ProfileId, new_secret
+from penstock.core.ids import ProfileId, SessionId, new_secret
 from penstock.core.profile import APPROVE, CHAT, READ, Profile
 from penstock.manifest.permissions import BUILTIN, PermissionCatalog, unknown_permissions
 from penstock.store.database import Database
@@ -35,6 +35,8 @@ class KeyRecord:
     expires_at: Moment | None = None
     revoked_at: Moment | None = None
     last_used_at: Moment | None = None
+    session_id: SessionId | None = None
+    """The one conversation that it opens; None: all of its profile."""
     stale: tuple[str, ...] = ()
     """Permissions that left the project's catalog: they count for nothing."""
 
@@ -69,9 +71,9 @@ class Keys:
         Raises NameTaken, and InvalidRequest for a permission that the catalog does not have.
         """
         self._check(permissions)
-        key = PREFIX + urlsafe_b64encode(self._secret()).decode().rstrip("=")
+        key = PREFIX + spelled(self._secret())
         row = {
-            "sha256": _hash(key),
+            "sha256": hash_of(key),
             "name": name,
             "profile_id": profile_id or name,
             "permissions": sorted(set(permissions)),
@@ -114,7 +116,11 @@ class Keys:
 
     async def profile(self, key: str) -> Profile:
         """Return whom a key stands for. Raises Unauthenticated, always the same."""
-        hashed, now = _hash(key), self._clock.now()
+        return await self.profile_of(hash_of(key))
+
+    async def profile_of(self, hashed: str) -> Profile:
+        """Return whom the key of this hash stands for. Raises Unauthenticated."""
+        now = self._clock.now()
         statement = select(keys).where(keys.c.sha256 == hashed)
         row = await self._database.read(lambda connection: connection.execute(statement).first())
         if row is None:
@@ -127,7 +133,9 @@ class Keys:
             used = keys.update().where(keys.c.sha256 == hashed).values(last_used_at=now)
             await self._database.write(lambda connection: connection.execute(used))
         counted = frozenset(record.permissions).difference(record.stale)
-        return Profile(profile_id=record.profile_id, permissions=counted)
+        return Profile(
+            profile_id=record.profile_id, permissions=counted, session_id=record.session_id
+        )
 
     def _check(self, permissions: Sequence[str]) -> None:
         unknown = unknown_permissions(permissions, self.catalog)
@@ -154,9 +162,16 @@ class Keys:
             expires_at=row.expires_at,
             revoked_at=row.revoked_at,
             last_used_at=row.last_used_at,
+            session_id=row.session_id,
             stale=unknown_permissions(permissions, self.catalog),
         )
 
 
-def _hash(key: str) -> str:
+def spelled(secret: bytes) -> str:
+    """Return bytes of chance as text that may stand anywhere."""
+    return urlsafe_b64encode(secret).decode().rstrip("=")
+
+
+def hash_of(key: str) -> str:
+    """Return what is kept of a text that opens something."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,95 +1,107 @@
-"""Links by which a person comes to a conversation in the web page: signed, and short-lived."""
+"""Links by which a person comes to one conversation in a browser: used once, kept as hashes."""
 
-import hmac
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
+from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Row, select
 
-from penstock.core.canonical import compact
+from penstock.chat.keys import NEW_KEY, PREFIX, hash_of, spelled
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
-from penstock.core.ids import ProfileId, SessionId
+from penstock.core.ids import LogId, SessionId, new_id, new_secret
 from penstock.core.profile import Profile
-from penstock.core.world import World
 from penstock.store.database import Database
-from penstock.store.tables import used_links
+from penstock.store.tables import keys, sessions, web_links
 
-USED = "this link was used already; ask for a new one with /web"
-WRONG = "this link is not one of ours; ask for a new one with /web"
-OVER = "the time of this link is over; ask for a new one with /web"
+OVER = (
+    "this link opens nothing: it was used, its time is over, or it never was one; "
+    "ask for a new one with /web"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebLink:
-    """What a link opens, and for whom."""
+class OpenedLink:
+    """What a link opened."""
 
-    name: str
-    """Its own, by which it is used once."""
     session_id: SessionId
-    profile: Profile
-    until: Moment
-
-
-class UsedLinks:
-    """The links that were used, so that nobody uses one again."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
-    async def use(self, link: WebLink) -> None:
-        """Use a link. Raises LinkExpired for one that was used."""
-        over = used_links.delete().where(used_links.c.until <= self._clock.now())
-        row = {"name": link.name, "until": link.until}
-
-        def unit(connection: Connection) -> None:
-            connection.execute(over)
-            connection.execute(used_links.insert(), row)
-
-        try:
-            await self._database.write(unit)
-        except IntegrityError:
-            raise LinkExpired(USED) from None
+    agent: str
+    key: str | None = None
+    """Opens this conversation; None where no key is needed."""
+    expires_at: Moment | None = None
+    """Of the key."""
 
 
 class WebLinks:
-    """Makes links, and knows its own."""
+    """Makes links, and opens each of them once."""
 
-    def __init__(self, key: bytes, world: World, place: str) -> None:
-        self._key = sha256(b"penstock web links" + key).digest()
-        self._world = world
-        self._place = place.rstrip("/")
+    def __init__(
+        self, database: Database, clock: Clock, secret: Callable[[], bytes] = new_secret
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._secret = secret
+        self._limits = database.limits
 
-    @property
-    def minutes(self) -> int:
-        """How long a link works."""
-        return self._world.limits.web_link_seconds // 60
+    async def make(self, session_id: SessionId, profile: Profile) -> str:
+        """Return the token of a new link to a conversation, for who holds this profile."""
+        token, now = spelled(self._secret()), self._clock.now()
+        over = web_links.delete().where(web_links.c.until <= now)
+        row = {
+            "sha256": hash_of(token),
+            "session_id": session_id,
+            "profile_id": profile.profile_id,
+            "permissions": [each for each in NEW_KEY if profile.holds(each)],
+            "until": now + 1000 * self._limits.web_link_seconds,
+        }
 
-    def to(self, session_id: SessionId, profile: Profile) -> str:
-        """Return a link to a conversation, for who holds this profile."""
-        until = self._world.clock.now() + 1000 * self._world.limits.web_link_seconds
-        name = self._world.new_id("link")
-        said = compact([name, session_id, profile.profile_id, profile.noted, until])
-        text = urlsafe_b64encode(said.encode()).decode().rstrip("=")
-        return f"{self._place}/#web={text}.{self._signed(text)}"
+        def unit(connection: Connection) -> None:
+            connection.execute(over)
+            connection.execute(web_links.insert(), row)
 
-    def read(self, token: str) -> WebLink:
-        """Return what a link says. Raises LinkExpired for one of others, or of another time."""
-        text, _, signature = token.partition(".")
-        right = self._signed(text).encode()
-        if not hmac.compare_digest(right, signature.encode("utf-8", "surrogatepass")):
-            raise LinkExpired(WRONG)
-        name, session_id, profile_id, noted, until = json.loads(
-            urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        )
-        if until <= self._world.clock.now():
+        await self._database.write(unit)
+        return token
+
+    async def open(self, token: str) -> OpenedLink:
+        """Use a link, and make its key. Raises LinkExpired, always the same."""
+        link = await self._database.read(lambda each: self._find(each, token))
+        if link is None:
             raise LinkExpired(OVER)
-        profile = Profile.from_noted(ProfileId(profile_id), noted)
-        return WebLink(name=name, session_id=session_id, profile=profile, until=Moment(until))
+        key, name = PREFIX + spelled(self._secret()), new_id("link")
 
-    def _signed(self, text: str) -> str:
-        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), sha256).hexdigest()
+        def unit(connection: Connection) -> OpenedLink | None:
+            used = web_links.delete().where(web_links.c.sha256 == link.sha256)
+            whose = select(sessions.c.agent).where(sessions.c.session_id == link.session_id)
+            agent = connection.execute(whose).scalar()
+            if connection.execute(used).rowcount != 1 or agent is None:
+                return None
+            opened = OpenedLink(session_id=link.session_id, agent=agent)
+            if connection.execute(select(keys.c.name).limit(1)).first() is None:
+                return opened
+            row = self._key_row(link, name)
+            connection.execute(keys.insert(), row | {"sha256": hash_of(key)})
+            return OpenedLink(
+                session_id=link.session_id, agent=agent, key=key, expires_at=row["expires_at"]
+            )
+
+        opened = await self._database.write(unit, order=LogId(link.session_id))
+        if opened is None:
+            raise LinkExpired(OVER)
+        return opened
+
+    def _find(self, connection: Connection, token: str) -> Row[Any] | None:
+        wanted = select(web_links).where(
+            web_links.c.sha256 == hash_of(token), web_links.c.until > self._clock.now()
+        )
+        return connection.execute(wanted).first()
+
+    def _key_row(self, link: Row[Any], name: str) -> dict[str, Any]:
+        now = self._clock.now()
+        return {
+            "name": f"web {name}",
+            "profile_id": link.profile_id,
+            "permissions": link.permissions,
+            "session_id": link.session_id,
+            "created_at": now,
+            "expires_at": Moment(now + 1000 * self._limits.web_key_seconds),
+        }

@@ -59,6 +59,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
         (
             each.name,
             ", ".join(map(partial(_shown, each), each.permissions)),
+            each.session_id or "",
             when(each.created_at),
             when(each.expires_at),
             when(each.revoked_at),
@@ -66,7 +67,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
         )
         for each in found
     ]
-    print_table(("key", "may", "created", "expires", "revoked", "last used"), rows)
+    print_table(("key", "may", "only in", "created", "expires", "revoked", "last used"), rows)
     note(f"{len(found)} keys")
 
 
@@ -84,6 +85,7 @@ def key_part(key: KeyRecord) -> dict[str, Any]:
     return {
         "name": key.name,
         "permissions": list(key.permissions),
+        "conversation": key.session_id,
         "stale": list(key.stale),
         "created_at": _iso(key.created_at),
         "expires_at": _iso(key.expires_at),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.core.ids import ProfileId
+from penstock.core.ids import ProfileId, SessionId
 
 LOCAL = ProfileId("local")
 
@@ -20,6 +20,8 @@ class Profile:
     """`user`, or `builtin` for a service of the runtime itself."""
     everything: bool = False
     """Holds every permission there is, those of tools included."""
+    session_id: SessionId | None = None
+    """The one conversation that is there for it; None: all that are its own."""
 
     @classmethod
     def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":
@@ -37,9 +39,10 @@ class Profile:
         """Whether the profile has the permission."""
         return self.everything or permission in self.permissions or ADMIN in self.permissions
 
-    def owns(self, owner: ProfileId) -> bool:
-        """Whether what belongs to this owner is the profile's to use."""
-        return self.profile_id == owner or self.holds(ADMIN)
+    def owns(self, owner: ProfileId, log_id: str | None) -> bool:
+        """Whether what belongs to this owner, and stands in this log, is the profile's to use."""
+        is_here = self.session_id in {None, log_id}
+        return is_here and (self.profile_id == owner or self.holds(ADMIN))
 
 
 LOCAL_PROFILE = Profile(everything=True)

@@ -28,14 +28,17 @@ from penstock.server import (
     page,
     permissions,
     questions,
+    sign_in,
     tasks,
+    transcript,
     vault,
     web_links,
 )
 from penstock.server.auth import Gate
+from penstock.server.cookies import Cookies
 from penstock.server.openapi import document
 from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
-from penstock.server.rates import Rates
+from penstock.server.rates import Rates, WrongKeys
 from penstock.server.site import Doorstep, Site
 from penstock.server.sse import LEFT, EventStream
 
@@ -52,6 +55,8 @@ ROUTERS = (
     blobs.router,
     vault.router,
     web_links.router,
+    sign_in.router,
+    transcript.router,
     permissions.router,
     page.router,
 )
@@ -81,6 +86,7 @@ def create_application(
         lifespan=_lifespan(runtime, doorstep),
     )
     app.state.doorstep = doorstep
+    app.state.cookies, app.state.wrong_keys = Cookies(server), WrongKeys()
     if isinstance(runtime, Runtime):
         doorstep.site = Site.build(runtime, doorstep)
     app.router.routes.insert(0, chat.SEND)

@@ -11,7 +11,7 @@ from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
 from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json
-from penstock.server.site import PROFILE, Site, allowed, site_of
+from penstock.server.site import PROFILE, Site, admitted, site_of
 
 router = APIRouter(prefix="/api", tags=["stored"])
 
@@ -56,7 +56,7 @@ async def read_blob(
     if query.sig or profile is None:
         site.links.check(blob_id, query.exp, query.sig)
     else:
-        await _check_owner(site, allowed(request, READ), BlobId(blob_id))
+        await _check_owner(site, admitted(request, READ), BlobId(blob_id))
     content = await site.runtime.parts.blobs.get(BlobId(blob_id))
     media_type = type_of(content)
     disposition = "attachment" if media_type == _UNKNOWN else "inline"
@@ -66,7 +66,7 @@ async def read_blob(
 
 async def _check_owner(site: Site, profile: Profile, blob_id: BlobId) -> None:
     """Raise NotFound for bytes that nothing of this profile refers to."""
-    is_owned = profile.holds(ADMIN) or await site.kept.lookup.is_owned(blob_id, profile.profile_id)
+    is_owned = profile.holds(ADMIN) or await site.kept.lookup.is_owned(blob_id, profile)
     if not is_owned:
         raise NotFound(f"there is no blob {blob_id!r}")
 
@@ -76,9 +76,8 @@ async def read_artifact(
     artifact_id: str, request: Request, query: Annotated[PartQuery, Query()]
 ) -> Response:
     """Return a part of a result that was too long to be shown whole."""
-    site, profile = site_of(request), allowed(request, READ)
-    owner = None if profile.holds(ADMIN) else profile.profile_id
-    kept = await site.kept.lookup.find_artifact(ArtifactId(artifact_id), owner)
+    site, profile = site_of(request), admitted(request, READ)
+    kept = await site.kept.lookup.find_artifact(ArtifactId(artifact_id), profile)
     if kept is None:
         raise NotFound(f"there is no artifact {artifact_id!r}")
     text = (await site.runtime.parts.blobs.get(kept.blob_id)).decode()

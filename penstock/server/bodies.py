@@ -117,7 +117,7 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
     if media_type != JSON_TYPE:
         found = repr(cut(media_type, NAME_CHARACTERS)) if media_type else "none"
         raise UnsupportedType(f"the content type must be {JSON_TYPE}, found {found}")
-    raw = await _read(request, limit)
+    raw = await read_body(request, limit)
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse)
         return (json.loads(compact(value)) if _HALF in raw.lower() else value), raw
@@ -144,7 +144,8 @@ def key_of(request: Request, raw: bytes) -> tuple[str, str] | None:
     return key, sha256(f"{request.url.path}\n{body}".encode()).hexdigest()
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body as it came. Raises TooLarge."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > limit:
         raise TooLarge(f"the body has {said} bytes, at most {limit} are read")

@@ -3,14 +3,13 @@
 from penstock.chat.history import Chapter
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId
-from penstock.core.profile import ADMIN, Profile
+from penstock.core.profile import Profile
 from penstock.server.site import Site
 
 
 async def spoken(site: Site, profile: Profile, agent: str, message_id: MessageId) -> Chapter:
     """Return the task of a message that this profile may see. Raises NotFound."""
-    owner = None if profile.holds(ADMIN) else profile.profile_id
-    place = await site.kept.lookup.find_message(message_id, agent, owner)
+    place = await site.kept.lookup.find_message(message_id, agent, profile)
     task = None if place is None else await site.runtime.parts.projections.find_task(place.task_id)
     if task is None:
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")

@@ -19,7 +19,7 @@ from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 from penstock.server.chapters import spoken
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem
-from penstock.server.site import Site, allowed, site_of
+from penstock.server.site import Site, admitted, site_of
 from penstock.server.stream import stream_of_sent
 from penstock.store.log_units import MOVED_ON
 from penstock.store.projections import Page
@@ -52,7 +52,7 @@ _DONE = streams(answers("Exchange", s202="Waiting"))
 @router.post("", responses=_DONE, openapi_extra=takes(MESSAGE), response_class=Json)
 async def send_message(agent_id: str, request: Request) -> Response:
     """Say something to an agent. An `Idempotency-Key` makes a repeated request the same one."""
-    site, profile = site_of(request), allowed(request, CHAT)
+    site, profile = site_of(request), admitted(request, CHAT)
     agent = site.runtime.parts.agents.get(agent_id)
     body, raw = await read_json(request, site.limits.request_bytes)
     asked = MESSAGE.read(body)
@@ -88,7 +88,7 @@ SEND = Route(router.prefix, _send_message, methods=["POST"], include_in_schema=F
 )
 async def regenerate(agent_id: str, message_id: str, request: Request) -> Response:
     """Answer a message anew; the old answer, and all that came later, leave the history."""
-    site, profile = site_of(request), allowed(request, CHAT)
+    site, profile = site_of(request), admitted(request, CHAT)
     parts = site.runtime.parts
     parts.agents.get(agent_id)
     asked_at = parts.clock.now()

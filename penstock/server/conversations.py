@@ -17,7 +17,7 @@ from penstock.server.chapters import spoken
 from penstock.server.lists import InHistory, InStream, Listed, page_of
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
-from penstock.server.site import Site, allowed, site_of
+from penstock.server.site import Site, admitted, allowed, site_of
 from penstock.server.stream import Resume, stream_of_session
 from penstock.store.projections import SessionSort
 from penstock.tools.tool import Tool
@@ -37,7 +37,7 @@ _GONE = answers(None, 204)
 @router.get("", responses=answers("History"), response_class=Json)
 async def read_history(agent_id: str, request: Request, query: InHistory) -> Response:
     """Return messages of a conversation, oldest first; without an id, of the newest one."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     directory = directory_of(site, agent_id)
     if query.conversation_id is None:
         session = await directory.newest(agent_id, profile)
@@ -85,7 +85,7 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
 @router.get("/stream", responses=streams(answers(None, 204)), response_class=Response)
 async def open_stream(agent_id: str, request: Request, query: InStream) -> Response:
     """Follow a conversation from where the reader left it (`Last-Event-ID`), or from its task."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     directory = directory_of(site, agent_id)
     session = await directory.get(SessionId(query.conversation_id), agent_id, profile)
     resume = Resume(
@@ -140,7 +140,7 @@ async def begin_conversation(agent_id: str, request: Request) -> Response:
 )
 async def delete_conversation(agent_id: str, conversation_id: str, request: Request) -> Response:
     """Delete a conversation; what runs in it is cancelled first."""
-    site, profile = site_of(request), allowed(request, CHAT)
+    site, profile = site_of(request), admitted(request, CHAT)
     directory = directory_of(site, agent_id)
     session = await directory.get(SessionId(conversation_id), agent_id, profile)
     await directory.delete(session, site.kept.erasure)
@@ -150,7 +150,7 @@ async def delete_conversation(agent_id: str, conversation_id: str, request: Requ
 @router.delete("/messages/{message_id}", status_code=204, responses=_GONE, response_class=Response)
 async def erase_message(agent_id: str, message_id: str, request: Request) -> Response:
     """Erase the text of a message; an answer goes with what its tools said."""
-    site, profile = site_of(request), allowed(request, CHAT)
+    site, profile = site_of(request), admitted(request, CHAT)
     directory_of(site, agent_id)
     chapter = await spoken(site, profile, agent_id, MessageId(message_id))
     if chapter.end is None:

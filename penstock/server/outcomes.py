@@ -43,7 +43,14 @@ OUTCOMES: dict[str, Schema] = {
     ),
     "DirectCalls": page_of("directCalls", "DirectCall"),
     "CallOutcome": record(_ENVELOPE | {"taskId": TEXT_OR_NULL}, "output", "error"),
-    "OpenedLink": record({"agentId": STRING, "conversationId": STRING, "key": TEXT_OR_NULL}),
+    "OpenedLink": record(
+        {
+            "key": TEXT_OR_NULL,
+            "conversationId": STRING,
+            "agentId": STRING,
+            "expiresAt": TEXT_OR_NULL,
+        }
+    ),
     "CallWaiting": record(
         {
             "taskId": STRING,

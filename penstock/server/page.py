@@ -20,8 +20,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 _FOLDER = Path(__file__).with_suffix("")
-_HTML, _STYLE, _SCRIPT = (
-    (_FOLDER / name).read_bytes() for name in ("index.html", "page.css", "page.js")
+_HTML, _STYLE, _SCRIPT, _PLAIN = (
+    (_FOLDER / name).read_bytes() for name in ("index.html", "page.css", "page.js", "plain.css")
 )
 _LONGEST = b"{content_chars}"
 """Where the page says how long a message may be."""
@@ -47,3 +47,9 @@ async def style() -> Response:
 async def script() -> Response:
     """Return what it does."""
     return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript")
+
+
+@router.api_route("/plain.css", methods=_METHODS)
+async def plain_style() -> Response:
+    """Return how pages without a script look."""
+    return Response(_PLAIN, headers=HEADERS, media_type="text/css")

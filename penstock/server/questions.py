@@ -15,7 +15,7 @@ from penstock.server.bodies import Form, read_json
 from penstock.server.lists import ListQuery, page_of
 from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json
-from penstock.server.site import allowed, owned, site_of
+from penstock.server.site import admitted, owned, site_of
 
 router = APIRouter(prefix="/api/questions", tags=["questions"])
 
@@ -49,11 +49,11 @@ class QuestionQuery(ListQuery):
 @router.get("", responses=answers("Questions"), response_class=Json)
 async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
     """Return questions, oldest first; `sort` is createdAt."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     query.sorted_by(SORTS)
     found, total = await site.runtime.parts.projections.questions(
         profile_id=None if profile.holds(ADMIN) else profile.profile_id,
-        log_id=query.conversation_id,
+        log_id=LogId(profile.session_id) if profile.session_id else query.conversation_id,
         agent=query.agent_id,
         status=query.status,
         page=query.page,
@@ -64,11 +64,11 @@ async def list_questions(request: Request, query: Annotated[QuestionQuery, Query
 @router.get("/{question_id}", responses=answers("Question"), response_class=Json)
 async def read_question(question_id: str, request: Request) -> Response:
     """Return one question."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     found = await site.runtime.parts.projections.find_question(QuestionId(question_id))
     if found is None:
         raise NotFound(f"there is no question {question_id!r}")
-    owned(profile, found.profile_id, f"question {question_id!r}")
+    owned(profile, found.profile_id, f"question {question_id!r}", found.log_id)
     return Json(question_record(found))
 
 
@@ -80,7 +80,7 @@ async def read_question(question_id: str, request: Request) -> Response:
 )
 async def answer_question(question_id: str, request: Request) -> Response:
     """Answer a question, once; the same answer again is no mistake."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     body, _ = await read_json(request, site.limits.request_bytes)
     if not isinstance(body, dict):
         raise InvalidRequest([{"field": "", "issue": "must be an object"}])

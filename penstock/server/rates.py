@@ -8,6 +8,7 @@ from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 
 WINDOW_SECONDS = 60
+MOST_WRONG_KEYS = 5
 GENERAL = "general"
 CHAT = "chat"
 BULK = "bulk"
@@ -62,6 +63,32 @@ class Rates:
                 f"try again in {wait} s",
                 details={"retryAfter": wait},
             )
+
+
+class WrongKeys:
+    """How often an address has shown a wrong key in this minute."""
+
+    def __init__(self) -> None:
+        self._window = 0
+        self._counts: Counter[str] = Counter()
+
+    def check(self, address: str, now: Moment) -> None:
+        """Raise RateLimited for an address that was wrong too often."""
+        window = now // (1000 * WINDOW_SECONDS)
+        if window != self._window:
+            self._window = window
+            self._counts.clear()
+        if self._counts[address] >= MOST_WRONG_KEYS:
+            wait = max((window + 1) * WINDOW_SECONDS - now // 1000, 1)
+            raise RateLimited(
+                f"{MOST_WRONG_KEYS} keys that do not count were tried in this minute; "
+                f"try again in {wait} s",
+                details={"retryAfter": wait},
+            )
+
+    def count(self, address: str) -> None:
+        """Note one more."""
+        self._counts[address] += 1
 
 
 def kind_of(method: str, path: str) -> str:

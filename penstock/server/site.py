@@ -13,12 +13,14 @@ from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
-from penstock.core.profile import ADMIN, Profile
+from penstock.core.profile import Profile
 from penstock.resources.links import Links
 from penstock.server.sse import Streams
 
 PROFILE = "penstock.profile"
 """Where the gate leaves whom a request is made for; None without a key, on the few open paths."""
+ADDRESS = "penstock.address"
+"""Where the gate leaves where a request comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,21 @@ def site_of(request: Request) -> Site:
 
 
 def allowed(request: Request, permission: str) -> Profile:
-    """Return for whom the request is made. Raises Forbidden, which names what is missing."""
+    """Return for whom the request is made. Raises Forbidden, which names what is missing.
+
+    For who is let into one conversation alone nothing is here: NotFound.
+    """
+    profile = admitted(request, permission)
+    if profile.session_id is not None:
+        raise NotFound(f"{request.url.path} is not there for who is let into one conversation")
+    return profile
+
+
+def admitted(request: Request, permission: str) -> Profile:
+    """Return what `allowed` does, also who is let into one conversation alone.
+
+    A route that asks for this looks itself, by `Profile.owns`, at what it gives.
+    """
     profile: Profile | None = request.scope.get(PROFILE)
     if profile is None:
         raise Unauthenticated
@@ -109,7 +125,7 @@ def allowed(request: Request, permission: str) -> Profile:
     return profile
 
 
-def owned(profile: Profile, owner: ProfileId, what: str) -> None:
+def owned(profile: Profile, owner: ProfileId, what: str, log_id: str | None = None) -> None:
     """Raise NotFound unless the thing is this profile's: what is not one's own is not there."""
-    if profile.profile_id != owner and not profile.holds(ADMIN):
+    if not profile.owns(owner, log_id):
         raise NotFound(f"there is no {what}")

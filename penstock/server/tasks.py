@@ -25,7 +25,7 @@ from penstock.engine.bus import Live
 from penstock.server.frame import Frame, Position
 from penstock.server.openapi import answers, streams
 from penstock.server.problem import Json
-from penstock.server.site import Site, allowed, owned, site_of
+from penstock.server.site import Site, admitted, owned, site_of
 from penstock.server.sse import EventStream
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
@@ -78,7 +78,7 @@ class TaskFrames:
 @router.get("/{task_id}", responses=answers("Task"), response_class=Json)
 async def read_task(task_id: str, request: Request) -> Response:
     """Return how a task stands."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     return Json(await _described(site, await _own(site, profile, task_id)))
 
 
@@ -87,7 +87,7 @@ async def read_task(task_id: str, request: Request) -> Response:
 )
 async def cancel_task(task_id: str, request: Request) -> Response:
     """End a task, whatever it is doing."""
-    site, profile = site_of(request), allowed(request, CHAT)
+    site, profile = site_of(request), admitted(request, CHAT)
     task = await site.runtime.cancel(TaskId(task_id), profile=profile)
     return Json({"id": task.task_id, "status": task.status.value}, 202)
 
@@ -97,7 +97,7 @@ async def read_events(
     task_id: str, request: Request, query: Annotated[EventQuery, Query()]
 ) -> Response:
     """Return what happened in a task, nested calls included; as a stream for who accepts one."""
-    site, profile = site_of(request), allowed(request, READ)
+    site, profile = site_of(request), admitted(request, READ)
     task = await _own(site, profile, task_id)
     if _STREAM in request.headers.get("accept", ""):
         return await _follow(site, profile, task, request.headers.get("last-event-id"))
@@ -127,7 +127,7 @@ async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:
     task = await site.runtime.parts.projections.find_task(TaskId(task_id))
     if task is None:
         raise NotFound(f"there is no task {task_id!r}")
-    owned(profile, task.profile_id, f"task {task_id!r}")
+    owned(profile, task.profile_id, f"task {task_id!r}", task.log_id)
     return task
 
 

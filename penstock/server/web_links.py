@@ -1,44 +1,49 @@
-"""Links of `/web`: each opens its conversation once, with a key of its own for who has none."""
+"""Links of `/web`: a page with one button, which opens the conversation once."""
+
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from penstock.chat.keys import NEW_KEY
-from penstock.chat.web_links import WebLink
-from penstock.core.clock import Moment
-from penstock.core.errors import NotFound
-from penstock.core.profile import ADMIN
+from penstock.core.clock import to_iso
+from penstock.core.errors import LinkExpired
 from penstock.server.openapi import answers
+from penstock.server.plain import FORM, HEADERS, button_to, element, html_page
 from penstock.server.problem import Json
-from penstock.server.site import Site, site_of
+from penstock.server.sign_in import signed_in
+from penstock.server.site import site_of
 
-router = APIRouter(prefix="/api/web-links", tags=["web links"])
+router = APIRouter(tags=["web links"])
 
 
-@router.post("/{token}", responses=answers("OpenedLink"), response_class=Json)
+@router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)
+async def show_link(token: str) -> Response:
+    """Return the page of a link; what only looks at it does not use it."""
+    said = "This link works once. The button opens a conversation in this browser."
+    button = button_to(f"/api/links/{quote(token, safe='')}", "Open the conversation")
+    return html_page("penstock", element("p", said), button)
+
+
+@router.post("/api/links/{token}", responses=answers("OpenedLink"), response_class=Json)
 async def open_link(token: str, request: Request) -> Response:
-    """Use a link: what it opens, and a key for it where keys are needed."""
+    """Use a link: what it opens, and a key for that alone where keys are needed."""
     site = site_of(request)
-    parts = site.runtime.parts
-    link = parts.web_links.read(token)
-    await site.kept.used_links.use(link)
-    session = await parts.projections.find_session(link.session_id)
-    if session is None:
-        raise NotFound("the conversation of this link was deleted")
-    key = await _key_for(site, link)
-    return Json({"agentId": session.agent, "conversationId": session.session_id, "key": key})
-
-
-async def _key_for(site: Site, link: WebLink) -> str | None:
-    """Return a key with what the one may do who asked for the link; nothing rules with it."""
-    keys = site.kept.keys
-    if not await keys.exist():
-        return None
-    noted = link.profile.noted
-    until = site.runtime.parts.clock.now() + 1000 * site.limits.web_key_seconds
-    return await keys.create(
-        f"web {link.name}",
-        profile_id=link.profile.profile_id,
-        permissions=NEW_KEY if noted is None else [each for each in noted if each != ADMIN],
-        expires_at=Moment(until),
+    is_form = request.headers.get("content-type", "").startswith(FORM)
+    try:
+        opened = await site.kept.web_links.open(token)
+    except LinkExpired as error:
+        if is_form:
+            return html_page("penstock", element("p", str(error), "problem"), status=403)
+        raise
+    if is_form:
+        there = RedirectResponse(f"/c/{opened.session_id}", 303, HEADERS)
+        return there if opened.key is None else await signed_in(request, opened.key, there)
+    return Json(
+        {
+            "key": opened.key,
+            "conversationId": opened.session_id,
+            "agentId": opened.agent,
+            "expiresAt": None if opened.expires_at is None else to_iso(opened.expires_at),
+        },
+        headers={"cache-control": "no-store"},
     )

@@ -42,12 +42,14 @@ from penstock.store.tables import (
     events,
     files,
     idempotency,
+    keys,
     logs,
     loose_blobs,
     media,
     questions,
     sessions,
     tasks,
+    web_links,
 )
 
 ERASED_TITLE = ""
@@ -104,7 +106,8 @@ class Erasure:
             drop_log(connection, log_id, now)
             for table in (events, tasks, questions, deltas, idempotency, logs):
                 connection.execute(table.delete().where(table.c.log_id == log_id))
-            connection.execute(sessions.delete().where(sessions.c.session_id == log_id))
+            for opening in (sessions, keys, web_links):
+                connection.execute(opening.delete().where(opening.c.session_id == log_id))
 
         await self._database.write(unit, order=log_id)
         await self._drop(found)

@@ -4,12 +4,13 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import NamedTuple
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import ColumnElement, Table, and_, or_, select
 
 from penstock.core.codec import decode
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events import CallSettled
-from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, TaskId
+from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, TaskId
+from penstock.core.profile import ADMIN, Profile
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.tables import events, logs, tasks
@@ -31,19 +32,16 @@ class Kept(NamedTuple):
 
 
 class Lookup:
-    """Finds messages and artifacts among what a profile owns."""
+    """Finds messages and artifacts among what a profile owns; with `admin` that is all."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._blobs = blobs
 
     async def find_message(
-        self, message_id: MessageId, agent: str, profile_id: ProfileId | None
+        self, message_id: MessageId, agent: str, profile: Profile
     ) -> Spoken | None:
-        """Return the newest task that a message of a history belongs to.
-
-        Without a profile it is looked for among those of all.
-        """
+        """Return the newest task that a message of a history belongs to."""
         its_own = and_(
             events.c.log_id == tasks.c.log_id,
             or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
@@ -52,10 +50,9 @@ class Lookup:
             select(tasks.c.log_id, tasks.c.task_id, events.c.body, events.c.blob_id)
             .join(events, its_own)
             .where(tasks.c.agent == agent, tasks.c.kind == "message", tasks.c.messages > 0)
+            .where(*_own(tasks, profile))
             .order_by(tasks.c.created_at.desc(), tasks.c.first_seq.desc())
         )
-        if profile_id is not None:
-            wanted = wanted.where(tasks.c.profile_id == profile_id)
         named = f'"message_id":"{message_id}"'
         small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
         row = await self._database.read(lambda each: each.execute(small).first())
@@ -67,30 +64,26 @@ class Lookup:
                 return Spoken(LogId(row.log_id), TaskId(row.task_id))
         return None
 
-    async def find_artifact(
-        self, artifact_id: ArtifactId, profile_id: ProfileId | None
-    ) -> Kept | None:
+    async def find_artifact(self, artifact_id: ArtifactId, profile: Profile) -> Kept | None:
         """Return where the whole of a clipped result is."""
-        async for event in self._outcomes(artifact_id, profile_id):
+        async for event in self._outcomes(artifact_id, profile):
             if event.artifact_id == artifact_id:
                 return _kept(event)
         return None
 
-    async def is_owned(self, blob_id: BlobId, profile_id: ProfileId) -> bool:
+    async def is_owned(self, blob_id: BlobId, profile: Profile) -> bool:
         """Whether an outcome of a call in a log of the profile refers to the bytes."""
-        async for event in self._outcomes(blob_id, profile_id):
+        async for event in self._outcomes(blob_id, profile):
             if blob_id in {event.artifact_blob, *(each.blob_id for each in event.files)}:
                 return True
         return False
 
-    async def _outcomes(
-        self, name: str, profile_id: ProfileId | None
-    ) -> AsyncGenerator[CallSettled, None]:
+    async def _outcomes(self, name: str, profile: Profile) -> AsyncGenerator[CallSettled, None]:
         """Yield the outcomes of calls that may name something; one that is broken names nothing."""
         wanted = (
             select(events.c.kind, events.c.body, events.c.blob_id)
             .join(logs, logs.c.log_id == events.c.log_id)
-            .where(events.c.kind == "call_settled")
+            .where(events.c.kind == "call_settled", *_own(logs, profile))
             .where(
                 or_(
                     events.c.blob_id.is_not(None),
@@ -98,14 +91,20 @@ class Lookup:
                 )
             )
         )
-        if profile_id is not None:
-            wanted = wanted.where(logs.c.profile_id == profile_id)
         for row in await self._database.read(lambda each: each.execute(wanted).all()):
             with suppress(ValueError, NotFound, StoreCorrupt):
                 body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
                 event = decode(row.kind, body)
                 if isinstance(event, CallSettled):
                     yield event
+
+
+def _own(table: Table, profile: Profile) -> list[ColumnElement[bool]]:
+    """Return what holds for the rows that are the profile's to use."""
+    if profile.holds(ADMIN):
+        return []
+    own = [table.c.profile_id == profile.profile_id]
+    return own if profile.session_id is None else [*own, table.c.log_id == profile.session_id]
 
 
 def _kept(event: CallSettled) -> Kept | None:

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0004"
+REVISION = "0005"
 """The migration that these tables are the outcome of."""
 
 logs = Table(
@@ -184,8 +184,21 @@ keys = Table(
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
     Column("last_used_at", BigInteger),
+    Column("session_id", Text),
 )
-"""API keys, by the hash of what was shown once."""
+"""API keys, by the hash of what was shown once.
+
+A key with a `session_id` opens that conversation alone, and goes with it.
+"""
+
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("key_sha256", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+"""Browsers that showed a key, by the hash of the cookie that stands for it."""
 
 idempotency = Table(
     "idempotency",
@@ -289,11 +302,13 @@ media = Table(
 )
 """Bytes that a profile may use by an id until they expire."""
 
-used_links = Table(
-    "used_links",
+web_links = Table(
+    "web_links",
     metadata,
-    Column("name", Text, primary_key=True),
+    Column("sha256", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("profile_id", Text, nullable=False),
+    Column("permissions", JSON, nullable=False),
     Column("until", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
 )
-"""Links into the web page that were used, until their time is over anyway."""
+"""Links of `/web` that nobody has used, by the hash of what stands in them."""

@@ -1,72 +1,81 @@
-"""Links into the web page."""
+"""Links into one conversation."""
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
-from penstock.chat.web_links import UsedLinks, WebLinks
-from penstock.core.errors import LinkExpired
-from penstock.core.ids import ProfileId, SessionId, new_id
-from penstock.core.limits import Limits
+from penstock.chat.keys import Keys
+from penstock.chat.web_links import WebLinks
+from penstock.core.errors import LinkExpired, Unauthenticated
+from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
-from penstock.core.world import World
-from penstock.store.database import open_database
-from penstock.store.tables import used_links
+from penstock.store.database import Database, open_database
+from penstock.store.tables import sessions, web_links
 from penstock.testing.clock import FakeClock
 
-ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
+ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT, "p.send"}))
 SESSION = SessionId("conv_1")
+ROW = {"profile_id": "ann", "agent": "assistant", "title": "", "message_count": 0}
 
 
-def links(clock: FakeClock, key: bytes = b"key") -> WebLinks:
-    """Links of an installation."""
-    return WebLinks(key, World(clock, Limits(), new_id), "http://127.0.0.1:8000/")
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    """A database with one conversation."""
+    database = await open_database("sqlite://")
+    row = ROW | {"session_id": SESSION, "created_at": 0, "updated_at": 0}
+    await database.write(lambda each: each.execute(insert(sessions).values(row)))
+    yield database
+    await database.close()
+
+
+async def rows(database: Database) -> list[Any]:
+    """Return the links that are kept."""
+    return list(await database.read(lambda each: each.execute(select(web_links)).all()))
+
+
+async def test_a_link_is_32_bytes_of_chance_and_kept_as_their_hash(database: Database) -> None:
+    """Spec: "32 random bytes; stored as SHA-256"."""
+    token = await WebLinks(database, FakeClock(), lambda: b"\xff" * 32).make(SESSION, ANN)
+    (row,) = await rows(database)
+    assert token == "_" * 42 + "8"
+    assert (row.sha256, row.permissions) == (sha256(token.encode()).hexdigest(), [CHAT])
 
 
 @pytest.mark.parametrize("profile", [ANN, LOCAL_PROFILE])
-def test_a_link_says_what_it_opens_and_for_whom(profile: Profile) -> None:
+async def test_a_link_brings_a_key_where_keys_are_needed(
+    database: Database, profile: Profile
+) -> None:
     clock = FakeClock()
-    link = links(clock).to(SESSION, profile)
-    place, token = link.split("#web=")
-    found = links(clock).read(token)
-    assert place == "http://127.0.0.1:8000/"
-    assert (found.session_id, found.profile) == (SESSION, profile)
-    assert found.name != links(clock).read(links(clock).to(SESSION, profile).split("=")[1]).name
+    keys, links = Keys(database, clock), WebLinks(database, clock)
+    bare = await links.open(await links.make(SESSION, profile))
+    assert (bare.session_id, bare.agent, bare.key) == (SESSION, "assistant", None)
+    await keys.create("ann")
+    opened = await links.open(await links.make(SESSION, profile))
+    found = await keys.profile(opened.key or "")
+    assert (found.profile_id, found.session_id) == (profile.profile_id, SESSION)
+    clock.advance(12 * 3600)
+    with pytest.raises(Unauthenticated):
+        await keys.profile(opened.key or "")
 
 
-def test_a_link_is_good_for_ten_minutes() -> None:
-    """Spec: "a single-use link, good for 10 minutes"."""
+async def test_a_link_is_used_once_and_within_ten_minutes(database: Database) -> None:
     clock = FakeClock()
-    token = links(clock).to(SESSION, ANN).split("#web=")[1]
-    assert links(clock).minutes == 10
-    clock.advance(599)
-    links(clock).read(token)
-    clock.advance(1)
-    with pytest.raises(LinkExpired, match="the time of this link is over"):
-        links(clock).read(token)
-
-
-@pytest.mark.parametrize("token", ["", ".", "x.y", "é.\ud800", "e30.00"])
-def test_what_is_no_link_of_ours_opens_nothing(token: str) -> None:
-    with pytest.raises(LinkExpired, match="is not one of ours"):
-        links(FakeClock()).read(token)
-
-
-def test_a_link_of_another_installation_opens_nothing() -> None:
-    clock = FakeClock()
-    token = links(clock, b"other").to(SESSION, ANN).split("#web=")[1]
-    with pytest.raises(LinkExpired):
-        links(clock).read(token)
-
-
-async def test_a_link_is_used_once_and_forgotten_when_its_time_is_over() -> None:
-    clock, database = FakeClock(), await open_database("sqlite://")
-    used = UsedLinks(database, clock)
-    link = links(clock).read(links(clock).to(SESSION, ANN).split("#web=")[1])
-    await used.use(link)
-    with pytest.raises(LinkExpired, match="was used already"):
-        await used.use(link)
+    links = WebLinks(database, clock)
+    used, late = [await links.make(SESSION, ANN) for _ in range(2)]
+    await links.open(used)
     clock.advance(600)
-    await used.use(links(clock).read(links(clock).to(SESSION, ANN).split("#web=")[1]))
-    rows = await database.read(lambda each: each.execute(select(used_links)).all())
-    assert len(rows) == 1
-    await database.close()
+    for token in (used, late, "", "é.\ud800"):
+        with pytest.raises(LinkExpired, match="opens nothing"):
+            await links.open(token)
+    await links.make(SESSION, ANN)
+    assert len(await rows(database)) == 1
+
+
+async def test_a_link_to_what_is_not_there_opens_nothing(database: Database) -> None:
+    links = WebLinks(database, FakeClock())
+    token = await links.make(SessionId("conv_2"), ANN)
+    with pytest.raises(LinkExpired):
+        await links.open(token)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.ids import ProfileId
+from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL, LOCAL_PROFILE, MANAGE, READ, Profile
 
 ANN, BOB = ProfileId("ann"), ProfileId("bob")
@@ -41,7 +41,14 @@ def test_a_profile_holds_what_it_was_given(
 def test_a_profile_owns_what_is_its_own_and_an_admin_everything(
     profile: Profile, owner: ProfileId, *, owns: bool
 ) -> None:
-    assert profile.owns(owner) is owns
+    assert profile.owns(owner, "conv_1") is owns
+
+
+@pytest.mark.parametrize("log_id", ["conv_1", "conv_2", None])
+def test_who_is_let_into_one_conversation_owns_nothing_else(log_id: str | None) -> None:
+    profile = Profile(profile_id=ANN, session_id=SessionId("conv_1"))
+    assert profile.owns(ANN, log_id) is (log_id == "conv_1")
+    assert not profile.owns(BOB, log_id)
 
 
 def test_the_person_at_this_machine_is_local() -> None:

@@ -5,9 +5,9 @@ from starlette.requests import Request
 
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import ProfileId
+from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
-from penstock.server.site import PROFILE, Doorstep, Site, allowed, owned
+from penstock.server.site import PROFILE, Doorstep, Site, admitted, allowed, owned
 from penstock.testing.runtime import memory_runtime
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
@@ -16,7 +16,7 @@ BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
 
 def asked_by(profile: Profile | None) -> Request:
     """Return a request of this profile."""
-    return Request({"type": "http", "headers": [], PROFILE: profile})
+    return Request({"type": "http", "path": "/x", "headers": [], PROFILE: profile})
 
 
 def test_a_permission_is_asked_for() -> None:
@@ -33,6 +33,17 @@ def test_what_is_not_ones_own_is_not_there() -> None:
     owned(BOSS, ProfileId("ann"), "task 't'")
     with pytest.raises(NotFound, match="there is no task 't'"):
         owned(ANN, ProfileId("bob"), "task 't'")
+
+
+def test_for_who_is_let_into_one_conversation_nothing_else_is_there() -> None:
+    guest = Profile(permissions=frozenset({"read"}), session_id=SessionId("conv_1"))
+    with pytest.raises(NotFound, match="is not there for who is let into one conversation"):
+        allowed(asked_by(guest), "read")
+    assert admitted(asked_by(guest), "read") is guest
+    owned(guest, guest.profile_id, "task 't'", "conv_1")
+    for other in ("conv_2", None):
+        with pytest.raises(NotFound):
+            owned(guest, guest.profile_id, "task 't'", other)
 
 
 async def test_a_server_serves_from_its_opening_to_its_draining() -> None:

@@ -81,7 +81,7 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
     ) as server:
         answer = (await server.say("x" * 400 + SECRET)).json()["assistantMessage"]
         artifact = answer["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact, None)
+        kept = await server.archive.lookup.find_artifact(artifact, LOCAL_PROFILE)
         assert kept is not None
         log_id, task_id = LogId(answer["conversationId"]), answer["metadata"]["taskId"]
         await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
@@ -126,7 +126,7 @@ async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> No
     ) as server:
         one, two = [(await server.say("Go")).json()["assistantMessage"] for _ in range(2)]
         artifact_id = one["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact_id, None)
+        kept = await server.archive.lookup.find_artifact(artifact_id, LOCAL_PROFILE)
         assert kept is not None
         for answer, is_left in ((one, True), (two, False)):
             await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
@@ -141,7 +141,7 @@ async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
     ) as server:
         answer = (await server.say("Go")).json()["assistantMessage"]
         artifact = answer["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact, None)
+        kept = await server.archive.lookup.find_artifact(artifact, LOCAL_PROFILE)
         assert kept is not None
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             file = ("profile", "local", b"/a", kept.blob_id, 1, 1)

@@ -6,14 +6,18 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
-from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId
+from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, SessionId
 from penstock.core.limits import Limits
+from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.lookup import Spoken
 from tests.kit.server import served
 from tests.kit.tools import Act, echo
 
-LOCAL = ProfileId("local")
+LOCAL = LOCAL_PROFILE
+BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
+HERE = Profile(session_id=SessionId("conv_1"))
+BOB = Profile(profile_id=ProfileId("bob"))
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
 
@@ -35,9 +39,10 @@ async def test_a_message_of_others_is_not_found() -> None:
     async with served() as server:
         message = (await server.say("Hi")).json()["userMessage"]["id"]
         find = server.archive.lookup.find_message
-        assert await find(message, "assistant", ProfileId("bob")) is None
+        assert await find(message, "assistant", BOB) is None
         assert await find(message, "other", LOCAL) is None
-        assert await find(message, "assistant", None) is not None
+        assert await find(message, "assistant", BOSS) is not None
+        assert await find(message, "assistant", HERE) is None
         for name in ("msg_none", "%", "", '"'):
             assert await find(MessageId(name), "assistant", LOCAL) is None
 
@@ -61,9 +66,9 @@ async def test_an_artifact_is_found_small_or_large() -> None:
             kept = await server.archive.lookup.find_artifact(artifact, LOCAL)
             assert kept is not None
             assert kept.tool_id == "echo"
-            assert await server.archive.lookup.find_artifact(artifact, ProfileId("bob")) is None
+            assert await server.archive.lookup.find_artifact(artifact, BOB) is None
             assert await server.archive.lookup.is_owned(kept.blob_id, LOCAL)
-            assert not await server.archive.lookup.is_owned(kept.blob_id, ProfileId("bob"))
+            assert not await server.archive.lookup.is_owned(kept.blob_id, BOB)
             assert not await server.archive.lookup.is_owned(BlobId(artifact), LOCAL)
 
 

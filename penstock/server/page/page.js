@@ -329,8 +329,7 @@ async function open() {
   const view = newView();
   Object.assign(at, { stream: null, view });
   try {
-    if (location.hash.startsWith("#web=")) await enter(location.hash.slice(5));
-    const { agents } = await read("/api/agents?limit=200");
+    const { agents } = await read("/api/agents?limit=200").catch(ofLink);
     if (view !== at.view) return;
     show("key", false);
     tell(agents.length ? "" : "This project has no agent yet.");
@@ -348,12 +347,11 @@ async function open() {
   }
   keepEnd(paint);
 }
-/** Come in by a link of /web, #web=token, which works once. */
-async function enter(token) {
-  history.replaceState(null, "", "#");
-  const { agentId, conversationId, key } = await (await ask(`/api/web-links/${encodeURIComponent(token)}`, { method: "POST" })).json();
-  at.secret = key ?? at.secret;
-  history.replaceState(null, "", `#${encodeURIComponent(agentId)}/${conversationId}`);
+/** Who came by a link of /web has one conversation, and sees no lists: its agent is that of the address. */
+function ofLink(error) {
+  const [name, conversation] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  if (error.status !== 404 || !conversation) throw error;
+  return { agents: [{ id: name, name, description: "" }] };
 }
 async function remember(view) {
   const { messages, meta } = await read(chat(`?${new URLSearchParams({ conversationId: at.conversation, limit: 200 })}`));
@@ -365,7 +363,7 @@ async function remember(view) {
   follow();
 }
 async function listTools() {
-  const { tools } = await read(chat("/tools"));
+  const { tools } = await read(chat("/tools")).catch(() => ({ tools: [] }));
   const choose = ({ name }) => { byId("content").value = `${name} `; byId("content").focus(); };
   byId("tools").replaceChildren(...tools.map((each) => make("button", { type: "button", title: each.description, onclick: () => choose(each) }, each.name)));
   show("hint", tools.length > 0);

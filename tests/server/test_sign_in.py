@@ -1,0 +1,158 @@
+"""Signing a browser in and out."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.testing.clock import FakeClock
+from tests.kit.server import HERE, InMemoryServer, served
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+AGENTS = "/api/agents"
+LOGIN = "/api/session"
+
+
+async def key_of(server: InMemoryServer) -> str:
+    """Make a key."""
+    return await server.archive.keys.create("ann")
+
+
+async def test_the_page_takes_a_key_and_leads_to_the_chat() -> None:
+    """Spec: "`/login` takes a key; POST `/api/session` checks it and sets the cookie"."""
+    async with served(clock=FakeClock()) as server:
+        key = await key_of(server)
+        page = await server.client.get("/login")
+        refused = await server.client.get(AGENTS)
+        done = await server.client.post(LOGIN, content=f"key={key}", headers=FORM)
+        taken = await server.client.get(AGENTS)
+    assert (page.status_code, 'action="/api/session"' in page.text) == (200, True)
+    assert (refused.status_code, taken.status_code) == (401, 200)
+    assert (done.status_code, done.headers["location"]) == (303, "/")
+    rules = done.headers["set-cookie"].partition("; ")[2]
+    assert rules == "Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
+
+
+async def test_under_https_the_cookie_is_secure() -> None:
+    async with served(clock=FakeClock()) as server:
+        body = {"key": await key_of(server)}
+        done = await server.client.post(f"https://localhost{LOGIN}", json=body)
+    assert (done.status_code, done.headers["set-cookie"].endswith("; Secure")) == (204, True)
+
+
+async def test_who_signs_out_is_out() -> None:
+    async with served(clock=FakeClock()) as server:
+        await server.client.post(LOGIN, json={"key": await key_of(server)})
+        token = server.client.cookies["penstock_session"]
+        gone = await server.client.delete(LOGIN, headers={"origin": HERE})
+        kept = {"cookie": f"penstock_session={token}"}
+        refused = await server.client.get(AGENTS, headers=kept)
+        again = await server.client.delete(LOGIN)
+    assert (gone.status_code, refused.status_code, again.status_code) == (204, 401, 204)
+    assert "Max-Age=0" in gone.headers["set-cookie"]
+
+
+async def test_a_wrong_key_signs_nobody_in() -> None:
+    async with served(clock=FakeClock()) as server:
+        await key_of(server)
+        plain = await server.client.post(LOGIN, json={"key": "pk_x"})
+        form = await server.client.post(LOGIN, content="key=pk_x", headers=FORM)
+    assert (plain.status_code, plain.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
+    assert (form.status_code, "does not count here" in form.text) == (401, True)
+    assert "set-cookie" not in plain.headers | form.headers
+
+
+BODIES: list[tuple[dict[str, Any], int]] = [
+    ({"json": {}}, 422),
+    ({"json": {"key": 5}}, 422),
+    ({"content": "", "headers": FORM}, 401),
+    ({"content": b"\xff=%", "headers": FORM}, 401),
+    ({"content": "key"}, 415),
+]
+
+
+@pytest.mark.parametrize(("sent", "status"), BODIES)
+async def test_what_holds_no_key_is_refused(sent: dict[str, Any], status: int) -> None:
+    async with served(clock=FakeClock()) as server:
+        await key_of(server)
+        assert (await server.client.post(LOGIN, **sent)).status_code == status
+
+
+async def test_who_guesses_is_stopped_after_five_tries_a_minute() -> None:
+    """Spec: "5 wrong tries a minute per address: 429"."""
+    clock = FakeClock()
+    async with served(clock=clock) as server:
+        key = await key_of(server)
+        tried = [await server.client.post(LOGIN, json={"key": f"pk_{n}"}) for n in range(6)]
+        right = await server.client.post(LOGIN, json={"key": key})
+        clock.advance(60)
+        later = await server.client.post(LOGIN, json={"key": key})
+    assert [each.status_code for each in tried] == [401] * 5 + [429]
+    assert 0 < int(right.headers["retry-after"]) <= 60
+    assert (right.status_code, later.status_code) == (429, 204)
+
+
+async def test_a_cookie_is_renewed_when_half_its_time_is_over() -> None:
+    clock = FakeClock()
+    async with served(clock=clock) as server:
+        await server.client.post(LOGIN, json={"key": await key_of(server)})
+        fresh = await server.client.get(AGENTS)
+        clock.advance(6 * 3600 + 1)
+        renewed = await server.client.get(AGENTS)
+    assert "set-cookie" not in fresh.headers
+    assert renewed.headers["set-cookie"].startswith("penstock_session=")
+    assert "Max-Age=43200" in renewed.headers["set-cookie"]
+
+
+ORIGINS = [
+    ({"origin": HERE}, 201),
+    ({"sec-fetch-site": "same-origin"}, 201),
+    ({"origin": "null"}, 403),
+    ({"origin": "https://evil.example"}, 403),
+    ({"origin": f"{HERE}.evil.example"}, 403),
+    ({"sec-fetch-site": "cross-site"}, 403),
+    ({"sec-fetch-site": "none"}, 403),
+    ({}, 403),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), ORIGINS)
+async def test_with_the_cookie_only_our_own_pages_change_things(
+    headers: dict[str, str], status: int
+) -> None:
+    """Spec: "every method but GET and HEAD needs `Origin` equal to our own"."""
+    async with served(clock=FakeClock()) as server:
+        await server.client.post(LOGIN, json={"key": await key_of(server)})
+        path = f"{AGENTS}/assistant/chat/conversations"
+        made = await server.client.post(path, headers=headers)
+        assert (await server.client.get(AGENTS, headers=headers)).status_code == 200
+    assert made.status_code == status
+    if status == 403:
+        assert made.json()["error"]["code"] == "ORIGIN_NOT_ALLOWED"
+
+
+async def test_a_key_in_the_header_wins_over_the_cookie() -> None:
+    """Spec: "`Authorization` wins over the cookie"."""
+    async with served(clock=FakeClock()) as server:
+        await server.client.post(LOGIN, json={"key": await key_of(server)})
+        bob = {"authorization": f"Bearer {await server.archive.keys.create('bob')}"}
+        made = await server.client.post(f"{AGENTS}/assistant/chat/conversations", headers=bob)
+        wrong = await server.client.get(AGENTS, headers={"authorization": "Bearer pk_x"})
+        own = await server.client.get(f"{AGENTS}/assistant/chat/conversations")
+    assert (made.status_code, wrong.status_code) == (201, 401)
+    assert own.json()["conversations"] == []
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1"])
+async def test_a_page_of_others_signs_nobody_in(origin: str) -> None:
+    async with served(clock=FakeClock()) as server:
+        sent = f"key={await key_of(server)}"
+        refused = await server.client.post(LOGIN, content=sent, headers=FORM | {"origin": origin})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ORIGIN_NOT_ALLOWED")
+
+
+async def test_this_machine_needs_no_sign_in() -> None:
+    assert LOCAL_PROFILE.session_id is None
+    async with served() as server:
+        assert (await server.client.get(AGENTS)).status_code == 200
+        assert (await server.client.post(LOGIN, json={"key": "pk_x"})).status_code == 401
