@@ -112,7 +112,7 @@ def _reached(way: tuple[Name, ...], names: list[str]) -> set[int]:
 
 def _passed(at: set[int], way: tuple[Name, ...]) -> set[int]:
     """Return the places, and those behind a `**` that stands for nothing."""
-    for place in sorted(at):
+    for place in [*at]:
         while place < len(way) and way[place] is None:
             place += 1  # noqa: PLW2901  it goes on from there
             at.add(place)

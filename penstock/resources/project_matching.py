@@ -30,17 +30,18 @@ class Matching:
         text = re.escape(request["pattern"]) if request["literal"] else request["pattern"]
         self._regex = re.compile(text, re.IGNORECASE if request["ignore_case"] else 0)
         is_plain = request["literal"] or _WORD.fullmatch(request["pattern"])
-        self._needle = request["pattern"] if is_plain and not request["ignore_case"] else ""
+        needle = request["pattern"] if is_plain and not request["ignore_case"] else ""
+        self._needle = needle.encode("utf-8", "replace")
         self._context: int = request["context"]
         self._left: int = request["limit"]
         self.is_cut = False
         """There are more lines that match than were wanted."""
 
-    def lines(self, path: str, text: str) -> list[str]:
+    def lines(self, path: str, content: bytes) -> list[str]:
         """Return the lines of a file that match, with those around them."""
-        if self._needle and self._needle not in text:
+        if self._needle not in content:
             return []
-        lines = text.split("\n")
+        lines = content.decode("utf-8", "replace").split("\n")
         if lines[-1] == "":
             lines.pop()
         matching = []
@@ -66,8 +67,8 @@ class Matching:
                 before = each
 
 
-def read_text(root: Path, real: str) -> str | None:
-    """Return the text of a file; None if it is none, or too large, or gone."""
+def read_content(root: Path, real: str) -> bytes | None:
+    """Return the bytes of a text file; None if it is none, or too large, or gone."""
     try:
         with open_to_read(root, real) as file:
             content = file.read(MOST_BYTES + 1)
@@ -75,7 +76,7 @@ def read_text(root: Path, real: str) -> str | None:
         return None
     if len(content) > MOST_BYTES or b"\0" in content[:_LOOKED_AT]:
         return None
-    return content.decode("utf-8", "replace")
+    return content
 
 
 def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -87,8 +88,8 @@ def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     root = Path(request["root"])
     for path, real in request["files"]:
-        text = read_text(root, real)
-        found = [] if text is None else matching.lines(path, text)
+        content = read_content(root, real)
+        found = [] if content is None else matching.lines(path, content)
         if found:
             yield {"found": found}
         if matching.is_cut:

@@ -71,3 +71,4 @@ def test_people_see_which_file_it_was() -> None:
     assert count_names.preview({"path": "task://a"}) == "task://a"
     assert count_names.preview({"output_path": "task://b"}) == "task://b"
     assert count_names.preview({"count": 1}) is None
+    assert count_names.preview("a text") is None
