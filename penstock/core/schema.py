@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -79,13 +80,9 @@ def check_schema(schema: Json) -> list[SchemaFault]:
             SchemaFault(tuple(error.instance_path), _meaning(error))
             for error in islice(_meta().iter_errors(schema), MOST_PROBLEMS)
         ]
-        if not faults:
-            Schema(schema)
     except ValueError as error:
-        said = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
-        at = next((path for path, ref in _refs(schema) if ref[1:] and ref[1:] in said), ())
-        return [SchemaFault(at, said)]
-    return faults
+        return [SchemaFault((), cut(str(error), MESSAGE_CHARACTERS))]
+    return faults or _vain_refs(schema)
 
 
 def remote_refs(schema: Json) -> list[RemoteRef]:
@@ -187,6 +184,34 @@ def _meaning(error: jsonschema_rs.ValidationError) -> str:
     if error.instance_path[-1:] == ["type"]:
         return f"{cut(json.dumps(error.instance), MESSAGE_CHARACTERS)} is not one of {_TYPES}"
     return cut(error.message, MESSAGE_CHARACTERS)
+
+
+def _vain_refs(schema: Json) -> list[SchemaFault]:
+    """Return what refers to nothing; each is taken out, to find the next."""
+    faults: list[SchemaFault] = []
+    while len(faults) < MOST_PROBLEMS:
+        try:
+            Schema(schema)
+        except ValueError as error:
+            said = cut(str(error).removeprefix("/: "), MESSAGE_CHARACTERS)
+        else:
+            break
+        refs = [(path, ref[1:]) for path, ref in _refs(schema) if ref[1:]]
+        named = [path for path, ref in refs if f"'{ref}'" in said]
+        found = named or [path for path, ref in refs if ref in said][:1]
+        faults += [SchemaFault(path, said) for path in found or [()]]
+        if not found:
+            break
+        schema = deepcopy(schema)
+        for path in found:
+            _take_out(schema, path)
+    return faults
+
+
+def _take_out(schema: Any, path: tuple[str | int, ...]) -> None:
+    for part in path[:-1]:
+        schema = schema[part]
+    del schema[path[-1]]
 
 
 def _refs(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -12,7 +12,10 @@ from penstock.manifest.skill import SkillManifest
 
 MOST_RESOURCES = 200
 _MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
+_SECRET = (".env", "-shm")
 _FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
+_OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})
+"""What stands in a project, or in its data, and is for no model."""
 _TYPES = mimetypes.MimeTypes()
 
 
@@ -66,4 +69,5 @@ def _files(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _is_resource(name: str) -> bool:
-    return name not in _FOR_EDITORS and not name.endswith((*_MANIFESTS, *SCRIPTS))
+    is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
+    return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))

@@ -14,7 +14,6 @@ from penstock.core.errors import DeclarationError
 DEEPEST = 64
 FENCE = "---"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NO_TAG = frozenset({None, "!", "tag:yaml.org,2002:str"})
 
 
 def _finite(text: str) -> float | str:
@@ -210,7 +209,7 @@ class _Builder:
             self._document.problem("yaml-many-documents", message, self._place(starts[1]))
 
     def _value(self, event: _Event, stream: Iterator[_Event], path: YamlPath) -> Any:
-        if event.anchor or event.tag not in _NO_TAG:
+        if event.anchor or event.tag is not None:
             raise self._special(event)
         self._document.values.note(path, event)
         kind = type(event)
@@ -232,7 +231,7 @@ class _Builder:
     def _mapping(self, stream: Iterator[_Event], path: YamlPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         while type(event := next(stream)) is not yaml.MappingEndEvent:
-            if event.anchor or event.tag not in _NO_TAG:
+            if event.anchor or event.tag is not None:
                 raise self._special(event)
             if type(event) is not yaml.ScalarEvent:
                 raise self._refusal("yaml-syntax", "not valid YAML: a key must be a text", event)

@@ -236,6 +236,19 @@ FAULTS: list[tuple[Any, list[tuple[tuple[str | int, ...], str]]]] = [
     ),
     ({"items": {"$ref": "#/$defs/a"}}, [(("items", "$ref"), "Pointer '/$defs/a' does not exist")]),
     ({"$ref": "#here"}, [(("$ref",), "Anchor 'here' does not exist")]),
+    (
+        {
+            "items": {"$ref": "#/$defs/b"},
+            "not": {"$ref": "#/$defs/b"},
+            "properties": {"p": {"$ref": "#x"}, "q": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": {}},
+        },
+        [
+            (("items", "$ref"), "Pointer '/$defs/b' does not exist"),
+            (("not", "$ref"), "Pointer '/$defs/b' does not exist"),
+            (("properties", "p", "$ref"), "Anchor 'x' does not exist"),
+        ],
+    ),
 ]
 
 

@@ -17,7 +17,6 @@ SCALARS = [
     ("0x1f", 31),
     ("1.5e3", 1500.0),
     ("1_000", "1_000"),
-    ("!!str 5", "5"),
 ]
 
 
@@ -50,6 +49,10 @@ REFUSED = [
         "a: !!python/object:os.x 1",
         f"1:4: {NO_ALIAS}",
     ),
+    ("a: !!str 5", f"1:4: {NO_ALIAS}"),
+    ("a: ! 5", f"1:4: {NO_ALIAS}"),
+    ("!!str a: 5", f"1:1: {NO_ALIAS}"),
+    ("a: !!seq [1]", f"1:4: {NO_ALIAS}"),
     (
         "<<: {}",
         f"1:1: {NO_ALIAS}",
