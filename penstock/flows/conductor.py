@@ -12,15 +12,16 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import TaskState
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
-from penstock.flows.inputs import run_inputs
-from penstock.flows.library import Library
+from penstock.flows.library import Library, is_glob
+from penstock.flows.nested import begun, failed_inside, framed, referred
 from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.reading import read_flow
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.steps import Place, Steps, Visited
-from penstock.flows.values import Values
 
+_LOOK_SECONDS = 0.2
+"""How long an answer may lie there while other steps are at work."""
 NO_RETRY = frozenset({"interrupted"})
 """Soft failures after which nothing is tried again."""
 
@@ -85,14 +86,30 @@ class Conductor:
                 self._take_up(step_id)
         try:
             while self.run.plan.status is None:
+                self._take_up_answered()
                 self._start_ready()
                 if not self._tasks:
                     raise Suspend(*[q for each in self._waiting.values() for q in each.questions])
-                done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
+                for each in await self._some_over():
                     self._take(each)
         finally:
             await self._stop()
+
+    async def _some_over(self) -> "set[asyncio.Task[Visited]]":
+        """Return what is over, or nothing after a while, if an answer may have come."""
+        seconds = _LOOK_SECONDS if self._waiting else None
+        done, _ = await asyncio.wait(
+            self._tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        return done
+
+    def _take_up_answered(self) -> None:
+        """Go on with steps whose questions were answered while others are still at work."""
+        open_ones = self.ledger.task.waiting
+        for step_id, each in list(self._waiting.items()):
+            if not any(question in open_ones for question in each.questions):
+                del self._waiting[step_id]
+                self._take_up(step_id)
 
     def _start_ready(self) -> None:
         for step_id in self.run.plan.ready(self._waiting):
@@ -181,68 +198,29 @@ class Conductor:
         if self.depth >= (most := self.means.world.limits.flow_depth):
             text = f"flows stand inside each other more than {most} deep"
             return Visited(ended=failed("ref_depth", text, is_hard=True))
-        if not self._begun(place.frame):
+        if not begun(self.ledger.task, place.frame):
             values = self.run.values()
+            path = values.text(step.path)
             wired = {name: values.value(text) for name, text in step.inputs.items()}
-            if (ended := self._begin_refs(step, place, values, wired)) is not None:
-                return Visited(ended=ended)
+            found = referred(self.means.library, self.file, path, run=self.run, wired=wired)
+            if isinstance(found, Ended):
+                return Visited(ended=found)
+            for frame, started in framed(found, place.frame, is_glob=is_glob(path)):
+                self.ledger.add(started, frame)
         newest: Conductor | None = None
-        for frame, started in self._begun(place.frame):
+        for frame, started in begun(self.ledger.task, place.frame):
             newest = self._inner(frame, started)
             newest.fold()
             await newest.conduct()
             if newest.run.plan.status is not RunStatus.SUCCESS:
-                return Visited(ended=_failed_inside(newest.run))
+                return Visited(ended=failed_inside(newest.run))
         result = newest.run.last_result() if newest is not None else StepResult()
         return Visited(ended=Ended(outcome=Outcome.SUCCESS, result=result))
-
-    def _begin_refs(
-        self, step: FlowRef, place: Place, values: Values, wired: Mapping[str, object]
-    ) -> Ended | None:
-        """Note which flows a step refers to, so that a later activation goes on with the same."""
-        path = values.text(step.path)
-        sources = self.means.library.refer(self.file, path)
-        if sources is None:
-            text = f'the path "{path}" leads out of the project'
-            return failed("ref_outside", text, is_hard=True)
-        if not sources:
-            return failed("ref_missing", f'no flow matches "{path}"')
-        starts = []
-        for source in sources:
-            flow = read_flow(source.text, source.file).flow
-            if flow is None:
-                return failed("ref_failed", f"{source.file} has errors: it cannot run")
-            inputs, problems = run_inputs(flow, wired)
-            if problems:
-                said = "; ".join(map(str, problems))
-                return failed("ref_failed", f"{source.file} cannot begin: {said}")
-            starts.append(
-                FlowStarted(
-                    file=source.file,
-                    texts=source.texts,
-                    task=self.run.task,
-                    inputs=inputs,
-                    autonomous=place.is_autonomous,
-                )
-            )
-        is_glob = any(each in path for each in "*?")
-        for number, started in enumerate(starts, 1):
-            frame = CallPath(f"{place.frame}/{number}") if is_glob else place.frame
-            self.ledger.add(started, frame)
-        return None
-
-    def _begun(self, frame: CallPath) -> list[tuple[CallPath, FlowStarted]]:
-        """Return the flows that were begun in a frame, in their order."""
-        return [
-            (path, event)
-            for path, event in self.ledger.task.story
-            if isinstance(event, FlowStarted) and path is not None and _is_in(path, frame)
-        ]
 
     def _known(self, frame: CallPath) -> list[tuple[str, Run]]:
         """Return the runs inside a frame as the log has them, each with its number in a glob."""
         known = []
-        for path, started in self._begun(frame):
+        for path, started in begun(self.ledger.task, frame):
             inner = self._inner(path, started)
             before = self.means.visits
             inner.fold()
@@ -314,16 +292,3 @@ def story_of(task: TaskState, frame: CallPath) -> Iterator[tuple[CallPath, FlowE
     for path, event in task.story:
         if path is not None and path.rsplit("/", 2)[0] == frame:
             yield path, event
-
-
-def _is_in(path: CallPath, frame: CallPath) -> bool:
-    """Whether a frame is that of the one flow of a step, or of one of the several of a glob."""
-    return path == frame or (path.startswith(f"{frame}/") and "/" not in path[len(frame) + 1 :])
-
-
-def _failed_inside(run: Run) -> Ended:
-    """Return the end of a step one of whose flows did not succeed."""
-    ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
-    if run.plan.status is RunStatus.ABORTED:
-        return replace(ended, outcome=Outcome.ABORTED, source="aborted")
-    return replace(ended, outcome=run.failed_by)

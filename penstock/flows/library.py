@@ -65,6 +65,11 @@ def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
     return NotFound(f'there is no flow "/{command}".{did_you_mean(command, list(known))}')
 
 
+def is_glob(path: str) -> bool:
+    """Whether a path may mean several files."""
+    return bool(_GLOB.search(path))
+
+
 def places_of(path: str, file: str) -> list[str] | None:
     """Return where a path of a flow's file may lead, the best first; None if that is outside."""
     return resolve(path, posixpath.dirname(file)) or None
@@ -72,7 +77,7 @@ def places_of(path: str, file: str) -> list[str] | None:
 
 def matches(pattern: str, files: Iterable[str]) -> list[str]:
     """Return the files that a path means, which may be a glob, in path order."""
-    if not _GLOB.search(pattern):
+    if not is_glob(pattern):
         return [each for each in files if each == pattern]
     wanted = _regex(pattern)
     return sorted(each for each in files if wanted.fullmatch(each))

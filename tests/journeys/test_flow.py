@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
+from penstock.app.runtime import Runtime
+from penstock.builtins.ask_user import AskUser
+from penstock.chat.message import NewRun
 from penstock.core.envelope import Status
+from penstock.core.events import QuestionAsked, Record
+from penstock.core.flow_events import StepSettled
 from penstock.core.ids import LogId
+from penstock.core.question import QuestionRecord
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.tool import Tool
 from tests.kit.flows import (
     RUN,
     WORKERS,
@@ -20,7 +27,7 @@ from tests.kit.flows import (
     visits,
     worker,
 )
-from tests.kit.tools import Act
+from tests.kit.tools import Act, Gate
 
 W1 = """
   - {id: web, agent: scout, task: look at the web}
@@ -309,3 +316,59 @@ async def test_a_reference_that_leads_nowhere_fails_its_step(path: str, reason: 
         envelope = await run_in(runtime)
     assert envelope.output["status"] == "error"
     assert reason in envelope.output["reason"]
+
+
+BESIDE = """
+  - {id: asks, agent: asker, task: asks}
+  - {id: slow, agent: slower, task: slow}
+"""
+
+
+async def test_an_answer_is_taken_while_other_steps_are_at_work() -> None:
+    """P4: a step that waits for a person gives its place back; its answer wakes it."""
+    gate = Gate()
+    slow, agents = (
+        Act("slow", gate),
+        [
+            worker("asker"),
+            worker("slower", tools=("slow",)),
+        ],
+    )
+    asked = call("ask_user", question="Now?", type="confirm")
+    answers = by_task(
+        {
+            "asks": lambda request: finish("asked") if len(request.messages) > 1 else asked,
+            "slow": lambda request: finish("slow") if len(request.messages) > 1 else call("slow"),
+        }
+    )
+    place = MemoryPlace(flows=flows_of(demo=steps(BESIDE)))
+    model = ScriptedModel(answers)
+    tools: list[Tool] = [slow, AskUser()]
+    async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
+        await runtime.start_flow(NewRun(command="demo"), task_id=RUN)
+        await gate.reached()
+        waiting = await first_question(runtime)
+        await runtime.answer(waiting.question.question_id, {"value": True})
+        await until_settled(runtime, "asks")
+        gate.open()
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    assert reply.envelope.ok
+
+
+async def first_question(runtime: Runtime) -> QuestionRecord:
+    """Return the question of the run, as soon as it is asked."""
+    async for item in runtime.follow(LogId(RUN)):
+        if isinstance(item, Record) and isinstance(item.event, QuestionAsked):
+            (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+            return asked
+    raise AssertionError("the run ended without a question")
+
+
+async def until_settled(runtime: Runtime, step_id: str) -> None:
+    """Return when a step has settled."""
+    async for item in runtime.follow(LogId(RUN)):
+        if isinstance(item, Record) and isinstance(item.event, StepSettled):
+            assert item.event.step_id == step_id
+            return

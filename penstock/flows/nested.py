@@ -1,0 +1,75 @@
+"""Flows inside flows: which ones a step refers to, and what becomes of them (section 7.7)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.call import CallPath
+from penstock.core.flow_events import FlowStarted
+from penstock.core.step import Outcome
+from penstock.engine.state import TaskState
+from penstock.flows.inputs import run_inputs
+from penstock.flows.library import FlowSource, Library
+from penstock.flows.plan import RunStatus
+from penstock.flows.reading import read_flow
+from penstock.flows.run import Run
+from penstock.flows.session import Ended, failed
+
+
+def referred(
+    library: Library, file: str, path: str, *, run: Run, wired: Mapping[str, Any]
+) -> list[FlowStarted] | Ended:
+    """Return how the flows begin that a path in a file means, or why the step fails."""
+    sources = library.refer(file, path)
+    if sources is None:
+        return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
+    if not sources:
+        return failed("ref_missing", f'no flow matches "{path}"')
+    starts = []
+    for source in sources:
+        started = _started(source, run, wired)
+        if isinstance(started, Ended):
+            return started
+        starts.append(started)
+    return starts
+
+
+def framed(
+    starts: Sequence[FlowStarted], frame: CallPath, *, is_glob: bool
+) -> Iterator[tuple[CallPath, FlowStarted]]:
+    """Yield each flow with its frame: that of the step, or one a match of a glob."""
+    for number, started in enumerate(starts, 1):
+        yield (CallPath(f"{frame}/{number}") if is_glob else frame), started
+
+
+def begun(task: TaskState, frame: CallPath) -> list[tuple[CallPath, FlowStarted]]:
+    """Return the flows that were begun in the frame of a step, in their order."""
+    return [
+        (path, event)
+        for path, event in task.story
+        if isinstance(event, FlowStarted) and path is not None and _is_in(path, frame)
+    ]
+
+
+def failed_inside(run: Run) -> Ended:
+    """Return the end of a step one of whose flows did not succeed."""
+    ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
+    if run.plan.status is RunStatus.ABORTED:
+        return replace(ended, outcome=Outcome.ABORTED, source="aborted")
+    return replace(ended, outcome=run.failed_by)
+
+
+def _started(source: FlowSource, run: Run, wired: Mapping[str, Any]) -> FlowStarted | Ended:
+    flow = read_flow(source.text, source.file).flow
+    if flow is None:
+        return failed("ref_failed", f"{source.file} has errors: it cannot run")
+    inputs, problems = run_inputs(flow, wired)
+    if problems:
+        said = "; ".join(map(str, problems))
+        return failed("ref_failed", f"{source.file} cannot begin: {said}")
+    return FlowStarted(file=source.file, texts=source.texts, task=run.task, inputs=inputs)
+
+
+def _is_in(path: CallPath, frame: CallPath) -> bool:
+    """Whether a frame is that of the one flow of a step, or of one of the several of a glob."""
+    return path == frame or (path.startswith(f"{frame}/") and "/" not in path[len(frame) + 1 :])
