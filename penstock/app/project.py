@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.agents.agent import Agent
+from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import Known
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
@@ -14,6 +15,7 @@ from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.skill_manifests import SKILLS
+from penstock.builtins.skill_read import with_handbooks
 from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
@@ -42,6 +44,8 @@ class Project:
     root: Path
     agent_files: AgentFiles = field(default_factory=AgentFiles)
     """The agents of its files, of packages, and our own."""
+    nameable: Known = NOTHING_KNOWN
+    """What agent files may name."""
     handbooks: Handbooks = field(default_factory=Handbooks)
     tools: tuple[Tool, ...] = ()
     builtin_tools: tuple[Tool, ...] = TOOLS
@@ -137,21 +141,20 @@ def load_project(
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = find_handbooks([*(root / each for each in HANDBOOK_FOLDERS), HANDBOOKS])
-    agents = load_agents(
-        root,
-        Known(
-            tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
-            skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
-            handbooks=handbooks.names,
-            roles=(),
-        ),
+    nameable = Known(
+        tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
+        skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
+        handbooks=handbooks.names,
+        roles=(),
     )
+    agents = load_agents(root, nameable)
     return Project(
         root=root,
         agent_files=agents,
+        nameable=nameable,
         handbooks=handbooks,
         tools=(*whole, *opened_to_all(scripts, chosen)),
-        builtin_tools=given[: len(TOOLS)],
+        builtin_tools=with_handbooks(given[: len(TOOLS)], handbooks),
         bundle=bundle,
         sandbox=sandbox,
         preface=preface,

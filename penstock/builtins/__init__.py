@@ -11,6 +11,7 @@ from penstock.builtins import (
     media,
     notify,
     skill_manifests,
+    skill_read,
     skills,
 )
 from penstock.builtins.code import reading, searching, writing
@@ -34,6 +35,7 @@ TOOLS: tuple[Tool, ...] = (
     *writing.TOOLS,
     *searching.TOOLS,
     *bash.TOOLS,
+    *skill_read.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)
