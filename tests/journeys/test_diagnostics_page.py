@@ -1,0 +1,51 @@
+"""The page of diagnostics: every code that is in the code, and no other."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import penstock
+
+SOURCE = Path(penstock.__file__).parent
+PAGE = (SOURCE.parent / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+PLACES = (
+    *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/f*.py"),
+    *("flows/reading*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
+    *("app/scripts.py", "app/global_tools.py", "app/type_check.py"),
+)
+"""Where findings are made."""
+MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}
+"""Put together of a noun."""
+OTHERS = {
+    *("utf-8", "utf-16-le", "angle-bracket", "built-in", "flow-architect"),
+    *("project-dir", "unix-time"),
+}
+"""What only looks like a code."""
+
+
+def codes() -> Iterator[str]:
+    """Yield every text that has the form of a code."""
+    for place in PLACES:
+        for file in SOURCE.glob(place):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Constant(value=str(text)) if re.fullmatch(r"[a-z]+(-[a-z]+)+", text):
+                        yield text
+                    case _:
+                        pass
+
+
+def told() -> list[str]:
+    """Return the codes of the page."""
+    return re.findall(r"^\| `([a-z-]+)` \| (?:error|warning) \|", PAGE, re.MULTILINE)
+
+
+def test_every_code_stands_on_the_page() -> None:
+    missing = sorted({*codes(), *MADE} - set(told()) - OTHERS)
+    assert missing == [], "add a row for each to docs/diagnostics.md"
+
+
+def test_every_row_of_the_page_is_a_code_and_stands_there_once() -> None:
+    assert sorted(set(told()) - set(codes()) - MADE - {"hidden"}) == []
+    assert len(told()) == len(set(told()))
