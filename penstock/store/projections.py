@@ -7,7 +7,7 @@ from typing import Protocol
 
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord
+from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,20 @@ class SessionSort(StrEnum):
     TITLE = "title"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksOf:
+    """Which tasks are wanted; what is None does not matter."""
+
+    kind: str | None = None
+    """As that of a TaskRecord."""
+    agent: str | None = None
+    """The agent, or of a run the command of its flow."""
+    status: TaskStatus | None = None
+
+
+ALL_TASKS = TasksOf()
+
+
 class Projections(Protocol):
     """What follows from the logs.
 
@@ -45,7 +59,12 @@ class Projections(Protocol):
         ...
 
     async def tasks(
-        self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
+        self,
+        *,
+        log_id: LogId | None = None,
+        profile_id: ProfileId | None = None,
+        of: TasksOf = ALL_TASKS,
+        page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks, by when they were asked for; usually newest first."""
         ...

@@ -15,7 +15,7 @@ from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.consequences import plain
 from penstock.store.database import Database
-from penstock.store.projections import Page, SessionSort
+from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.store.rows import Rows
 from penstock.store.tables import events, questions, sessions, tasks
 
@@ -83,10 +83,21 @@ class SqlProjections:
         return None if found is None else await self._task(found)
 
     async def tasks(
-        self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
+        self,
+        *,
+        log_id: LogId | None = None,
+        profile_id: ProfileId | None = None,
+        of: TasksOf = ALL_TASKS,
+        page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks, by when they were asked for; usually newest first."""
-        wanted = _equal((tasks.c.log_id, log_id), (tasks.c.profile_id, profile_id))
+        wanted = _equal(
+            (tasks.c.log_id, log_id),
+            (tasks.c.profile_id, profile_id),
+            (tasks.c.kind, of.kind),
+            (tasks.c.agent, of.agent),
+            (tasks.c.status, of.status),
+        )
         order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
         rows, total = await self._page(_TASKS, wanted, order, page)
         return [await self._task(row) for row in rows], total

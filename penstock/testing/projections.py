@@ -22,7 +22,7 @@ from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.consequences import AT_WORK, SUPERSEDED, Keyed
-from penstock.store.projections import Page, SessionSort
+from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
@@ -58,13 +58,22 @@ class MemoryProjections:
         return task.record() if task else None
 
     async def tasks(
-        self, *, log_id: LogId | None = None, profile_id: ProfileId | None = None, page: Page
+        self,
+        *,
+        log_id: LogId | None = None,
+        profile_id: ProfileId | None = None,
+        of: TasksOf = ALL_TASKS,
+        page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks, by when they were asked for; usually newest first."""
         found = [
             task
             for task in self._tasks.values()
-            if log_id in {None, task.log.log_id} and profile_id in {None, task.profile_id}
+            if log_id in {None, task.log.log_id}
+            and profile_id in {None, task.profile_id}
+            and of.kind in {None, task.kind}
+            and of.agent in {None, task.log.agent}
+            and of.status in {None, task.status}
         ]
         part = _on(page, found, _asked_for, usually=True)
         return [task.record() for task in part], len(found)

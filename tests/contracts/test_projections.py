@@ -10,7 +10,7 @@ from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionKind, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, SessionSort
+from penstock.store.projections import Page, Projections, SessionSort, TasksOf
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import (
     ANN,
@@ -135,6 +135,24 @@ async def test_tasks_are_listed_newest_first_a_page_at_a_time(
     of_bob, count = await lists.tasks(profile_id=BOB, page=ALL)
     assert [task.task_id for task in of_chat] == [THREE, ONE]
     assert ([task.task_id for task in of_bob], count) == ([TWO], 1)
+
+
+async def test_tasks_are_listed_by_what_they_are(log: Log, lists: Projections) -> None:
+    await log.send(CHAT, [opened(), message()])
+    for number, command in enumerate(("a", "b", "a"), 7):
+        task_id = TaskId(f"task_{number}")
+        asked = FlowRequested(command=command, profile_id=BOB)
+        await log.send(LogId(task_id), [Entry(asked, task_id)])
+
+    async def ids(of: TasksOf) -> set[TaskId]:
+        found, count = await lists.tasks(of=of, page=ALL)
+        assert count == len(found)
+        return {each.task_id for each in found}
+
+    assert await ids(TasksOf(kind="flow", agent="a")) == {TaskId("task_7"), TaskId("task_9")}
+    assert await ids(TasksOf(kind="message")) == {ONE}
+    assert len(await ids(TasksOf(status=TaskStatus.QUEUED))) == 4
+    assert await ids(TasksOf(kind="flow", status=TaskStatus.FAILED)) == set()
 
 
 async def test_the_task_that_an_event_stood_in_is_found(log: Log, lists: Projections) -> None:
