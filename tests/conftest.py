@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.kit.databases", "tests.kit.compiled", "tests.kit.engines"]
+pytest_plugins = [
+    "tests.kit.databases",
+    "tests.kit.compiled",
+    "tests.kit.engines",
+    "tests.kit.coding",
+]
 
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 

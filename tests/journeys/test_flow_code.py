@@ -1,0 +1,407 @@
+"""Flows with code steps, run whole: modules in the sandbox, the log in memory."""
+
+import asyncio
+
+import pytest
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Status
+from penstock.core.events import NoteEmitted
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.core.step import Outcome
+from penstock.flows.code import Coding
+from penstock.models.scripted import ScriptedModel
+from penstock.testing.runtime import memory_runtime
+from tests.kit.coding import place_of, run_code, settled, visit
+from tests.kit.flows import RUN, WORKERS, by_task, run_in
+from tests.kit.origin import answer, origin
+from tests.kit.tools import Act, echo
+from tests.kit.ways import way
+
+DO = "export default"
+WORDS = """
+  - {id: give, type: code, outputs: [list]}
+  - id: count
+    type: code
+    inputs: {text: "say ${{task}}", list: "${{result.give.list}}"}
+    outputs: [{name: words, type: number}, {name: list, type: array}]
+  - {id: report, agent: writer, task: "${{result.count.words}} ${{result.count}}"}
+"""
+
+
+async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(coding: Coding) -> None:
+    """Input: whole-value templates typed, others text; any JSON, kept typed."""
+    count = """
+        interface Input { text: string; list: unknown[] }
+        export default async ({ text, list }: Input) => ({ words: text.split(" ").length, list });
+    """
+    modules = {
+        "count.ts": count,
+        "give.js": "export const run = () => ({ list: [1, { k: null }] })",
+    }
+    envelope = await run_code(coding, WORDS, modules)
+    results = envelope.output["results"]
+    assert results["count"]["outputs"] == {"words": 3, "list": [1, {"k": None}]}
+    assert results["count"]["summary"] == "returned words, list"
+    assert results["report"]["summary"] == '3 {"words":3,"list":[1,{"k":null}]} done'
+
+
+CONTEXT = """
+    export default async function run(input, ctx) {
+      ctx.logger("it begins");
+      ctx.setSummary(`${ctx.stepId} of ${ctx.flowName}`);
+      const { cwd, task, signal } = ctx;
+      return { seen: [cwd, task, signal.aborted, signal instanceof AbortSignal, input.none] };
+    }
+"""
+
+
+async def test_a_module_knows_where_it_stands(coding: Coding) -> None:
+    text = "  - {id: count, type: code, outputs: [seen], inputs: {none: '${{result.x.y}}'}}"
+    place = place_of(coding, text, {"count.mjs": CONTEXT})
+    envelope = await run_code(coding, text, {}, place=place)
+    count = envelope.output["results"]["count"]
+    assert count["summary"] == "count of demo"
+    assert count["seen"] == [".", "the task", False, True, ""]
+    assert envelope.output["warnings"] == ["${{result.x.y}} names nothing"]
+    events = [each.event for each in await place.log.read(LogId(RUN))]
+    notes = [each.payload for each in events if isinstance(each, NoteEmitted)]
+    assert notes == [{"level": "info", "text": "it begins"}]
+
+
+ONE = ", outputs: [{name: n, type: number}]"
+HARD = "throw new FlowHardError('no');"
+IMPORTED = "import { FlowHardError as Stop } from '@any/pi-flows';"
+PACKAGE = "import type { Flow } from 'pi-any'; import { type A, FlowHardError } from 'x/pi-flows';"
+
+
+@pytest.mark.parametrize(
+    ("module", "fields", "source"),
+    [
+        (f"{DO} () => ({{ n: 1 }})", ONE, ""),
+        (f"{DO} () => {{}}", "", ""),
+        (f"{DO} async () => null", "", ""),
+        (f"{DO} () => ({{}})", "", ""),
+        ("export function run() {}", "", ""),
+        (f"{DO} () => ({{}})", ONE, "code_node"),
+        (f"{DO} () => ({{ n: 1, m: 2 }})", ONE, "code_node"),
+        (f"{DO} () => ({{ n: '1' }})", ONE, "code_node"),
+        (f"{DO} () => [1]", "", "code_node"),
+        (f"{DO} () => 'done'", "", "code_node"),
+        (f"{DO} () => ({{ n: 'b' }})", ", outputs: [{name: n, pattern: '^a'}]", "code_node"),
+        (f"{DO} () => ({{ n: 'ab' }})", ", outputs: [{name: n, pattern: '^a'}]", ""),
+        (f"{DO} () => {{ throw new Error('no'); }}", "", "code_node"),
+        (f"{DO} () => {{ throw 'no'; }}", "", "code_node"),
+        (f"{DO} () => ({{ n: 1n }})", ONE, "code_node"),
+        (f"{DO} () => new Promise(() => {{}})", "", "code_node"),
+        (f"{DO} 7;", "", "code_node"),
+        ("export const other = 1;", "", "code_node"),
+        ("import fs from 'node:fs'; export default () => {};", "", "code_node"),
+        ("enum A { B } export default () => {};", "", "code_node"),
+        (f"{DO} () => {{", "", "code_node"),
+        ("throw new Error('early'); export default () => {};", "", "code_node"),
+        (f"{DO} () => {{ {HARD} }}", "", "flow_hard_error"),
+        (f"{HARD} {DO} () => {{}}", "", "flow_hard_error"),
+        (f"{IMPORTED} {DO} async () => {{ throw new Stop('no'); }}", "", "flow_hard_error"),
+        (f"{PACKAGE} {DO} async (): Promise<A> => {{ {HARD} }}", "", "flow_hard_error"),
+        (
+            f"class A extends Error {{ name = 'FlowHardError' }} {DO} () => {{ throw new A(); }}",
+            "",
+            "flow_hard_error",
+        ),
+        (f"{DO} () => {{}}", ", egress: ['ftp://x']", "code_node"),
+        (f"{DO} async () => {{ await fetch('https://a.test/'); }}", "", "code_node"),
+        (f"{DO} () => flo.vault.get({{ key: 'k' }})", "", "code_node"),
+        (f"{DO} () => {{ new Function('1'); }}", "", "code_node"),
+    ],
+)
+async def test_how_a_module_ends_is_how_its_step_does(
+    coding: Coding, module: str, fields: str, source: str
+) -> None:
+    """Missing or extra key, wrong type, plain throw, load error: soft. FlowHardError: hard."""
+    event = await visit(coding, module, fields=fields)
+    hard = Outcome.HARD if source == "flow_hard_error" else Outcome.SOFT
+    assert (event.source, event.outcome) == (source, hard if source else Outcome.SUCCESS), event
+    assert bool(event.text) == bool(source)
+    assert event.result.status.value == ("error" if source else "complete")
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (f"{DO} () => [1]", "the handler must return an object with exactly n, found array [1]"),
+        (f"{DO} () => {{ throw new Error('no paper'); }}", "no paper"),
+        ("export default () => {", "flows/handlers/demo/count.ts:1:"),
+        ("export default () => {};\nimport './lib.ts';", "count.ts:2:8: "),
+        ("export const a = 1;", '"count.ts" must export a function, as default or as run'),
+    ],
+)
+async def test_a_failure_says_what_was_wrong(coding: Coding, module: str, text: str) -> None:
+    assert text in (await visit(coding, module, fields=ONE)).text
+
+
+DECIDE = """
+  - {id: count, type: code-decision, branches: {a: left, b: right}, outputs: [n], on_error: mend}
+  - {id: left, agent: scout, task: left, end: true}
+  - {id: right, agent: scout, task: right, end: true}
+  - {id: mend, agent: scout, task: mend}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "source", "branch", "ran"),
+    [
+        ("{ n: 1, branch: 'a' }", "", "a", ["left"]),
+        ("{ n: 1, branch: 'b' }", "", "b", ["right"]),
+        ("{ n: 1 }", "code_no_branch", None, ["mend"]),
+        ("null", "code_no_branch", None, ["mend"]),
+        ("{ branch: 'a' }", "code_node", None, ["mend"]),
+        ("{ n: 1, branch: 'a', m: 2 }", "code_node", None, ["mend"]),
+        ("{ n: 1, branch: 'left' }", "off_map_branch", None, []),
+        ("{ n: 1, branch: ['a'] }", "off_map_branch", None, []),
+        ("{ branch: 'c' }", "off_map_branch", None, []),
+    ],
+)
+async def test_a_decision_goes_where_its_module_says(
+    coding: Coding, returned: str, source: str, branch: str | None, ran: list[str]
+) -> None:
+    """`branch` missing: soft; not in `branches`: hard."""
+    place = place_of(coding, DECIDE, {"count.ts": f"{DO} () => ({returned})"})
+    envelope = await run_code(coding, DECIDE, {}, place=place)
+    (event,) = await settled(place)
+    assert (event.source, event.result.branch) == (source, branch)
+    assert (event.outcome is Outcome.HARD) is (source == "off_map_branch")
+    results = envelope.output["results"]
+    assert [name for name in ("left", "right", "mend") if results[name]["visits"]] == ran
+
+
+ROUND = """
+  - {id: make, type: code}
+  - {id: count, type: code-decision, branches: {again: make, on: done}, max_iterations: 2,
+     inputs: {round: "${{loop.count.iteration}}"}}
+  - {id: done, agent: scout}
+"""
+
+
+async def test_a_decision_leads_back_as_often_as_it_may(coding: Coding) -> None:
+    modules = {
+        "make.ts": f"{DO} () => {{}}",
+        "count.ts": f"{DO} () => ({{ branch: 'again' }})",
+    }
+    envelope = await run_code(coding, ROUND, modules)
+    visits = {name: each["visits"] for name, each in envelope.output["results"].items()}
+    assert visits == {"make": 3, "count": 3, "done": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "file", "is_found"),
+    [
+        ("", "flows/handlers/demo/count.mts", True),
+        ("", "flows/handlers/demo/count.mjs", True),
+        ("", ".pi/flows/handlers/demo/count.ts", True),
+        ("", "flows/count.ts", False),
+        ("", "flows/handlers/count.ts", False),
+        ("", "flows/handlers/demo/count.tsx", False),
+        ("", "flows/handlers/demo/count.ts.default", False),
+        (", target: lib/a.ts", "flows/lib/a.ts", True),
+        (", target: lib/a.ts", "lib/a.ts", True),
+        (", target: ../a.ts", "./a.ts", True),
+        (", target: ../../a.ts", "../a.ts", False),
+        (", target: a.py", "flows/a.py", False),
+        (", target: a.ts", "flows/handlers/demo/count.ts", False),
+    ],
+)
+async def test_where_a_module_is_found(
+    coding: Coding, fields: str, file: str, is_found: bool
+) -> None:
+    """Target; directory form; flat form; `.pi/flows/handlers/COMMAND/ID.*`."""
+    text = f"  - {{id: count, type: code{fields}}}"
+    place = place_of(coding, text, {file: f"{DO} () => {{}}"})
+    envelope = await run_code(coding, text, {}, place=place)
+    assert envelope.ok is is_found
+    (event,) = await settled(place)
+    assert event.source == ("" if is_found else "code_node")
+
+
+async def test_one_that_is_missing_is_told_with_what_was_expected(coding: Coding) -> None:
+    envelope = await run_code(coding, "  - {id: count, type: code}", {})
+    assert envelope.output["reason"] == (
+        "no handler for step 'count': expected flows/handlers/demo/count.ts; "
+        "penstock flow generate demo writes a first one"
+    )
+
+
+async def test_what_stands_beside_a_module_can_be_imported(coding: Coding) -> None:
+    """Import root: the handler's own directory."""
+    modules = {
+        "count.ts": "import { n } from './lib/n.ts'; export default () => ({ n });",
+        "lib/n.ts": "export const n: number = 3;",
+    }
+    modules = {f"flows/handlers/demo/{name}": text for name, text in modules.items()}
+    text = f"  - {{id: count, type: code{ONE}}}"
+    envelope = await run_code(coding, text, modules)
+    assert envelope.output["results"]["count"]["n"] == 3
+
+
+CALLS = """
+    const call = (tool_id) => flo.callTool({ tool_id, input: { n: 1 } });
+    export default async () => ({ said: [
+      (await call("named")).status, (await call("open")).status,
+      (await call("direct")).status, (await call("other")).error.code,
+      (await call("nothing")).error.code, (await call("code:count")).error.code] });
+"""
+
+
+async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: Coding) -> None:
+    """`callTool` reaches global runtime tools and `tools:`."""
+    tools = [
+        Act("named", echo),
+        Act("open", echo, is_global=True),
+        Act("direct", echo, direct_call=True),
+        Act("other", echo),
+    ]
+    event = await visit(coding, CALLS, *tools, fields=", outputs: [said], tools: [named]")
+    assert event.result.outputs["said"] == [
+        *["success"] * 3,
+        "NOT_PERMITTED",
+        "TOOL_NOT_FOUND",
+        "NOT_PERMITTED",
+    ]
+    assert [len(each.runs) for each in tools] == [1, 1, 1, 0]
+
+
+async def test_a_module_reaches_the_hosts_of_its_step(coding: Coding) -> None:
+    async def say(heard: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(b"hello"))
+
+    module = f"""
+        {DO} async ({{ port }}) => {{
+          const said = await (await fetch(`http://api.test:${{port}}/`)).text();
+          const refused = await fetch(`http://b.test:${{port}}/`).catch((e) => e.code);
+          return {{ said, refused }};
+        }}"""
+    async with origin(say) as running:
+        egress = f"egress: ['http://api.test:{running.port}']"
+        inputs = f"inputs: {{port: '{running.port}'}}"
+        text = f"  - {{id: count, type: code, outputs: [said, refused], {egress}, {inputs}}}"
+        place = place_of(
+            coding, text, {"count.ts": module}, egress=way(running.port, Limits()).egress
+        )
+        envelope = await run_code(coding, text, {}, place=place)
+    count = envelope.output["results"]["count"]
+    assert (count["said"], count["refused"]) == ("hello", "EGRESS_DENIED")
+
+
+LATE = """
+    export default (input, { signal }) => new Promise((_, reject) => {
+      signal.addEventListener("abort", () => {
+        console.log(`heard ${signal.reason.name}`);
+        reject(new Error("stopped"));
+      });
+    });
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "text"),
+    [
+        (f"{DO} () => {{ for (;;); }}", "code_timeout", "gave no answer in 0.2 s"),
+        ("for (;;); export default () => {};", "code_timeout", "gave no answer in 0.2 s"),
+        (f"{DO} () => flo.sleep(60000)", "code_timeout", "gave no answer in 0.2 s"),
+        (LATE, "code_node", "stopped"),
+        (f"{DO} () => ({{ n: 'x'.repeat(2 << 20) }})", "code_node", "over 1048576 bytes"),
+        (
+            f"{DO} () => {{ const a = []; for (;;) a.push(new Uint8Array(1 << 20)); }}",
+            "code_node",
+            "",
+        ),
+        (f"{DO} () => {{ const f = () => f() + 1; f(); }}", "code_node", ""),
+        (
+            f"{DO} () => {{ let a = {{}}; for (let i = 0; i < 500; i++) a = {{ a }}; return a; }}",
+            "code_node",
+            "",
+        ),
+        ("Object.prototype.toJSON = () => [1]; export default () => ({})", "", ""),
+        ("Promise.prototype.then = () => {}; export default async () => {}", "", ""),
+        ("globalThis.clearTimeout = () => { throw 1 }; export default () => {}", "code_node", ""),
+    ],
+)
+async def test_a_hostile_module_ends_its_step_alone(
+    coding: Coding, module: str, source: str, text: str
+) -> None:
+    event = await visit(coding, module, fields=", timeout: 200")
+    assert event.source == source, event
+    assert text in event.text
+
+
+async def test_a_step_that_ran_out_of_time_is_tried_again(coding: Coding) -> None:
+    """Soft failures are tried again; each try is a visit with an entry of its own."""
+    text = "  - {id: count, type: code, timeout: 50, retry: {attempts: 1, delay: 0}}"
+    place = place_of(coding, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})
+    envelope = await run_code(coding, text, {}, place=place)
+    assert envelope.status is Status.FAILED
+    events = await settled(place)
+    assert [each.source for each in events] == ["code_timeout"] * 2
+
+
+async def test_a_module_may_wait_for_a_person(coding: Coding) -> None:
+    module = f"""
+        {DO} async () => {{
+          const said = await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
+          return {{ said: said.user_message }};
+        }}"""
+    text = "  - {id: count, type: code, timeout: 500, outputs: [said]}"
+    place = place_of(coding, text, {"count.ts": module})
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await run_in(runtime)
+        assert envelope.status is Status.SUSPENDED
+        (asked,) = await place.log.open_questions(LogId(RUN), RUN)
+        await runtime.answer(asked.question.question_id, {"text": "yes"})
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    assert reply.envelope.output["results"]["count"]["said"] == "yes"
+
+
+async def test_a_tool_that_needs_approval_asks_a_person(coding: Coding) -> None:
+    send = Act("send", echo, effect=Effect.WRITE, requires_approval=True)
+    asks = "await flo.callTool({ tool_id: 'send', input: {} })"
+    module = f"{DO} async () => ({{ s: ({asks}).status }})"
+    text = "  - {id: count, type: code, outputs: [s], tools: [send]}"
+    place = place_of(coding, text, {"count.ts": module})
+    async with memory_runtime(tools=[send], agents=WORKERS, place=place) as runtime:
+        await run_in(runtime)
+        (asked,) = await place.log.open_questions(LogId(RUN), RUN)
+        assert send.runs == []
+        await runtime.answer(asked.question.question_id, {"decision": "approve"})
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    assert reply.envelope.output["results"]["count"]["s"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("file", "module", "command"),
+    [
+        ("sub/part.yaml", "sub/handlers/part/count.ts", "sub:part"),
+        ("sub/flow.yaml", "sub/count.mjs", "sub"),
+        ("flow.yaml", "count.js", "flow"),
+    ],
+)
+async def test_a_flow_inside_a_flow_has_modules_of_its_own(
+    coding: Coding, file: str, module: str, command: str
+) -> None:
+    """Directory form: `ID.{mts,ts,mjs,js}` beside `flow.yaml`; flat form: `handlers/STEM/ID.*`."""
+    part = "name: part\ndescription: d\nsteps:\n  - {id: count, type: code, outputs: [n]}\n"
+    code = f"{DO} (_, {{ flowName, task }}) => ({{ n: `${{flowName}} ${{task}}` }})"
+    modules = {f"flows/{file}": part, f"flows/{module}": code}
+    text = f"  - {{id: inner, type: flow-ref, path: {file}}}"
+    envelope = await run_code(coding, text, modules)
+    assert envelope.output["results"]["count"]["n"] == f"{command} the task"
+
+
+async def test_without_a_sandbox_code_steps_fail(coding: Coding) -> None:
+    event = await visit(None, f"{DO} () => {{}}")
+    assert (event.source, event.outcome) == ("code_node", Outcome.SOFT)
