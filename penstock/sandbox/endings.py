@@ -24,11 +24,13 @@ from penstock.core.call_errors import (
     is_free,
 )
 from penstock.sandbox.messages import Message
+from penstock.sandbox.places import at_making
 from penstock.sandbox.script import Bounds, Script
 
 _LONGEST_MESSAGE = 2000
 _LONGEST_NAME = 200
 _LONGEST_STACK = 8192
+_MOST_READ = 4 * _LONGEST_STACK
 _OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
 _FRAME = re.compile(r"\s+at ")
 _NO_MEMORY = {
@@ -68,7 +70,7 @@ def conclude(ending: Message, script: Script, bounds: Bounds) -> Any:
                 f"found {ending.value}"
             )
         case _:
-            raise _thrown(ending.value)
+            raise _thrown(ending.value, script)
 
 
 def crashed(trap: str) -> CallError:
@@ -95,7 +97,7 @@ def _too_large(bounds: Bounds) -> OutputTooLarge:
     return OutputTooLarge(f"the output has over {bounds.output_bytes} bytes as JSON")
 
 
-def _thrown(said: Any) -> CallError:
+def _thrown(said: Any, script: Script) -> CallError:
     if not isinstance(said, dict):
         return ScriptError("the script threw an error that cannot be read")
     message = str(said.get("message", ""))[:_LONGEST_MESSAGE]
@@ -109,11 +111,9 @@ def _thrown(said: Any) -> CallError:
         return _THROWN[code](message, details=_details(said))
     if (name, message) in _NO_MEMORY:
         return OutOfMemory()
-    stack = "\n".join(
-        line
-        for line in str(said.get("stack", "")).splitlines()
-        if _FRAME.match(line) and not _OURS.search(line)
-    )
+    lines = str(said.get("stack", ""))[:_MOST_READ].splitlines()
+    frames = [line for line in lines if _FRAME.match(line) and not _OURS.search(line)]
+    stack = "\n".join(at_making(frames, name, script.modules))
     details = {"name": name, "stack": stack[:_LONGEST_STACK]}
     return ScriptError(message or "the script threw an error without a message", details=details)
 

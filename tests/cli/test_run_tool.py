@@ -56,10 +56,10 @@ def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: 
     code, out, told = run("run-tool", "throws")
     assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_ERROR")
     assert told == (
-        "tools/throws.mts:2:13\n"
+        "tools/throws.mts:2:9\n"
         "  1 | function look(): never {\n"
         '> 2 |   throw new Error("no such thing");\n'
-        "    |             ^\n"
+        "    |         ^\n"
         "  3 | }\n"
         "  4 | export const run = () => look();\n"
     )

@@ -78,6 +78,27 @@ async def test_a_dropped_call_is_cancelled_and_never_delivered() -> None:
     await calls.close()
 
 
+async def test_what_is_dropped_as_it_is_asked_has_begun_and_ends() -> None:
+    seen: list[str] = []
+
+    async def sleep() -> None:
+        seen.append("begun")
+        try:
+            await settle(rounds=100)
+        finally:
+            seen.append("ended")
+
+    async def answer(_asked: Any) -> None:
+        await sleep()
+
+    calls, _ = calls_of(timer=answer)
+    calls.ask(asked(1, "timer"))
+    calls.drop(1)
+    await calls.close()
+    await settle(rounds=3)
+    assert seen == ["begun", "ended"]
+
+
 async def test_several_questions_become_one_signal_in_the_order_asked() -> None:
     """L6: … so all questions that can be asked are open at once."""
     calls, _ = calls_of(callTool=raising(Suspend("q2", "q3"), Suspend("q1")))
