@@ -3,6 +3,7 @@
 from penstock.core.call import is_below
 from penstock.core.errors import PenstockError
 from penstock.core.events import QuestionAnswered, TaskSuspended
+from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend
 from penstock.engine.held import HeldLog
@@ -19,7 +20,13 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
         return answered
     if not ledger.is_asked(question.path):
         await ledger.ask(question)
-    raise Suspend(question.question_id)
+    raise Suspend(_open_at(ledger.task, question))
+
+
+def _open_at(task: TaskState, question: Question) -> QuestionId:
+    """Return the id of the question that is open at a path: it may have been asked before."""
+    ids = (each.question_id for each in task.waiting.values() if each.path == question.path)
+    return next(ids, question.question_id)
 
 
 def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
