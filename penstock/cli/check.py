@@ -12,6 +12,7 @@ import typer
 from penstock.app.edition import SECONDS, look
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.app.sections import Engine, in_engine
+from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
 from penstock.cli.options import EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
@@ -33,6 +34,9 @@ ForPrograms = Annotated[
 Types = Annotated[
     bool, typer.Option("--types", help="Check the types of scripts; needs penstock[deno].")
 ]
+Utf16 = Annotated[
+    bool, typer.Option("--utf16", help="Count columns in UTF-16 units, as some editors do.")
+]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
 
 
@@ -46,6 +50,7 @@ class Options:
     types: Types = False
     engine: EngineName = None
     watch: Watch = False
+    utf16: Utf16 = False
     as_json: ForPrograms = None
 
 
@@ -56,7 +61,11 @@ def check(options: Options) -> None:
     Needs no keys, no network and no database.
     """
     folder, as_json = options.path or options.project, options.as_json
-    again = partial(_look, folder, _further(types=options.types), options.engine)
+    again: Callable[[], ProjectCheck] = partial(
+        _look, folder, _further(types=options.types), options.engine
+    )
+    if options.utf16:
+        again = partial(_look_in_utf16, folder, again)
     found = again()
     show(found, as_json=as_json)
     if options.watch:
@@ -149,6 +158,10 @@ def _look(
 ) -> ProjectCheck:
     settings = read_settings(folder, **in_engine(engine))
     return check_project(settings, *further, engine=engine)
+
+
+def _look_in_utf16(folder: Path | None, again: Callable[[], ProjectCheck]) -> ProjectCheck:
+    return in_utf16(again(), read_settings(folder).root)
 
 
 def _escaped(text: str, more: str = "") -> str:

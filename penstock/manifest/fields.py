@@ -170,5 +170,6 @@ def _read_field(node: Node, field: Field) -> Any:
         value = field.kind.read(node.at(field.key))
         return field.default if value is WRONG else value
     if field.required:
-        node.refuse("missing-key", f'{node.title} must have "{field.key}"')
+        message = f'{node.title} must have "{field.key}"'
+        node.refuse("missing-key", message, at=node.key_place if node.path else _TOP)
     return field.default

@@ -39,7 +39,7 @@ _LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 
 YamlPath = tuple[str | int, ...]
 _Span = tuple[int, int, int, int, str | None]
-"""Line and column from 0, twice, and the style of a scalar; of what is none, nothing."""
+"""Line and column from 0, twice, and the style of a scalar: "" is plain; None is a list or mapping."""
 _Event = Any
 """Of PyYAML, whose types leave out what an event has."""
 
@@ -65,17 +65,17 @@ class Places(Mapping[YamlPath, Place]):
     def note(self, path: YamlPath, event: _Event) -> None:
         """Keep where a part stands; numbers alone, for thousands of them are kept."""
         start, end = event.start_mark, event.end_mark
-        style = event.style if isinstance(event, yaml.ScalarEvent) else ""
+        style = (event.style or "") if isinstance(event, yaml.ScalarEvent) else None
         self._spans[path] = (start.line, start.column, end.line, end.column, style)
 
     def mark(self, path: YamlPath, line: int, column: int, end: int) -> None:
         """Keep where a part of one line stands, all counted from 0."""
-        self._spans[path] = (line, column, line, end, None)
+        self._spans[path] = (line, column, line, end, "")
 
     def __getitem__(self, path: YamlPath) -> Place:
         """Return where the part begins, and where it ends in that line."""
         line, column, end_line, end_column, style = self._spans[path]
-        is_within = style != "" and line == end_line
+        is_within = style is not None and line == end_line
         last = end_column if is_within else len(self.line(line))
         return Place(
             line=line + self._first_line,
@@ -170,9 +170,9 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     try:
         _Builder(document, first_line).build(iter(_LOADER(text).get_event, None))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        said, mark = _told(error, document.values)
         at = document.values.within(mark.line, mark.column) if mark else document.values.within()
-        document.problem("yaml-syntax", f"not valid YAML: {error.problem}", at)
+        document.problem("yaml-syntax", f"not valid YAML: {said}", at)
     except yaml.YAMLError as error:
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")
         lines = _LINE_END.split(before)
@@ -186,6 +186,19 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
     except DeclarationError as refused:
         document.problems += refused.diagnostics
     return document
+
+
+def _told(error: yaml.MarkedYAMLError, places: Places) -> tuple[str, Any]:
+    """Return what is wrong with YAML in the words of its author, and where."""
+    mark, said = error.problem_mark or error.context_mark, str(error.problem)
+    if error.context == "while scanning a quoted scalar" and "end of stream" in said:
+        return "a quote is opened here, and never closed", error.context_mark
+    sign = places.line(mark.line)[mark.column : mark.column + 1] if mark else ""
+    if sign == "\t":
+        return "a tab indents this line; use spaces", mark
+    if sign and "cannot start any token" in said:
+        return f'a value may not begin with "{sign}"; put it in quotes', mark
+    return said, mark
 
 
 class _Builder:

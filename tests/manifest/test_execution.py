@@ -31,7 +31,7 @@ WRONG = [
         "{type: 1, script: x}",
         '4:19: error wrong-type: "execution.type" must be "script", found number 1',
     ),
-    ("{script: x}", '4:12: error missing-key: "execution" must have "type"'),
+    ("{script: x}", '4:1: error missing-key: "execution" must have "type"'),
     ("run.mts", '4:12: error wrong-type: "execution" must be a mapping, found string "run.mts"'),
     (
         "{type: script, script: ''}",

@@ -37,7 +37,7 @@ def test_of_two_prompts_neither_is_used(tmp_path: Path) -> None:
 
 WRONG = [
     ("x-a: 1", '1:1: error missing-key: a prompts manifest must have "execution"'),
-    ("execution: {}", '1:12: error missing-key: "execution" must have "preamble"'),
+    ("execution: {}", '1:1: error missing-key: "execution" must have "preamble"'),
     (
         "execution: {preamble: ' '}",
         (

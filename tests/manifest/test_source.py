@@ -49,6 +49,16 @@ REFUSED = [
         "a: !!python/object:os.x 1",
         f"1:4: {NO_ALIAS}",
     ),
+    ("a: 1\n\tb: 2", "2:1: error yaml-syntax: not valid YAML: a tab indents this line; use spaces"),
+    ("a:\n\tb: 2", "2:1: error yaml-syntax: not valid YAML: a tab indents this line; use spaces"),
+    (
+        "a: 1\nb: 'it is\nc: 2\n",
+        "2:4: error yaml-syntax: not valid YAML: a quote is opened here, and never closed",
+    ),
+    (
+        "a: @x",
+        '1:4: error yaml-syntax: not valid YAML: a value may not begin with "@"; put it in quotes',
+    ),
     ("a: !!str 5", f"1:4: {NO_ALIAS}"),
     ("a: ! 5", f"1:4: {NO_ALIAS}"),
     ("!!str a: 5", f"1:1: {NO_ALIAS}"),
@@ -146,3 +156,25 @@ def test_a_bomb_of_aliases_is_refused_at_its_first_anchor() -> None:
     document = parse_yaml("a: &a [x]\n" + "\n".join(lines), "x.yaml")
     assert [(each.code, each.line) for each in document.problems] == [("yaml-alias", 1)]
     assert not document.is_read
+
+
+SCALAR_RANGES = [
+    ("a: plain  # said", "plain"),
+    ("a: 5 # said", "5"),
+    ("a: 'quoted' # said", "'quoted'"),
+    ('a: "𝔘 quoted"', '"𝔘 quoted"'),
+    ("a: one\n  two # said", "one"),
+    ("a: [1, 2] # said", "[1, 2] # said"),
+    ("a:", None),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), SCALAR_RANGES)
+def test_the_range_of_a_scalar_is_the_scalar_alone(text: str, shown: str | None) -> None:
+    """Spec: "Wrong value, unknown reference: the scalar with its quotes"; "never is empty"."""
+    place = parse_yaml(text, "x.yaml").values.get(("a",))
+    if shown is None:
+        assert place is None or place.end_column == place.column + 1
+    else:
+        assert place is not None
+        assert text[place.column - 1 : place.end_column - 1] == shown

@@ -76,7 +76,7 @@ def test_each_field_that_a_tool_must_have_is_missed(tmp_path: Path, key: str) ->
 def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
     """B04: all four left out: four at once."""
     found = load(tmp_path, {"a.tool.yaml": "# nothing\nlabels: [a]\n"}).diagnostics
-    assert [(each.code, each.line, each.column) for each in found] == [("missing-key", 2, 1)] * 4
+    assert [(each.code, each.line, each.column) for each in found] == [("missing-key", 1, 1)] * 4
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ INSIDE = [
     ),
     (
         "requires_approval: {}",
-        '5:20: error missing-key: "requires_approval" must have "when"',
+        '5:1: error missing-key: "requires_approval" must have "when"',
     ),
     (
         "requires_approval: {when: {type: x}}",

@@ -1,0 +1,41 @@
+"""Columns for editors that count UTF-16 units, of which some characters are two."""
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from penstock.app.project import ProjectCheck
+from penstock.core.diagnostics import Diagnostic
+
+_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+_LAST_OF_ONE_UNIT = "\uffff"
+
+
+def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
+    """Return the findings with columns in UTF-16 units; a file that cannot be read keeps its own."""
+
+    @cache
+    def lines(file: str) -> list[str]:
+        try:
+            text = (root / file).read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            return []
+        return _LINE_END.split(text)
+
+    def moved(each: Diagnostic) -> Diagnostic:
+        of_file = lines(each.file) if each.file else []
+        end_line, end = each.end_line or each.line, each.end_column or each.column + 1
+        return replace(
+            each,
+            column=_units(of_file, each.line, each.column),
+            end_line=end_line,
+            end_column=_units(of_file, end_line, end),
+        )
+
+    return replace(found, diagnostics=tuple(map(moved, found.diagnostics)))
+
+
+def _units(lines: list[str], line: int, column: int) -> int:
+    before = lines[line - 1][: column - 1] if line <= len(lines) else ""
+    return column + sum(each > _LAST_OF_ONE_UNIT for each in before)
