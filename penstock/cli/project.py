@@ -50,9 +50,10 @@ def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Val
 async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterator[Runtime]:
     """Open the project in this folder, or the nearest from here upwards.
 
-    What is wrong with the tool is told, and how much is besides.
+    What is wrong with the tool is told, but for what its call will say; and how much is besides.
     """
     found = find(folder)
-    tell_findings(found.project, tool_id)
+    said = found.project.bundle.broken_tools.get(tool_id or "", ())
+    tell_findings(found.project, tool_id, said=said)
     async with open_project(found.settings, found.project) as runtime:
         yield runtime

@@ -41,7 +41,6 @@ def test_what_concerns_another_tool_is_a_count(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("call", "wrong"), "tools/wrong.mts:1:15: error import-bare"),
         (("tools", "grants", "wrong"), "tools/wrong.mts:1:15: error import-bare"),
         (("run-tool", "odd"), "tools/odd.tool.yaml:6:1: warning script-tools-unused"),
         (("run-tool", "torn"), "tools/torn.tool.yaml:1:8: error yaml-syntax"),
@@ -60,6 +59,8 @@ def test_what_the_output_says_is_not_told_beside_it(scripts: ProjectFolder, run:
     assert json.loads(out)["error"]["details"]["diagnostics"][0]["code"] == "import-bare"
     assert SAYS not in told
     assert SAYS not in run("tools", "show", "wrong")[2]
+    _, out, told = run("call", "wrong")
+    assert (SAYS in out, SAYS in told) == (True, False)
     assert SAYS not in run("doctor")[2]
 
 
