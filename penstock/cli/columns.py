@@ -13,7 +13,7 @@ _LAST_OF_ONE_UNIT = "\uffff"
 
 
 def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
-    """Return the findings with columns in UTF-16 units; a file that cannot be read keeps its own."""
+    """Return the findings with columns in UTF-16 units; those of no readable file stay."""
 
     @cache
     def lines(file: str) -> list[str]:

@@ -39,7 +39,7 @@ _LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 
 YamlPath = tuple[str | int, ...]
 _Span = tuple[int, int, int, int, str | None]
-"""Line and column from 0, twice, and the style of a scalar: "" is plain; None is a list or mapping."""
+"""Line and column from 0, twice, and the style of a scalar ("" is plain); None for others."""
 _Event = Any
 """Of PyYAML, whose types leave out what an event has."""
 

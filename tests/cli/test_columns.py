@@ -8,7 +8,7 @@ from penstock.app.project import ProjectCheck
 from penstock.cli.columns import in_utf16
 from penstock.core.diagnostics import Diagnostic
 
-LINE = "a: 𝔘𝔘 'x'\n"
+LINE = "a: 😀😀 'x'\n"
 COLUMNS = [((1, 4), (1, 4)), ((5, 6), (6, 8)), ((7, 10), (9, 12)), ((7, 0), (9, 10))]
 
 

@@ -162,7 +162,7 @@ SCALAR_RANGES = [
     ("a: plain  # said", "plain"),
     ("a: 5 # said", "5"),
     ("a: 'quoted' # said", "'quoted'"),
-    ('a: "𝔘 quoted"', '"𝔘 quoted"'),
+    ('a: "😀 quoted"', '"😀 quoted"'),
     ("a: one\n  two # said", "one"),
     ("a: [1, 2] # said", "[1, 2] # said"),
     ("a:", None),
