@@ -140,6 +140,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
     agents.take(project.agent_files)
     for agent in added.agents:
         agents.add(agent)
+    flows = flows_of(settings, agents)
     return Inventory(
         registry=Registry(
             [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)]
@@ -153,5 +154,6 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
         project=folder_of(settings),
-        flows=flows_of(settings, agents),
+        flows=flows,
+        flow_files=flows,
     )

@@ -21,6 +21,7 @@ from penstock.core.task import TaskRecord
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
+from penstock.flows.project_flows import ProjectFlows
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
@@ -57,6 +58,8 @@ class Parts:
     """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""
+    flow_files: ProjectFlows | None = None
+    """The flows of the project's folder; None where there is no folder."""
     archive: Archive | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
 

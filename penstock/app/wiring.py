@@ -30,6 +30,8 @@ from penstock.engine.state import TaskState
 from penstock.flows.code import CodeSteps, Coding
 from penstock.flows.crew import Crew
 from penstock.flows.library import Library, NoFlows
+from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.shell import ShellSteps
 from penstock.flows.steps import Steps
 from penstock.flows.work import FlowWork
 from penstock.models.model import Model
@@ -163,6 +165,8 @@ class Inventory:
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
     flows: Library = NO_FLOWS
+    flow_files: ProjectFlows | None = None
+    """The same, where they are files of the project's folder."""
     coding: Coding | None = None
     """What code steps of flows run in; None: they fail."""
     project: ProjectFolder | None = None
@@ -194,7 +198,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         bus=bus,
     )
     code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
-    flows = _flow_work(world, storage, inventory, Steps(crew, code, world))
+    shell = ShellSteps(resources.project, shared.threads)
+    flows = _flow_work(world, storage, inventory, Steps(crew, code, shell, world))
     work = TaskWork(chat, CallWork(calls), commands, flows)
     body = Body(work=work.work, end=work.end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
@@ -218,6 +223,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         key=storage.key,
         cast=cast,
         skills=inventory.skills,
+        flow_files=inventory.flow_files,
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))

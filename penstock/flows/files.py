@@ -70,6 +70,19 @@ def read_flow_file(file: FlowFile) -> ReadFlow:
     return _read(file.root / file.path, file.name)
 
 
+def command_of(path: str) -> str:
+    """Return the command of a flow by its place in a project, without the slash."""
+    return ":".join(_parts_of(path))
+
+
+def bad_name(file: FlowFile) -> Diagnostic | None:
+    """Return what keeps a project's file from having a command by its place; None if nothing."""
+    *folders, name = _parts_of(file.path)
+    unseen = (each for each in folders if each in NOT_SEARCHED)
+    bad = _bad_part([*folders, name]) or next(unseen, None)
+    return None if bad is None else _bad_name(file, bad)
+
+
 class FlowRoot:
     """The flows and modules below a folder, for those that refer to them; each is read once."""
 
@@ -197,6 +210,13 @@ def _bad_name(file: FlowFile, part: str) -> Diagnostic:
     is_deep = bool(_PART.fullmatch(part))
     advice = f"namespaces nest up to {MOST_NAMESPACES} deep" if is_deep else None
     return replace(finding, suggestion=advice)
+
+
+def _parts_of(path: str) -> list[str]:
+    """Return the parts of the command of a project's file."""
+    folder = next(each for each in FOLDERS if path.startswith(f"{each}/"))
+    *above, name = path.removeprefix(f"{folder}/").split("/")
+    return above if above and name == FLOW else [*above, name.rpartition(".")[0]]
 
 
 def _bad_part(parts: Sequence[str]) -> str | None:

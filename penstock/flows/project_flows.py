@@ -16,7 +16,7 @@ from penstock.flows.files import (
     read_flow_file,
 )
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
-from penstock.flows.reading import ReadFlow
+from penstock.flows.reading import ReadFlow, read_flow
 
 _MOST_SEEN = 20_000
 """Files of a project that a glob looks at."""
@@ -28,7 +28,7 @@ class ProjectFlows:
     def __init__(
         self, root: Path, around: Callable[[], Surroundings], packages: Sequence[Path] = ()
     ) -> None:
-        self._root = root
+        self.root = root
         self._around = around
         """The agents that there are now, and what else a flow may name."""
         self._packages = packages
@@ -44,7 +44,7 @@ class ProjectFlows:
 
     def files(self) -> FlowFiles:
         """Return every flow by its command, and what is wrong with names."""
-        return find_flows(self._root, self._packages)
+        return find_flows(self.root, self._packages)
 
     def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
         """Return a flow, and everything that is wrong with it."""
@@ -52,12 +52,17 @@ class ProjectFlows:
         around = FlowRoot(file.root).around(file, self._around())
         return read, check_flow(read, around)
 
+    def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
+        """Return everything that is wrong with a text that may become a flow's file."""
+        around = FlowRoot(file.root).around(file, self._around())
+        return check_flow(read_flow(content, file.name), around)
+
     def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
         places = places_of(path, file)
         if places is None:
             return None
-        root = FlowRoot(self._root)
+        root = FlowRoot(self.root)
         for place in places:
             flows = [root.flow_at(each) for each in self._meant(place, root)]
             if found := [_source(each) for each in flows if each is not None]:
@@ -70,10 +75,10 @@ class ProjectFlows:
 
     def _files(self) -> Iterator[str]:
         """Yield the flow files of the project, hidden folders left out."""
-        for count, path in enumerate(self._root.rglob("*")):
+        for count, path in enumerate(self.root.rglob("*")):
             if count >= _MOST_SEEN:
                 return
-            name = path.relative_to(self._root).as_posix()
+            name = path.relative_to(self.root).as_posix()
             if name.endswith(SUFFIXES) and not any(p.startswith(".") for p in name.split("/")):
                 yield name
 
