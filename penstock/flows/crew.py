@@ -1,7 +1,7 @@
 """The agents of flows: each visit is a session of its own, with what its agent declared."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
@@ -16,6 +16,7 @@ from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
 from penstock.flows.finish import Contract
+from penstock.flows.handouts import Handouts
 from penstock.flows.hands import SessionHands
 from penstock.flows.prompt import Briefing, system_prompt, user_message
 from penstock.flows.session import (
@@ -35,8 +36,8 @@ FindAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""
 FindModel = Callable[[Agent, str | None], Model]
 """The model for an agent, or the one a step asks for. Raises ConfigError."""
-BriefingOf = Callable[[Agent], Briefing]
-"""What an agent is told in a visit; asked for once, when the session begins."""
+BriefingOf = Callable[[Agent], Briefing | Ended]
+"""What an agent is told in a visit, or why it cannot begin; asked for once, as it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,8 @@ class Crew:
         self._invoker = invoker
         self._world = world
         self._bus = bus
+        self.handouts = Handouts()
+        """What agents are given to read; app/wiring.py puts that of the project here."""
 
     async def pursue(self, visit: Visit, ledger: Ledger) -> Ended:
         """Go on with the session of a visit until it has ended.
@@ -76,14 +79,18 @@ class Crew:
             model = self._model(visit.agent, visit.model)
         except ConfigError as error:
             return failed("model_unresolved", str(error))
-        return await self._session(visit, ledger, model).pursue()
+        session = self._session(visit, ledger, model)
+        return session if isinstance(session, Ended) else await session.pursue()
 
-    def _session(self, visit: Visit, ledger: Ledger, model: Model) -> AgentSession:
+    def _session(self, visit: Visit, ledger: Ledger, model: Model) -> AgentSession | Ended:
         agent, task = visit.agent, ledger.task
         guard = _guard(visit)
         is_new = visit.frame not in task.agents
         if is_new:
-            self._begin(visit, ledger, model, guard)
+            briefing = visit.briefing(agent)
+            if isinstance(briefing, Ended):
+                return briefing
+            self._begin(visit, ledger, model=model, guard=guard, briefing=briefing)
         dialogue = task.agents[visit.frame]
         offer = SessionOffer(self._offer(visit, guard, dialogue.system))
         settings, limits = agent.settings, self._world.limits
@@ -103,8 +110,16 @@ class Crew:
         most = _charter(agent).max_turns or limits.agent_turns
         return AgentSession(turns, hands, offer, limits=limits, max_turns=most)
 
-    def _begin(self, visit: Visit, ledger: Ledger, model: Model, guard: SessionGuard) -> None:
-        briefing = visit.briefing(visit.agent)
+    def _begin(
+        self,
+        visit: Visit,
+        ledger: Ledger,
+        *,
+        model: Model,
+        guard: SessionGuard,
+        briefing: Briefing,
+    ) -> None:
+        briefing = replace(briefing, is_autonomous=visit.is_autonomous)
         began = AgentBegan(
             agent=visit.agent.name,
             message=user_message(briefing),
@@ -130,6 +145,7 @@ class Crew:
                 permissions=visit.agent.settings.tool_permissions,
                 access=_charter(visit.agent).access,
                 clip_at=visit.agent.settings.result_max_chars,
+                session=guard,
             ),
         )
 

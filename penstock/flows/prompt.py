@@ -48,6 +48,8 @@ class Briefing:
     """The texts of the context files, by path."""
     handbooks: Mapping[str, str]
     """The indexes of the agent's handbooks, by name."""
+    missing: Sequence[str] = ()
+    """A sentence for each file and handbook that was left out."""
 
 
 def system_prompt(agent: Agent, briefing: Briefing) -> str:

@@ -9,6 +9,7 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project_access import OPEN, Access
 from penstock.resources.redact import Redactor
+from penstock.tools.session_guard import AUTHORING, SUBAGENT, SessionGuard
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
@@ -45,6 +46,8 @@ class Caller:
     """Which files of the project its agent may use, and which commands it may not run."""
     clip_at: int | None = None
     """Characters of a result that this caller gets to read; None is all."""
+    session: SessionGuard | None = None
+    """The agent session it belongs to; None is a person's own session."""
 
     def newest(self) -> Selection:
         """Return what the skills grant that are selected by now."""
@@ -59,6 +62,8 @@ def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
     """
     if find_grant(spec, caller) is None:
         return _refusal(spec, caller)
+    if caller.session is not None and (said := caller.session.blocked(spec.tool_id)):
+        return NotPermitted(said)
     if not spec.requires_permissions or caller.profile.everything:
         return None
     missing = sorted(each for each in spec.requires_permissions if not caller.profile.holds(each))
@@ -81,6 +86,13 @@ def find_grant(spec: ToolSpec, caller: Caller) -> str | None:
 def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
     """Yield every reason this origin could be allowed, and whether it holds."""
     tool_id, selection, root = spec.tool_id, caller.selection, caller.root
+    is_architect = caller.session is not None and caller.session.is_architect
+    if tool_id in AUTHORING:
+        yield "architect", is_architect
+        return
+    if tool_id == SUBAGENT and caller.session is not None:
+        yield "architect", is_architect and caller.origin is Origin.SCRIPT
+        return
     if caller.origin is Origin.DIRECT:
         yield "direct_call", spec.direct_call
         return

@@ -1,6 +1,6 @@
 """What the calls behind one door reach: files, values, secrets, other servers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.ids import LogId, TaskId
@@ -15,6 +15,7 @@ from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
+from penstock.tools.errands import Errands
 from penstock.tools.shell import OFF, ShellSettings
 
 
@@ -47,6 +48,8 @@ class Resources:
     """Where people find the server, for links that leave it."""
     project: ProjectFolder | None = None
     """The folder of the project itself."""
+    errands: Errands = field(default_factory=Errands)
+    """What is built on the door, for tools that have something done by it."""
 
     def workspace(self, log_id: LogId, task_id: TaskId, limits: Limits) -> Workspace | None:
         """Return the two file trees that the calls of a task see."""

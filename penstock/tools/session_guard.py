@@ -55,23 +55,10 @@ class SessionGuard:
         """Take in that `finish` was called validly: nothing may be called from here on."""
         self.is_finished = True
 
-    def _refusal(self, tool_id: str) -> str | None:
-        if self.is_finished:
-            return "finish was already called; no further tool calls."
-        if tool_id in NEVER_DECLARED and not (self.is_architect and tool_id in AUTHORING):
-            return f'"{tool_id}" is not granted to agent "{self.agent}".'
-        if tool_id not in self.tools:
-            return self._undeclared(tool_id)
-        return self._blocked() if tool_id == ASK_USER else None
-
-    def _undeclared(self, tool_id: str) -> str:
-        declared = ", ".join(self.declared) or "none"
-        return (
-            f'"{tool_id}" is not declared by agent "{self.agent}". Declared: {declared}. '
-            f"Always available: {', '.join(ALWAYS)}."
-        )
-
-    def _blocked(self) -> str | None:
+    def blocked(self, tool_id: str) -> str | None:
+        """Return why a call of this tool, which would ask a person, may not; code is told too."""
+        if tool_id != ASK_USER:
+            return None
         if self.is_autonomous:
             why = "this run is autonomous"
         elif not self.is_interactive:
@@ -79,3 +66,19 @@ class SessionGuard:
         else:
             return None
         return f"ask_user is blocked: {why}. Decide on your own and go on."
+
+    def _refusal(self, tool_id: str) -> str | None:
+        if self.is_finished:
+            return "finish was already called; no further tool calls."
+        if tool_id in NEVER_DECLARED and not (self.is_architect and tool_id in AUTHORING):
+            return f'"{tool_id}" is not granted to agent "{self.agent}".'
+        if tool_id not in self.tools:
+            return self._undeclared(tool_id)
+        return self.blocked(tool_id)
+
+    def _undeclared(self, tool_id: str) -> str:
+        declared = ", ".join(self.declared) or "none"
+        return (
+            f'"{tool_id}" is not declared by agent "{self.agent}". Declared: {declared}. '
+            f"Always available: {', '.join(ALWAYS)}."
+        )

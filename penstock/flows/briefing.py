@@ -1,0 +1,79 @@
+"""What the agent of a visit, or of a call, is told: each text expanded once (section 8, V6)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.agents.agent import Agent
+from penstock.flows.definition import AgentStep, AnyStep, Flow
+from penstock.flows.handouts import Handouts
+from penstock.flows.loops import Loops
+from penstock.flows.prompt import Briefing, ForkChoice
+from penstock.flows.run import Run
+from penstock.flows.values import Values
+from penstock.manifest.template import Kind, parse, shown
+
+_NO_FLOW = Flow(name="", description="", steps=())
+
+
+def brief(
+    step: AnyStep, agent: Agent, task: str | None, *, run: Run, values: Values, handouts: Handouts
+) -> Briefing:
+    """Return what the agent of a visit is told; without a task of the step, that of the run.
+
+    Raises CallError for an input that names a file which the agent cannot read.
+    """
+    inputs = handouts.filled(wired(step, values), agent)
+    text = run.task if task is None else values.text(task, inputs)
+    told = _briefing(agent, text, inputs, values=values, handouts=handouts)
+    named = _inputs_in(agent.instructions, task or "")
+    return replace(
+        told,
+        inputs={name: value for name, value in inputs.items() if name not in named},
+        output=getattr(step, "output", None) or told.output,
+        choice=choice_of(step, run),
+    )
+
+
+def brief_call(
+    agent: Agent, task: str, inputs: Mapping[str, str], *, handouts: Handouts
+) -> tuple[Briefing, list[str]]:
+    """Return what an agent is told that no step put to work, and what its text names in vain.
+
+    Neither the task nor the inputs are expanded. Raises CallError as `brief` does.
+    """
+    values = Values(flow=_NO_FLOW, task=task, results={}, loops=Loops(_NO_FLOW))
+    filled = handouts.filled(inputs, agent)
+    told = _briefing(agent, task, filled, values=values, handouts=handouts)
+    named = _inputs_in(agent.instructions)
+    rest = {name: value for name, value in filled.items() if name not in named}
+    return replace(told, inputs=rest), values.take_missing()
+
+
+def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
+    """Return the fork that led here, if one did."""
+    return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
+
+
+def wired(step: AnyStep, values: Values) -> dict[str, str]:
+    """Return the inputs of a step as agents get them: texts."""
+    return {name: shown(values.value(text)) for name, text in step.inputs.items()}
+
+
+def _briefing(
+    agent: Agent, task: str, inputs: Mapping[str, str], *, values: Values, handouts: Handouts
+) -> Briefing:
+    given = handouts.given_to(agent)
+    return Briefing(
+        task=task,
+        instructions=values.text(agent.instructions, inputs),
+        inputs=inputs,
+        output=agent.charter.output if agent.charter else "",
+        context=given.context,
+        handbooks=given.handbooks,
+        missing=given.missing,
+    )
+
+
+def _inputs_in(*texts: str) -> set[str]:
+    refs = [ref for text in texts for ref in parse(text).refs]
+    return {ref.names[0] for ref in refs if ref.kind is Kind.INPUT}

@@ -1,0 +1,82 @@
+"""What tools have done by what is built on their door: agents, runs of flows, new files.
+
+The tools are below all of that, so `app/wiring.py` puts it here once it is made.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.core.call import CallPath
+from penstock.core.envelope import Envelope, Json
+from penstock.core.ids import TaskId
+from penstock.core.profile import Profile
+from penstock.engine.ledger import Ledger
+from penstock.tools.policy import Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentErrand:
+    """One agent that a call wants at work."""
+
+    agent: str
+    task: str
+    inputs: Mapping[str, str]
+    path: CallPath
+    """Of the call: the agent works in its frame."""
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunErrand:
+    """One run of a flow that a call wants."""
+
+    command: str
+    task: str | None = None
+    inputs: Json = field(default_factory=dict)
+    key: str
+    """The same for the same call, so that it finds its run again."""
+    depth: int
+    """How many runs it stands in, itself among them."""
+    profile: Profile
+
+
+RunAgent = Callable[[AgentErrand, Ledger], Awaitable[Json]]
+"""Puts an agent to work; returns what it gave to `finish`. Raises CallError, and lets Signals pass.
+"""
+Begin = Callable[[RunErrand], Awaitable[TaskId]]
+"""Begins a run, once for each key. Raises NotFound for a command that no flow has."""
+End = Callable[[TaskId], Awaitable[Envelope]]
+"""Waits until a run has ended, and returns its outcome."""
+Abort = Callable[[TaskId, Profile], Awaitable[None]]
+"""Ends a run; nothing if it has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The runs of flows, each a task of its own."""
+
+    begin: Begin
+    end: End
+    abort: Abort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authoring:
+    """The agents and flows of a project, for who writes some. All of it but the list may block."""
+
+    agents: Callable[[], list[Json]]
+    """What `agent_catalog` tells."""
+    write_agent: Callable[[str, str], Json]
+    """Checks a text and writes it to a path; returns what `agent_write` answers."""
+    write_flow: Callable[[str, str], Json]
+    rediscover: Callable[[], Json]
+    """Reads everything again; returns what is told of it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Errands:
+    """What tools may have done; what is None is not set up here."""
+
+    run_agent: RunAgent | None = None
+    runs: Runs | None = None
+    authoring: Authoring | None = None
