@@ -1,11 +1,11 @@
 """One visit of one step, by its kind: what it does until it is over (section 7)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.core.call import CallPath
+from penstock.core.call_errors import CallError
 from penstock.core.envelope import Json
 from penstock.core.flow_events import FlowTold, StepSettled
 from penstock.core.ids import QuestionId
@@ -16,6 +16,7 @@ from penstock.core.world import World
 from penstock.engine.answers import OTHER
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
+from penstock.flows.briefing import brief, wired
 from penstock.flows.code import CodeSteps, CodeVisit
 from penstock.flows.crew import Crew, Visit, find_agent
 from penstock.flows.definition import (
@@ -28,14 +29,14 @@ from penstock.flows.definition import (
     Conditional,
     Fork,
     LoopDecision,
+    Shell,
 )
 from penstock.flows.finish import Contract, loop_branches, loop_target, merged
 from penstock.flows.loops import Route
-from penstock.flows.prompt import Briefing, ForkChoice
+from penstock.flows.prompt import Briefing
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
-from penstock.flows.values import Values
-from penstock.manifest.template import Kind, parse, shown
+from penstock.flows.shell import ShellSteps
 
 DECIDE = "decide"
 WARNING = "flow_warning"
@@ -95,9 +96,10 @@ class Place:
 class Steps:
     """Carries out visits of steps."""
 
-    def __init__(self, crew: Crew, code: CodeSteps, world: World) -> None:
+    def __init__(self, crew: Crew, code: CodeSteps, shell: ShellSteps, world: World) -> None:
         self._crew = crew
         self._code = code
+        self._shell = shell
         self._world = world
 
     async def visit(self, step: AnyStep, place: Place) -> Visited:
@@ -118,10 +120,15 @@ class Steps:
                 visited = await self._fork(step, place)
             case Code():
                 visited = await self._enter(step, place)
+            case Shell():
+                visited = Visited(ended=await self._command(step, place))
             case _:
-                text = f"a {step.kind} step cannot be run yet"
-                visited = Visited(ended=failed("unsupported", text, is_hard=True))
+                raise TypeError(f"a {step.kind} step is conducted, not visited")
         return visited
+
+    async def _command(self, step: Shell, place: Place) -> Ended:
+        values = place.run.values(step.config)
+        return await self._shell.run(step, place.frame, values, ledger=place.ledger)
 
     # ---- agents ----
 
@@ -166,11 +173,16 @@ class Steps:
     async def _pursue(
         self, step: AnyStep, place: Place, agent: Agent, *, task: str | None, contract: Contract
     ) -> Ended:
-        def briefing(agent: Agent) -> Briefing:
-            values = place.run.values()
-            told = brief(step, agent, task, values=values, place=place)
+        def briefing(agent: Agent) -> Briefing | Ended:
+            values, handouts = place.run.values(), self._crew.handouts
+            try:
+                told = brief(step, agent, task, run=place.run, values=values, handouts=handouts)
+            except CallError as error:
+                return failed("input_file", f"an input cannot be read: {error}")
             for reference in values.take_missing():
                 place.warn(f"{reference} names nothing", stepId=step.step_id, reference=reference)
+            for missing in told.missing:
+                place.warn(missing, stepId=step.step_id)
             return told
 
         model = getattr(step, "model", None)
@@ -244,35 +256,6 @@ class Steps:
         return replace(visited, decided_by=agent.name)
 
 
-def brief(
-    step: AnyStep, agent: Agent, task: str | None, *, values: Values, place: Place
-) -> Briefing:
-    """Return what the agent of a visit is told: each text expanded once (V6)."""
-    wired = _wired(step, values)
-    named = _inputs_in(agent.instructions, task or "")
-    output = getattr(step, "output", None) or (agent.charter.output if agent.charter else "")
-    return Briefing(
-        task=place.run.task if task is None else values.text(task, wired),
-        instructions=values.text(agent.instructions, wired),
-        inputs={name: value for name, value in wired.items() if name not in named},
-        output=output,
-        is_autonomous=place.is_autonomous,
-        choice=choice_of(step, place.run),
-        context={},
-        handbooks={},
-    )
-
-
-def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
-    """Return the fork that led here, if one did."""
-    return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
-
-
-def _inputs_in(*texts: str) -> set[str]:
-    refs = [ref for text in texts for ref in parse(text).refs]
-    return {ref.names[0] for ref in refs if ref.kind is Kind.INPUT}
-
-
 def _conditional(step: Conditional, run: Run) -> Visited:
     name, dot, field = step.check.rpartition(".")
     step_id, field = (name, field) if dot else (step.check, "artifacts")
@@ -304,15 +287,11 @@ def _question(step: Fork, place: Place, world: World) -> Question:
     return Question(
         question_id=QuestionId(world.new_id("q")),
         kind=QuestionKind.FORK,
-        text=values.text(step.question, _wired(step, values)),
+        text=values.text(step.question, wired(step, values)),
         path=place.frame,
         options=tuple(Option(label=each, value=each) for each in texts),
         form=form,
     )
-
-
-def _wired(step: AnyStep, values: Values) -> Mapping[str, str]:
-    return {name: shown(values.value(text)) for name, text in step.inputs.items()}
 
 
 def _chosen(

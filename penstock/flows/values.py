@@ -47,6 +47,10 @@ class Values:
         """Return a value of `inputs`: typed when the template is nothing but one place."""
         return parse(template).value(self._look_up(None))
 
+    def read(self, ref: Ref) -> Any:
+        """Return what one place names, or MISSING."""
+        return self._look_up(None)(ref)
+
     def take_missing(self) -> list[str]:
         """Return the places that named nothing, and forget them."""
         missing, self.missing = self.missing, []

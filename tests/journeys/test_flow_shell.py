@@ -1,0 +1,70 @@
+"""Shell steps of flows: real commands in a real folder."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.chat.message import NewRun
+from penstock.core.envelope import Envelope
+from tests.kit.project import ProjectFolder
+
+FLOW = "name: demo\ndescription: d\nsteps:\n"
+
+
+async def run(folder: ProjectFolder, command: str, **more: Any) -> Envelope:
+    """Run a flow of one shell step, in which another flow gives a value."""
+    fields = "".join(f", {name}: {value}" for name, value in more.items())
+    folder.write("flows/demo.yaml", f"{FLOW}  - {{id: sh, command: {command!r}{fields}}}\n")
+    folder.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
+    async with folder.opened() as runtime:
+        return await runtime.run_flow(NewRun(command="demo", task="a $(touch evil) 'b'"))
+
+
+def result(envelope: Envelope) -> dict[str, Any]:
+    found: dict[str, Any] = envelope.output["results"]["sh"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "summary"),
+    [
+        ("echo hi", "hi\n", "exit code 0"),
+        ('printf "%s" "${{task}}"', "a $(touch evil) 'b'", "exit code 0"),
+        ("printf '%s|' ${{task}}", "a|$(touch|evil)|'b'|", "exit code 0"),
+        ("echo $PENSTOCK_STEP_ID", "sh\n", "exit code 0"),
+    ],
+)
+async def test_values_never_become_shell_text(
+    project: ProjectFolder, command: str, output: str, summary: str
+) -> None:
+    """Unquoted, the value is split into words by the shell; inside double quotes it is one word."""
+    envelope = await run(project, command)
+    assert envelope.ok, envelope
+    found = result(envelope)
+    assert (found["fullOutput"], found["summary"], found["exitCode"]) == (output, summary, 0)
+    assert not Path(project.root / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "summary"),
+    [
+        ("echo no >&2; exit 3", {}, "exit code 3"),
+        ("kill -9 $$", {}, "killed by signal 9"),
+        ("sleep 9", {"timeout": 1}, "timed out after 1 s"),
+    ],
+)
+@pytest.mark.slow("a command is waited for until its time is over")
+async def test_a_command_that_fails_says_how(
+    project: ProjectFolder, command: str, more: dict[str, Any], summary: str
+) -> None:
+    envelope = await run(project, command, **more)
+    assert envelope.output["status"] == "error"
+    assert result(envelope)["summary"] == summary
+
+
+async def test_shell_steps_are_off_unless_the_project_says_so(project: ProjectFolder) -> None:
+    project.write("flows/demo.yaml", f"{FLOW}  - {{id: sh, command: echo hi}}\n")
+    async with project.opened() as runtime:
+        envelope = await runtime.run_flow(NewRun(command="demo"))
+    assert "switched off in this project" in envelope.output["reason"]
