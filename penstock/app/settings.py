@@ -40,7 +40,6 @@ from penstock.models.config import ModelConfig
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
 DATABASE_FILE = "penstock.db"
-_MOST_NAMES = 12
 
 
 def _in_range(limits: Limits) -> Limits:
@@ -196,7 +195,7 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
     where, name = sources.of(full), ".".join(full)
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         known = sorted(_inside(_kinds(path[:-1])))
-        hint = did_you_mean(path[-1], known) or f" There are {', '.join(known[:_MOST_NAMES])}."
+        hint = did_you_mean(path[-1], known) or f" There are {', '.join(known)}."
         return f"{where}{name} is not a setting.{hint}"
     if error["type"] == "missing":
         return f"{where}{name} is missing."

@@ -9,7 +9,7 @@ from penstock.core.codec import kind_of, to_wire
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Record, StoredFile
 from penstock.core.ids import BlobId, LogId, TaskId
-from penstock.core.question import Question, QuestionRecord, QuestionStatus
+from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import TaskRecord
 
 LinkTo = Callable[[BlobId], str]
@@ -65,7 +65,7 @@ def question_part(question: Question) -> dict[str, Any]:
 def question_record(record: QuestionRecord) -> dict[str, Any]:
     """Return a question and what became of it, as lists and answers show it."""
     part = question_part(record.question) | {
-        "status": record.status.value,
+        "status": standing(record.status, record.answer),
         "taskId": record.task_id,
         "conversationId": conversation_of(record.log_id, record.task_id),
         "agentId": record.agent,

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from penstock.core.schema import json_type
+
 
 def read_object(given: str | None, option: str) -> dict[str, Any]:
     """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
@@ -26,5 +28,5 @@ def read_object(given: str | None, option: str) -> dict[str, Any]:
     except ValueError as error:
         raise typer.BadParameter(f"{option} must be JSON: {error}") from None
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"{option} must be a JSON object, found {type(value).__name__}")
+        raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
     return value

@@ -15,7 +15,10 @@ from penstock.cli.project import read_settings
 from penstock.core.errors import NameTaken
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digits, _ . and -.")]
-_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,57}")
+_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_MOST = 64
+_GREET = "_greet"
+"""What the id of a new skill's tool ends in."""
 _TOOL = """\
 name: {tool}
 description: Greet somebody by name.
@@ -71,7 +74,7 @@ _TSCONFIG = """\
 
 def new_tool(name: Name, *, project: ProjectFolder = None) -> None:
     """Begin a tool in tools/: a manifest, a script, and types for editors. Nothing is lost."""
-    root, there = _read(name, project)
+    root, there = _read(name, project, _MOST)
     _check(name, _tools(there), "tool")
     files = {
         f"tools/{name}.tool.yaml": _TOOL.format(tool=name, file=name),
@@ -83,8 +86,8 @@ def new_tool(name: Name, *, project: ProjectFolder = None) -> None:
 
 def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
     """Begin a skill in a folder below skills/, with a tool of its own. Nothing is lost."""
-    root, there = _read(name, project)
-    tool, folder = f"{name}_greet", f"skills/{name}"
+    root, there = _read(name, project, _MOST - len(_GREET))
+    tool, folder = f"{name}{_GREET}", f"skills/{name}"
     _check(name, {*there.every_skill, *there.bundle.broken_skills}, "skill")
     _check(tool, _tools(there), "tool")
     inline = _TOOL.format(tool=tool, file=name).replace("\n", "\n    ").rstrip(" ")
@@ -101,11 +104,11 @@ def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
 COMMANDS = {"tool": new_tool, "skill": new_skill}
 
 
-def _read(name: str, folder: Path | None) -> tuple[Path, Project]:
-    if not _ID.fullmatch(name) or name.startswith("mcp__"):
+def _read(name: str, folder: Path | None, most: int) -> tuple[Path, Project]:
+    if not _ID.fullmatch(name) or name.startswith("mcp__") or len(name) > most:
         raise typer.BadParameter(
             f'{name!r} is no id: use letters, digits, "_", "." and "-", begin with a letter or "_",'
-            " at most 58 characters"
+            f" at most {most} characters"
         )
     settings = read_settings(folder)
     return settings.root, load_project(settings)

@@ -27,7 +27,7 @@ from penstock.core.events import (
     ReplyReceived,
     TaskEnded,
 )
-from penstock.core.question import Question, QuestionKind
+from penstock.core.question import Question, QuestionKind, standing
 from penstock.core.text import cut, one_line
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -226,8 +226,8 @@ def _what(event: Event) -> str:
             said = f"{envelope.status.value} " + (error.message if error else preview or "")
         case QuestionAsked(question=question):
             said = f"{question.question_id} {question.text}"
-        case QuestionAnswered(question_id=question_id, status=status):
-            said = f"{question_id} {status.value}"
+        case QuestionAnswered(question_id=question_id, status=status, answer=answer):
+            said = f"{question_id} {standing(status, answer)}"
         case TaskEnded(status=status, error=error):
             said = f"{status.value} {error.message if error else ''}"
         case NoteEmitted(event_type=event_type, message=message):

@@ -20,6 +20,10 @@ class QuestionKind(StrEnum):
     TASK = "task"
 
 
+EXPIRED: Json = {"expired": True}
+"""What stands for the answer to a question that nobody answered in time."""
+
+
 class QuestionStatus(StrEnum):
     """Whether the question still waits."""
 
@@ -78,3 +82,9 @@ class QuestionRecord:
     answered_at: Moment | None = None
     answered_by: ProfileId | None = None
     answer: Json | None = None
+
+
+def standing(status: QuestionStatus, answer: Json | None) -> str:
+    """Return how a question stands, as people read it: open, answered, cancelled or expired."""
+    is_late = status is QuestionStatus.CANCELLED and answer == EXPIRED
+    return "expired" if is_late else status.value

@@ -95,6 +95,11 @@ def remote_refs(schema: Json) -> list[RemoteRef]:
     ]
 
 
+def json_type(value: Any) -> str:
+    """Return what JSON calls a value: `array`, `string` and so on."""
+    return next((name for kind, name in _JSON_TYPES if isinstance(value, kind)), "null")
+
+
 def pointer(path: list[str | int]) -> str:
     """Return the path as a JSON Pointer."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
@@ -140,6 +145,13 @@ def _is_plain(value: dict[str, Any]) -> bool:
     return True
 
 
+_JSON_TYPES = (
+    (str, "string"),
+    (bool, "boolean"),
+    (int | float, "number"),
+    (list | tuple, "array"),
+    (dict, "object"),
+)
 _HARMLESS = frozenset({str, bool, type(None)})
 _NESTING = frozenset({dict, list})
 

@@ -20,7 +20,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.question import QuestionStatus
+from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Cancel, LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
@@ -32,7 +32,6 @@ from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
 
-EXPIRED = {"expired": True}
 """The answer of nobody, when a question's time is over."""
 
 

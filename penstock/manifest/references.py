@@ -12,6 +12,7 @@ from penstock.manifest.tool import ToolManifest
 
 MCP = "mcp__"
 """What the ids of tools of MCP servers begin with."""
+MOST_PLACES = 5
 MOST_SUGGESTIONS = 200
 """A project with more unknown ids than that is told no nearest ones; each takes time."""
 
@@ -105,10 +106,12 @@ def _check_ids(
 
 
 def duplicate(noun: str, name: str, places: Sequence[Definition], own: Definition) -> str:
-    """Return what is said at one of the places where an id is defined."""
-    first = places[0]
-    other = places[1] if own == first else own
-    return f"{noun} {quoted(name)} is defined in {first} and in {other}"
+    """Return what is said at one of the places where an id is defined: all of them, if few."""
+    others = [each for each in places if each != own]
+    shown = sorted([own, *others[: MOST_PLACES - 1]], key=lambda each: (each.file, each.line))
+    more = len(others) - len(shown) + 1
+    last = f"{more} more" if more else str(shown.pop())
+    return f"{noun} {quoted(name)} is defined in {', '.join(map(str, shown))} and in {last}"
 
 
 def check_engine(tool: ReadTool, engines: Sequence[str]) -> None:

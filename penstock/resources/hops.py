@@ -98,13 +98,20 @@ class Hops:
         if asker.egress is not None and not found:
             raise EgressDenied(
                 f'"{asker.tool_id}" may not reach {place}: no pattern of its egress allows it',
-                suggestion=f'Add "{place.host}" to egress in its manifest.',
+                suggestion=f'Add "{place.pattern}" to egress in its manifest.',
             )
         if not any(each.allows(place) for each in self._allow):
             raise EgressDenied(
-                f'"{asker.tool_id}" may not reach {place}: egress.allow of the project does not'
+                f'"{asker.tool_id}" may not reach {place}: no pattern of egress.allow in '
+                f"penstock.toml allows it{self._why_not_any()}",
+                suggestion=f'Add "{place.pattern}" to egress.allow in penstock.toml.',
             )
         return min(found, key=lambda each: not each.names_host, default=None)
+
+    def _why_not_any(self) -> str:
+        """Say what `*` means, where it is allowed: it was not enough."""
+        is_any = any(not each.names_host for each in self._allow)
+        return ' ("*" is every host, by https on port 443)' if is_any else ""
 
     async def _addresses(
         self, place: Place, pattern: HostPattern | None, asker: Asker

@@ -23,6 +23,11 @@ class Place:
         port = "" if self.port == _PORTS.get(self.scheme) else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
 
+    @property
+    def pattern(self) -> str:
+        """Return the shortest pattern that allows it."""
+        return str(self).removeprefix("https://")
+
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:

@@ -10,12 +10,12 @@ from penstock.app.runtime import outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import envelope_part, question_part
 from penstock.chat.selecting import unknown_skills
-from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
+from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.envelope import Status
 from penstock.core.errors import BadRequest, InvalidRequest, NotFound
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.profile import CHAT, READ, Profile
-from penstock.core.schema import Problem
+from penstock.core.schema import Problem, json_type
 from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.lists import Number, page_of
 from penstock.server.openapi import answers, document, takes, with_tools
@@ -23,7 +23,7 @@ from penstock.server.problem import Json
 from penstock.server.site import PROFILE, Site, allowed, site_of
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
-from penstock.tools.faults import invalid
+from penstock.tools.faults import found, invalid
 from penstock.tools.tool import Tool
 
 router = APIRouter(prefix="/api/direct-calls", tags=["direct calls"])
@@ -153,7 +153,7 @@ def _asked(body: Any) -> dict[str, Any]:
 def _input(tool_id: str, asked: dict[str, Any]) -> dict[str, Any]:
     given = asked["input"]
     if not isinstance(given, dict):
-        raise invalid(tool_id, [Problem("", f"must be an object, found {type(given).__name__}")])
+        raise invalid(tool_id, [Problem("", f"must be an object, found {json_type(given)}")])
     return given
 
 
@@ -166,7 +166,8 @@ async def _skills(
     session = await parts.projections.find_session(session_id) if session_id and named else None
     agent = parts.agents.get(session.agent if session else ASSISTANT)
     if wrong := unknown_skills(named, parts.skills, agent, profile):
-        raise invalid(tool_id, wrong)
+        said = "; ".join(str(each) for each in wrong)
+        raise InvalidInput(f"the request is not valid: {said}", details=found(wrong))
     return named
 
 

@@ -226,7 +226,7 @@ _MESSAGE = {
 }
 _ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
 _ASKED = {
-    "status": {"enum": ["open", "answered", "cancelled"]},
+    "status": {"enum": ["open", "answered", "cancelled", "expired"]},
     "taskId": STRING,
     "conversationId": TEXT_OR_NULL,
     "agentId": STRING,

@@ -120,6 +120,10 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 
 WRONG = [
     ("data_dr = 'x'", "1: data_dr is not a setting. Did you mean 'data_dir'?"),
+    (
+        "[rate_limits]\nwatermelon = 1",
+        "2: rate_limits.watermelon is not a setting. There are bulk, chat, general.",
+    ),
     ("[server]\nprt = 1", "2: server.prt is not a setting. Did you mean 'port'?"),
     ("[server]\nport = '1'", "2: server.port must be a valid integer, found '1'."),
     ("[server]\nport = true", "2: server.port must be a valid integer, found True."),
@@ -176,3 +180,9 @@ def test_a_file_that_is_not_utf8_is_named_with_the_line(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_bytes(b"data_dir = 'x'\n# \xff\n")
     with pytest.raises(ConfigError, match=r"^penstock.toml:2: this is not UTF-8; save it as UTF-8"):
         load(tmp_path)
+
+
+def test_without_a_nearest_name_all_there_are_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        written(tmp_path, "watermelon = 1")
+    assert all(name in str(refused.value) for name in Settings.model_fields)

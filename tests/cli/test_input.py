@@ -21,7 +21,7 @@ def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.Monkey
     ("given", "said"),
     [
         ("{", "--input must be JSON: "),
-        ("[]", "--input must be a JSON object, found list"),
+        ("[]", "--input must be a JSON object, found array"),
         ("@nowhere.json", "--input cannot read nowhere.json: "),
     ],
 )

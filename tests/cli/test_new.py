@@ -63,3 +63,8 @@ def test_types_by_hand_are_left(run: Run, project: Path) -> None:
     code, _, told = run("new", "tool", "wave")
     assert (code, "was not written by `penstock types`" in told) == (0, True)
     assert (project / "tools/flo.d.ts").read_text() == "declare const flo: any;\n"
+
+
+@pytest.mark.parametrize(("length", "code"), [(64, 0), (65, 2)])
+def test_a_tool_has_a_name_of_at_most_64_letters(run: Run, length: int, code: int) -> None:
+    assert run("new", "tool", "x" * length)[0] == code

@@ -159,7 +159,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
         ({"state": {"task": {}}}, ["--store"], "the state is the project's"),
         ({}, ["--store", "--write-state"], "--write-state writes into the file of --mocks"),
         ({}, ["--skill", "read_dri"], "there is no skill 'read_dri'. Did you mean 'read_dir'?"),
-        ({}, ["--input", "[]"], "--input must be a JSON object, found list"),
+        ({}, ["--input", "[]"], "--input must be a JSON object, found array"),
     ],
 )
 def test_what_cannot_be_is_wrong_usage(

@@ -11,6 +11,7 @@ from penstock.core.schema import (
     check_schema,
     is_deeper,
     json_problems,
+    json_type,
     pointer,
     remote_refs,
 )
@@ -280,3 +281,12 @@ def test_references_that_lead_out_are_found(
     schema: Any, remote: list[tuple[tuple[str | int, ...], str]]
 ) -> None:
     assert [(each.path, each.ref) for each in remote_refs(schema)] == remote
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [([], "array"), ({}, "object"), ("", "string"), (True, "boolean"), (1.5, "number"),
+     (1, "number"), (None, "null")],
+)  # fmt: skip
+def test_a_value_is_called_what_json_calls_it(value: Any, name: str) -> None:
+    assert json_type(value) == name

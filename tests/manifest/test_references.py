@@ -22,13 +22,24 @@ def test_two_tools_of_one_id_are_said_at_each_place_and_both_broken(tmp_path: Pa
     assert (list(bundle.broken_tools), list(bundle.broken_skills)) == (["a"], ["s"])
 
 
-def test_each_of_three_places_is_named_with_the_first(tmp_path: Path) -> None:
-    found = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in "abc"})
-    assert [each.partition(" is ")[2] for each in found] == [
-        "defined in a.tool.yaml:1 and in b.tool.yaml:1",
-        "defined in a.tool.yaml:1 and in b.tool.yaml:1",
-        "defined in a.tool.yaml:1 and in c.tool.yaml:1",
-    ]
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("abc", "a.tool.yaml:1, b.tool.yaml:1 and in c.tool.yaml:1"),
+        (
+            "abcdefg",
+            ", ".join(f"{name}.tool.yaml:1" for name in "abcde") + " and in 2 more",
+        ),
+    ],
+)
+def test_each_of_several_places_names_the_others(tmp_path: Path, names: str, first: str) -> None:
+    found = findings(tmp_path, {f"{name}.tool.yaml": tool() for name in names})
+    assert len(found) == len(names)
+    assert found[0].endswith(f" is defined in {first}")
+    assert all(
+        f"{name}.tool.yaml:1" in each.partition(" is ")[2]
+        for name, each in zip(names, found, strict=True)
+    )
 
 
 def test_two_skills_of_one_id_are_said_at_each_place(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ async def test_a_host_must_match_before_dns_is_asked() -> None:
     for patterns, said in [
         (["other.test"], '"t" may not reach https://api.test: no pattern of its egress allows it'),
         ([], '"t" may not reach https://api.test: no pattern of its egress allows it'),
-        (["api.test"], "egress.allow of the project does not"),
+        (["api.test"], "no pattern of egress.allow in penstock.toml allows it"),
     ]:
         asker = Asker(tool_id="t", egress=read_patterns(patterns))
         with pytest.raises(EgressDenied) as denied:
@@ -238,3 +238,15 @@ def test_a_server_that_asks_nobody_loads_nothing_for_it() -> None:
         [sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "[]\n"
+
+
+async def test_what_a_star_leaves_out_is_told_with_what_to_add() -> None:
+    """`*` any public host (https)."""
+    out, asker = way(80, allow=["*"]), Asker(tool_id="t", egress=read_patterns(["http://a.test"]))
+    with pytest.raises(EgressDenied) as denied:
+        await out.egress.fetch(Request(url="http://a.test/"), asker)
+    assert str(denied.value) == (
+        '"t" may not reach http://a.test: no pattern of egress.allow in penstock.toml allows it '
+        '("*" is every host, by https on port 443)'
+    )
+    assert denied.value.suggestion == 'Add "http://a.test" to egress.allow in penstock.toml.'

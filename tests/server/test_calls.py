@@ -154,6 +154,8 @@ async def test_a_skill_that_there_is_not_is_an_input_that_is_not_valid() -> None
         status, body = await post(server, "look", {"input": {"n": 1}, "selectedSkillIds": ["x"]})
     assert (status, body["status"], body["taskId"]) == (422, "validation_error", None)
     assert body["error"]["details"]["problems"][0]["path"] == "/selectedSkillIds/0"
+    said = "the request is not valid: /selectedSkillIds/0: no skill 'x'."
+    assert body["error"]["message"].startswith(said)
 
 
 @pytest.mark.parametrize("wait", [0, 0.01])

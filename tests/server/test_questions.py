@@ -106,7 +106,7 @@ async def test_the_first_answer_wins() -> None:
     [
         ({}, "/decision"),
         ({"decision": "maybe"}, "/decision"),
-        ({"decision": "approve", "input": {}}, "/input"),
+        ({"decision": "approve", "input": {}}, "/input/to"),
         ({"decision": "approve", "nte": "x"}, "/nte"),
         ([], ""),
         ("approve", ""),

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.call import Effect
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.core.question import QuestionKind, QuestionStatus
+from penstock.core.question import EXPIRED, QuestionKind, QuestionStatus, standing
 from penstock.core.schema import Schema
 from penstock.core.task import TaskStatus
 from penstock.server.schemas import (
@@ -50,11 +50,15 @@ def test_each_component_is_a_schema_of_an_object(name: str) -> None:
         ("Waiting", "status", TaskStatus),
         ("Question", "kind", QuestionKind),
         ("QuestionAsked", "kind", QuestionKind),
-        ("Question", "status", QuestionStatus),
     ],
 )
 def test_a_closed_set_is_the_one_of_the_domain(name: str, key: str, words: type[StrEnum]) -> None:
     assert COMPONENTS[name]["properties"][key]["enum"] == [each.value for each in words]
+
+
+def test_a_question_stands_as_in_the_domain_or_its_time_is_over() -> None:
+    found = COMPONENTS["Question"]["properties"]["status"]["enum"]
+    assert found == [*map(str, QuestionStatus), standing(QuestionStatus.CANCELLED, EXPIRED)]
 
 
 def test_a_tool_has_an_effect_of_the_domain() -> None:
