@@ -20,6 +20,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
 from penstock.flows.conductor import Conductor, Means
+from penstock.flows.definition import AnyStep
 from penstock.flows.library import Library
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import read_flow
@@ -155,6 +156,12 @@ def _told(begun: Beginning, command: str) -> FlowTold:
         "task": started.task,
         "inputs": dict(started.inputs),
         "autonomous": started.autonomous,
-        "steps": [{"id": each.step_id, "type": each.kind.value} for each in steps],
+        "steps": [_card(each) for each in steps],
     }
     return FlowTold(kind="flow_started", body=body)
+
+
+def _card(step: AnyStep) -> dict[str, str]:
+    agent = getattr(step, "agent", None)
+    named = {"agent": agent} if agent else {}
+    return {"id": step.step_id, "type": step.kind.value} | named
