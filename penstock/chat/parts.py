@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.call import ToolCall, tools_on
+from penstock.core.call import CallPath, ToolCall, tools_on
 from penstock.core.clock import to_iso
 from penstock.core.codec import kind_of, to_wire
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Record, StoredFile
+from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import TaskRecord
@@ -116,6 +116,19 @@ def event_part(record: Record) -> dict[str, Any]:
         "path": record.path,
         "body": to_wire(record.event),
     }
+
+
+def note_part(note: NoteEmitted, path: CallPath | None) -> dict[str, Any]:
+    """Return what a tool told on its way: a `note` frame."""
+    tools = tools_on(path) if path else ()
+    optional = {
+        "toolName": tools[-1] if tools else None,
+        "title": note.title,
+        "message": note.message,
+        "payload": note.payload,
+    }
+    part = {"type": "note", "event": note.event_type, "level": note.level}
+    return part | {key: value for key, value in optional.items() if value is not None}
 
 
 def _output(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:

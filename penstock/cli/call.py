@@ -20,6 +20,7 @@ from penstock.cli.project import opened
 from penstock.cli.render import clean, envelope_text
 from penstock.cli.skills import SkillNames, selected
 from penstock.cli.stopping import Stopping
+from penstock.cli.timeline import Timeline
 from penstock.cli.trace import Trace
 from penstock.core.call_errors import InvalidInput, ToolNotFound
 from penstock.core.envelope import Envelope, Status
@@ -134,6 +135,7 @@ class _OneCall:
         self._background = background
         self._is_asking = is_asking
         self._task_id = TaskId(new_id("task"))
+        self._timeline = Timeline(runtime, self._task_id, asks=False)
         self._stopping: Stopping | None = None
 
     async def begun(self, asked: NewCall) -> Envelope:
@@ -196,7 +198,11 @@ class _OneCall:
         return self._background.do(find)
 
     async def _now(self) -> Envelope:
-        """Return how the call stands when nothing more happens in it by itself."""
+        """Return how the call stands when nothing more happens in it by itself.
+
+        What it tells on its way is shown meanwhile.
+        """
+        await self._timeline.show()
         reply = await self._runtime.wait(self._task_id)
         return outcome_of(cast("Reply", reply))
 

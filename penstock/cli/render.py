@@ -34,6 +34,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _MOST_ARGUMENTS = 160
 _MOST_PREVIEW = 300
 _MOST_EVENT = 120
+_CONSOLE = "script.console"
+_NOTE_STYLES = {"warning": "yellow", "error": "red"}
 _WIDE = 1000
 
 Frame = Mapping[str, Any]
@@ -71,6 +73,7 @@ class Screen:
             "tool_call": self._call,
             "tool_result": self._result,
             "question": self.question,
+            "note": self._note,
             "message_complete": self._complete,
             "error": lambda frame: self.line(f"✗ {frame['code']}: {frame['message']}", "bold red"),
         }
@@ -134,6 +137,9 @@ class Screen:
         else:
             self.line(f"✗ {frame['name']}: {frame['code']}: {frame['error']}", "red")
 
+    def _note(self, frame: Frame) -> None:
+        self.line(note_line(frame), _NOTE_STYLES.get(frame["level"], "dim"))
+
     def _complete(self, frame: Frame) -> None:
         if not self._has_answered and frame.get("content"):
             self.line(frame["content"])
@@ -173,6 +179,16 @@ def envelope_text(envelope: Envelope) -> str:
         return output if isinstance(output, str) else pretty(output)
     hint = f"\n  {error.suggestion}" if error.suggestion else ""
     return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
+
+
+def note_line(note: Frame) -> str:
+    """Return what a tool told on its way as one line; of a console its level and text."""
+    event, level, payload = note["event"], note["level"], note.get("payload")
+    if event == _CONSOLE and isinstance(payload, Mapping) and "text" in payload:
+        return f"{payload.get('level', level)}: {payload['text']}"
+    shown = "" if payload is None else cut(compact(payload), _MOST_PREVIEW)
+    parts = (event, note.get("title"), note.get("message"), shown)
+    return f"[{level}] " + " · ".join(each for each in parts if each)
 
 
 def question_line(question: Question) -> str:

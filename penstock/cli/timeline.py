@@ -1,11 +1,11 @@
 """What a call tells on its way: its console, its events, and the calls inside it."""
 
 from contextlib import aclosing
-from typing import Any
 
 from penstock.app.runtime import Runtime
+from penstock.chat.parts import note_part
 from penstock.cli.output import note
-from penstock.cli.render import clean, compact, question_line
+from penstock.cli.render import clean, note_line, question_line
 from penstock.core.call import tools_on
 from penstock.core.events import (
     CallSettled,
@@ -24,10 +24,11 @@ _MOST = 300
 
 
 class Timeline:
-    """Shows on stderr what happens in one task, as it happens."""
+    """Shows on stderr what happens in one task, as it happens; `asks`: what is asked, too."""
 
-    def __init__(self, runtime: Runtime, task_id: TaskId) -> None:
+    def __init__(self, runtime: Runtime, task_id: TaskId, *, asks: bool = True) -> None:
         self._runtime = runtime
+        self._asks = asks
         self._task_id = task_id
         self._seq = 0
 
@@ -52,7 +53,8 @@ class Timeline:
                 if not isinstance(item, Record):
                     continue
                 self._seq = item.seq
-                if line := line_of(item):
+                is_shown = self._asks or not isinstance(item.event, QuestionAsked)
+                if is_shown and (line := line_of(item)):
                     note(clean(line))
                 if isinstance(item.event, TaskEnded | TaskSuspended):
                     return True
@@ -63,11 +65,8 @@ def line_of(record: Record) -> str | None:
     """Return what an event says to the author of a script; None when that is nothing."""
     tools = tools_on(record.path) if record.path else ()
     match record.event:
-        case NoteEmitted(event_type="script.console", payload=payload):
-            return f"{payload['level']}: {payload['text']}"
         case NoteEmitted() as told:
-            parts = (told.event_type, told.title, told.message, _payload(told.payload))
-            return f"[{told.level}] " + " · ".join(part for part in parts if part)
+            return note_line(note_part(told, record.path))
         case CallSettled(ran=ran, envelope=envelope) as settled:
             is_inside = len(tools) > 1 or DETACHED in (record.path or "").split("/")
             if not is_inside or (envelope.ok and not ran):
@@ -79,7 +78,3 @@ def line_of(record: Record) -> str | None:
             return question_line(question)
         case _:
             return None
-
-
-def _payload(payload: Any) -> str:
-    return "" if payload is None else cut(compact(payload), _MOST)

@@ -126,6 +126,8 @@ _FINISH = {
         "budget_exceeded",
     ]
 }
+_TOLD = ("event", "level", "toolName", "title", "message")
+_NOTE = dict.fromkeys(_TOLD, STRING) | {"payload": ANYTHING}
 
 FRAMES: dict[str, Schema] = {
     "MessageStart": frame(
@@ -175,6 +177,7 @@ FRAMES: dict[str, Schema] = {
         {"id": STRING, "status": {"enum": ["answered", "cancelled"]}, "answer": OBJECT},
         "answer",
     ),
+    "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
     "Suspended": frame("suspended", {"taskId": STRING, "questions": listed(STRING)}),
     "MessageComplete": frame(
         "message_complete",
@@ -207,6 +210,7 @@ MAPPING = {
     "tool_result": "ToolOutcome",
     "question": "QuestionAsked",
     "question_answered": "QuestionAnswered",
+    "note": "Note",
     "suspended": "Suspended",
     "message_complete": "MessageComplete",
     "error": "TaskError",

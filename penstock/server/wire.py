@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.chat.attachments import Attachments
-from penstock.chat.parts import LinkTo, question_part, result_part
+from penstock.chat.parts import LinkTo, note_part, question_part, result_part
 from penstock.core.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
     MessageReceived,
+    NoteEmitted,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -161,6 +162,8 @@ class ChatFrames:
                 if call_id is not None:
                     self._results[call_id] = event
                     self._unseen.add(Position(record.seq), result_part(event, self._view.link_to))
+            case NoteEmitted():
+                self._unseen.add(Position(record.seq), note_part(event, record.path))
             case _:
                 self._rare(record.seq, task_id, event)
 

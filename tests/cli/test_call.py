@@ -140,3 +140,47 @@ def test_a_member_comes_once_and_an_item_of_a_list_as_often_as_it_likes(
 ) -> None:
     ended, out, _ = run("call", *arguments)
     assert (ended, said in out) == (code, True)
+
+
+TELLS = """
+from penstock import ToolContext, tool
+
+
+@tool(direct_call=True)
+async def tells(*, ctx: ToolContext) -> str:
+    "Tells how far it is."
+    ctx.progress(1, 2, "half")
+    ctx.emit("order.late", "one day", {"day": 1}, level="warning")
+    return "done"
+"""
+
+
+def test_what_a_call_tells_on_its_way_is_shown_beside_its_outcome(run: Run, project: Path) -> None:
+    (project / "tools/tells.py").write_text(TELLS)
+    code, out, told = run("call", "tells")
+    assert (code, out) == (0, "done\n")
+    assert told.splitlines() == [
+        '[info] progress · half · {"done": 1, "total": 2}',
+        '[warning] order.late · one day · {"day": 1}',
+    ]
+    assert json.loads(run("call", "tells", "--json")[1])["status"] == "success"
+
+
+def test_what_a_call_tells_on_its_way_is_shown_in_a_chat(run: Run, project: Path) -> None:
+    (project / "tools/tells.py").write_text(TELLS)
+    lines = run("chat", "/call tells")[1].splitlines()
+    assert '[warning] order.late · one day · {"day": 1}' in lines
+    notes = [
+        each
+        for each in map(json.loads, run("chat", "/call tells", "--json")[1].splitlines())
+        if each["type"] == "note"
+    ]
+    assert [each["event"] for each in notes] == ["progress", "order.late"]
+    assert notes[1] == {
+        "type": "note",
+        "event": "order.late",
+        "level": "warning",
+        "toolName": "tells",
+        "message": "one day",
+        "payload": {"day": 1},
+    }

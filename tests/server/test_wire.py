@@ -7,6 +7,7 @@ from penstock.core.events import (
     CancelRequested,
     Erased,
     MessageReceived,
+    NoteEmitted,
     QuestionAnswered,
     ReplyRestarted,
     StoredFile,
@@ -235,3 +236,15 @@ def test_a_message_that_was_erased_has_no_id() -> None:
     story.add(Erased())
     story.add(TaskStarted(model="offline"))
     assert frames_of(story)[0][1]["userMessageId"] is None
+
+
+def test_what_a_tool_tells_on_its_way_is_a_note() -> None:
+    """Wanted: what `emitEvent` tells is shown live, "in CLI and stream"."""
+    story = Story(1, "msg_01", "msg_02")
+    story.add(NoteEmitted(event_type="saved", title="Saved", payload={"n": 1}))
+    story.add(NoteEmitted(event_type="late", level="warning"))
+    assert [frame for _, frame in frames_of(story)[1:]] == [
+        {"type": "note", "event": "saved", "level": "info", "title": "Saved", "payload": {"n": 1}},
+        {"type": "note", "event": "late", "level": "warning"},
+    ]
+    assert kinds(frames_of(story, [*story.stored], Position(4))) == ["5 note"]

@@ -31,6 +31,7 @@ const FOLDS = {
   },
   tool_call: (view, frame) => add(view, { ...frame, kind: "call", result: null }),
   tool_result: (view, frame) => change(view, "call", frame.toolCallId, { result: frame }),
+  note: (view, frame) => add(view, { ...frame, kind: "note" }),
   question(view, frame) {
     add(view, { ...frame, asks: frame.kind, kind: "question", status: "open" });
     change(view, "call", frame.toolCallId, { waits: true });
@@ -197,6 +198,8 @@ const painters = {
   text: ({ text }) => make("div", { className: "text" }, text),
   thinking: ({ text }) => make("details", { className: "thinking", open: true }, make("summary", {}, "Thinking"), make("div", {}, text)),
   call: paintCall,
+  note: ({ event, level, title, message, payload }) => make("div", { className: level === "error" ? "error" : "end" },
+    [title ?? event, message, payload?.text ?? (payload && JSON.stringify(payload))].filter(Boolean).join(" · ")),
   question: (item) => (item.status === "open" ? paintQuestion(item) : paintAnswered(item)),
   error: ({ code, message }) => code === "CANCELLED" ? make("div", { className: "error stopped" }, "Stopped.")
     : make("div", { className: "error" }, `${message} (${code})`),
