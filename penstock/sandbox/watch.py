@@ -26,6 +26,7 @@ class Watch:
         self._cpu_left = cpu_ms / 1000
         self._begun = 0.0
         self._is_sliced = False
+        self._slice = SLICE
         self.ended: str | None = None
         """`cancelled` or `closed`; set from any thread, it stops the script at the next epoch."""
 
@@ -45,10 +46,12 @@ class Watch:
         """Whether it computes for so long now that others should have the loop, if it has it."""
         return self._is_sliced and self._clock.monotonic() - self._begun >= TURN
 
-    def begin(self, *, is_sliced: bool) -> None:
-        """Note that the script computes from now on."""
+    def begin(self, *, is_sliced: bool, crowd: int = 0) -> None:
+        """Note that the script computes from now on, while so many others compute in threads."""
         self._begun = self._clock.monotonic()
         self._is_sliced = is_sliced
+        # Where many are long, the next is likely to be: what it computes on the loop is for nothing.
+        self._slice = SLICE / (1 + crowd)
 
     def end(self) -> float:
         """Note that it has stopped; returns how long it computed."""
@@ -65,7 +68,7 @@ class Watch:
             return "timeout"
         if now - self._begun >= self._cpu_left:
             return "cpu"
-        return IS_LONG if self._is_sliced and now - self._begun >= SLICE else None
+        return IS_LONG if self._is_sliced and now - self._begun >= self._slice else None
 
     def error(self, reason: str) -> PenstockError:
         """Return what a script that was stopped ends with."""

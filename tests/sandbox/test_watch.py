@@ -44,6 +44,18 @@ def test_the_wall_counts_waiting_too(clock: FakeClock) -> None:
     assert watch.alarm() == "timeout"
 
 
+def test_a_step_on_the_loop_is_shorter_where_others_compute_for_long(clock: FakeClock) -> None:
+    watch = watch_of(clock)
+    watch.begin(is_sliced=True, crowd=2)
+    clock.advance(SLICE / 3 - 0.001)
+    assert watch.alarm() is None
+    clock.advance(0.002)
+    assert watch.alarm() == IS_LONG
+    watch.begin(is_sliced=False, crowd=2)
+    clock.advance(1)
+    assert watch.alarm() is None
+
+
 def test_a_step_on_the_loop_is_short(clock: FakeClock) -> None:
     watch = watch_of(clock)
     watch.begin(is_sliced=True)

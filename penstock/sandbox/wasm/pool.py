@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,9 @@ MOST_THREADS = 32
 _STACK = 4 << 20
 """Bytes of stack: some systems give threads half a megabyte, less than a script may use."""
 
+_NICENESS = 5
+"""A third of the share of the loop, where both want the processor."""
+
 _Result = TypeVar("_Result")
 
 
@@ -26,6 +30,8 @@ class Pool:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
+        self.busy = 0
+        """Steps that are computed, or wait for a thread."""
         # Threads do not survive fork(): the child would hand them work for ever.
         itself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(itself()))
@@ -37,6 +43,7 @@ class Pool:
         """
         job = self._opened().submit(step)
         future = asyncio.wrap_future(job)
+        self.busy += 1
         try:
             done, _ = await asyncio.wait([future], timeout=max(watch.left, 0))
             if not done and job.cancel():
@@ -47,13 +54,15 @@ class Pool:
             job.cancel()
             await _left(future)
             raise
+        finally:
+            self.busy -= 1
         if future.cancelled():
             raise TimeoutError("closed")
         return future.result()
 
     def forget(self) -> None:
         """Begin anew in a child process."""
-        self._threads = None
+        self._threads, self.busy = None, 0
 
     def close(self) -> None:
         """End the threads, which compute nothing any more."""
@@ -62,9 +71,18 @@ class Pool:
 
     def _opened(self) -> ThreadPoolExecutor:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="script")
+            self._threads = ThreadPoolExecutor(
+                MOST_THREADS, thread_name_prefix="script", initializer=_stand_back
+            )
         threading.stack_size(max(_STACK, threading.stack_size()))
         return self._threads
+
+
+def _stand_back() -> None:
+    """Let the loop go before its scripts, where threads have a priority of their own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _forget(pool: Pool | None) -> None:

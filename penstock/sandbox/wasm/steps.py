@@ -90,7 +90,7 @@ class Steps:
     def _step(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand over one after the other, until the script asks for something or had its turn."""
         begin_step(self._around, self._entering.bounds, held)
-        self._watch.begin(is_sliced=self._is_inline)
+        self._watch.begin(is_sliced=self._is_inline, crowd=self._site.pool.busy)
         try:
             for at, delivery in enumerate(deliveries, 1):
                 self._hand_over(delivery)

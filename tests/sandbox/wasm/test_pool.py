@@ -1,6 +1,8 @@
 """Steps are computed in threads, which are left before anybody is told that they were cancelled."""
 
 import asyncio
+import os
+import sys
 import threading
 
 import pytest
@@ -17,6 +19,28 @@ def watch_of(seconds: float = 5) -> Watch:
 async def test_a_step_returns_what_it_found_in_another_thread() -> None:
     pool = Pool()
     assert await pool.compute(threading.get_ident, watch_of()) != threading.get_ident()
+    pool.close()
+
+
+async def test_it_is_known_how_many_compute() -> None:
+    pool, go_on = Pool(), threading.Event()
+    busy = [asyncio.create_task(pool.compute(go_on.wait, watch_of())) for _ in range(3)]
+    await asyncio.wait(busy, timeout=0.02)
+    assert pool.busy == 3
+    go_on.set()
+    await asyncio.gather(*busy)
+    assert pool.busy == 0
+    pool.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own there")
+async def test_the_loop_goes_before_what_computes() -> None:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    pool, ours = Pool(), niceness()
+    assert await pool.compute(niceness, watch_of()) == max(ours, 5)
+    assert niceness() == ours
     pool.close()
 
 
