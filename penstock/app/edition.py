@@ -39,7 +39,7 @@ class Shelf:
         return load_project(self.settings, self.added, self.first.sandbox)
 
     def take(self, project: Project) -> None:
-        """Let the next entry find what was read: tools, skills, agents, prompts.
+        """Let the next entry find what was read: tools, skills, agents, handbooks, prompts.
 
         What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
         """
@@ -51,6 +51,7 @@ class Shelf:
         parts.skills.renew(project.every_skill)
         parts.agents.take(project.agent_files)
         parts.cast.preface = project.preface
+        parts.handouts.handbooks = project.handbooks
 
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:

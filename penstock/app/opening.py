@@ -153,6 +153,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
+        handbooks=project.handbooks,
         project=folder_of(settings),
         flows=flows,
         flow_files=flows,

@@ -21,6 +21,7 @@ from penstock.core.task import TaskRecord
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
+from penstock.flows.handouts import Handouts
 from penstock.flows.project_flows import ProjectFlows
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
@@ -58,6 +59,8 @@ class Parts:
     """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""
+    handouts: Handouts
+    """What agents of flows are given to read."""
     flow_files: ProjectFlows | None = None
     """The flows of the project's folder; None where there is no folder."""
     archive: Archive | None = None

@@ -27,13 +27,16 @@ from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
+from penstock.flows.called import CalledAgents
 from penstock.flows.code import CodeSteps, Coding
 from penstock.flows.crew import Crew
+from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
 from penstock.flows.steps import Steps
 from penstock.flows.work import FlowWork
+from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
@@ -76,6 +79,7 @@ class Storage:
 
 
 NO_FLOWS = NoFlows()
+NO_HANDBOOKS = Handbooks()
 
 
 class AgentInvokers:
@@ -169,6 +173,8 @@ class Inventory:
     """The same, where they are files of the project's folder."""
     coding: Coding | None = None
     """What code steps of flows run in; None: they fail."""
+    handbooks: Handbooks = NO_HANDBOOKS
+    """What agents of flows are given to read, besides files of the project."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
 
@@ -197,6 +203,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         world=world,
         bus=bus,
     )
+    crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
+    resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
     shell = ShellSteps(resources.project, shared.threads)
     flows = _flow_work(world, storage, inventory, Steps(crew, code, shell, world))
@@ -224,6 +232,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         cast=cast,
         skills=inventory.skills,
         flow_files=inventory.flow_files,
+        handouts=crew.handouts,
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))

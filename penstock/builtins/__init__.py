@@ -13,6 +13,7 @@ from penstock.builtins import (
     skill_manifests,
     skill_read,
     skills,
+    subagent,
 )
 from penstock.builtins.code import reading, searching, writing
 from penstock.builtins.sheets import csv, excel
@@ -36,6 +37,7 @@ TOOLS: tuple[Tool, ...] = (
     *searching.TOOLS,
     *bash.TOOLS,
     *skill_read.TOOLS,
+    *subagent.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

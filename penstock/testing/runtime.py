@@ -13,6 +13,7 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.code import Coding
 from penstock.flows.library import Library, NoFlows
+from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
 from penstock.resources.egress import Egress
@@ -24,6 +25,7 @@ from penstock.testing.state import MemoryState
 from penstock.testing.vault import MemoryVault
 from penstock.testing.workspace import MemoryFiles
 from penstock.tools.registry import Registry
+from penstock.tools.resources import ProjectFolder
 from penstock.tools.rules import Rule, Rules
 from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Tool
@@ -55,6 +57,9 @@ class MemoryPlace:
         self.egress = egress
         self.flows = flows or NoFlows()
         self.coding = coding
+        self.handbooks = Handbooks()
+        self.project: ProjectFolder | None = None
+        """A folder, for what works in one."""
 
 
 @asynccontextmanager
@@ -81,6 +86,8 @@ async def memory_runtime(
         egress=place.egress,
         flows=place.flows,
         coding=place.coding,
+        handbooks=place.handbooks,
+        project=place.project,
     )
     storage = Storage(
         log=place.log,

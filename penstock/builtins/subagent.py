@@ -1,0 +1,74 @@
+"""`subagent`: one named agent at work for a person's own session (flows, section 13.2)."""
+
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.envelope import Json
+from penstock.tools.builtin import TEXT, fields_of
+from penstock.tools.errands import AgentErrand
+from penstock.tools.invocation import Invocation
+from penstock.tools.session_guard import SUBAGENT
+from penstock.tools.spec import ToolSpec
+
+HOUR_MS = 3_600_000
+
+
+class Subagent:
+    """Puts an agent of the catalog to work, in a session of its own."""
+
+    spec = ToolSpec(
+        tool_id=SUBAGENT,
+        description=(
+            "Have a named agent do a task on its own. It sees nothing of this conversation, so say "
+            "all that it needs in task and inputs. Returns what it hands in: status (complete, "
+            "error or blocked), summary, files, and the outputs that it declares."
+        ),
+        input_schema=fields_of(
+            {
+                "agent": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 64,
+                    "description": "The name of the agent",
+                },
+                "task": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "What it is to do, with all that it has to know",
+                },
+                "inputs?": {
+                    "type": "object",
+                    "additionalProperties": TEXT,
+                    "description": (
+                        "Named texts for the agent; one that begins with file:// is replaced by "
+                        "the text of that file"
+                    ),
+                },
+            }
+        ),
+        effect=Effect.WRITE,
+        is_frame=True,
+        timeout_ms=HOUR_MS,
+    )
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return what the agent gave to `finish`; its questions are asked where the call is."""
+        run_agent = invocation.inside.resources.errands.run_agent
+        if run_agent is None:
+            raise ToolNotConfigured("no agents can be put to work here")
+        errand = AgentErrand(
+            agent=input["agent"],
+            task=input["task"],
+            inputs=input.get("inputs", {}),
+            path=invocation.call.path,
+            caller=invocation.caller,
+        )
+        return await run_agent(errand, invocation.ledger)
+
+    def preview(self, output: Any) -> str | None:
+        """Return how it ended, in the agent's own words."""
+        return f"{output['status']}: {output['summary']}"
+
+
+TOOLS = (Subagent(),)

@@ -1,0 +1,206 @@
+"""The tools of flows, as the seed promises them: in real chats and in real runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.app.runtime import Runtime
+from penstock.builtins.ask_user import TOOLS as ASK_USER
+from penstock.builtins.skill_read import TOOLS as SKILL_READ
+from penstock.builtins.skill_read import with_handbooks
+from penstock.builtins.subagent import TOOLS as SUBAGENT
+from penstock.chat.message import NewMessage, Reply
+from penstock.core.envelope import Envelope, Status
+from penstock.core.events import CallSettled
+from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
+from penstock.core.step import Output
+from penstock.core.task import TaskStatus
+from penstock.manifest.handbook import find_handbooks
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.flows import WORKERS, by_task, finish, run_flow, worker
+from tests.kit.logs import settled
+from tests.kit.tools import Act
+
+CREW = [*WORKERS, worker("maker", outputs=(Output(name="topics"), Output(name="count")))]
+
+
+def is_session(request: ModelRequest) -> bool:
+    """Whether an agent session asks, and not the chat."""
+    return any(tool.name == "finish" for tool in request.tools)
+
+
+def chat_and(answers: dict[str, Any], *said: ScriptedReply) -> ScriptedModel:
+    """Answer the chat in this order, and each agent by its task."""
+    left, agents = list(said), by_task(answers)
+    return ScriptedModel(lambda request: agents(request) if is_session(request) else left.pop(0))
+
+
+async def call_of(runtime: Runtime, reply: Reply, tool_id: str) -> CallSettled:
+    """Return the outcome of the chat's own call of a tool."""
+    every = await settled(runtime, reply.session_id)
+    return next(each for each in every if each.tool_id == tool_id)
+
+
+async def asked_of(model: ScriptedModel, **more: Any) -> Envelope:
+    """Return what the chat's first call came to."""
+    given: dict[str, Any] = {"tools": SUBAGENT, "agents": CREW, **more}
+    async with memory_runtime(model=model, **given) as runtime:
+        reply = await runtime.chat("Go")
+        every = await settled(runtime, reply.session_id)
+    return next(each.envelope for each in every if each.tool_id == "subagent")
+
+
+# ---- subagent ----
+
+
+async def test_a_named_agent_works_beside_the_chat_with_a_transcript_of_its_own() -> None:
+    """T18: "Run a named agent as a subprocess": its messages are not in the chat's."""
+    look = Act("look")
+    said = [say("Looking.") + call("look"), finish("seen")]
+    model = chat_and(
+        {"look around": lambda _: said.pop(0)},
+        call("subagent", agent="looker", task="look around"),
+        say("It looked."),
+    )
+    agents = [*CREW, worker("looker", tools=("look",))]
+    async with memory_runtime(model=model, tools=[*SUBAGENT, look], agents=agents) as runtime:
+        reply = await runtime.chat("Go")
+    assert (reply.content, look.runs) == ("It looked.", [{}])
+    chat = [each for each in model.requests if not is_session(each)]
+    inner = [each for each in model.requests if is_session(each)]
+    turn = [UserMessage, AssistantMessage, ToolMessage]
+    assert [type(message) for message in chat[-1].messages] == turn
+    assert [type(message) for message in inner[-1].messages] == turn
+    assert "Go" not in inner[0].messages[0].content
+
+
+async def test_a_step_and_a_call_with_the_same_task_give_the_same() -> None:
+    """T19: "This is the internal tool that powers agent steps in flows"."""
+    done = {"think": finish("thought", topics="a, b", files=[{"path": "x", "action": "read"}])}
+    text = "  - {id: one, agent: maker, task: think}"
+    run = await run_flow(text, ScriptedModel(by_task(done)), agents=CREW)
+    model = chat_and(done, call("subagent", agent="maker", task="think"), say("Done."))
+    envelope = await asked_of(model)
+    assert envelope.output == run.output["results"]["one"]["finish"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("scuot", 'there is no agent "scuot"; did you mean "scout"?'),
+        ("assistant", 'there is no agent "assistant"; there are flow-decision, judge'),
+    ],
+)
+async def test_an_agent_that_is_not_in_the_catalog_is_refused(agent: str, said: str) -> None:
+    """T20: "Agent name (must be in the catalog)"."""
+    model = chat_and({}, call("subagent", agent=agent, task="t"), say("Oh."))
+    envelope = await asked_of(model)
+    assert envelope.status is Status.VALIDATION_ERROR
+    assert envelope.error is not None
+    assert said in envelope.error.message
+
+
+async def test_inputs_reach_the_body_and_what_it_does_not_name_follows_the_task() -> None:
+    """T20: "inputs?: Record<string, string>  // Named inputs (key → value)"."""
+    agents = [Agent("reader", instructions="Mind ${{input.tone}}.", charter=worker("x").charter)]
+    inputs = {"tone": "${{task}}", "notes": "file.txt"}
+    model = chat_and({}, call("subagent", agent="reader", task="a $1", inputs=inputs), say("Ok."))
+    envelope = await asked_of(model, agents=agents)
+    assert envelope.ok
+    request = next(filter(is_session, model.requests))
+    assert request.system.endswith("Mind ${{task}}.")
+    assert request.messages[0].content == "Task: a $1\n\n## Inputs\n\nnotes:\nfile.txt"
+
+
+@pytest.mark.parametrize("status", ["complete", "error", "blocked"])
+async def test_the_call_returns_what_the_agent_handed_in(status: str) -> None:
+    """T21: "status, summary, files, and typed outputs"; a `finish` with error is still success."""
+    given = {"status": status, "files": [{"path": "a.md", "action": "created"}], "topics": "x"}
+    made = {"make": finish("made", **given)}
+    envelope = await asked_of(
+        chat_and(made, call("subagent", agent="maker", task="make"), say("Done."))
+    )
+    assert envelope.ok
+    assert envelope.output == {"summary": "made", **given}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (say("Hm."), "TOOL_FAILED", 'agent "scout" did not finish: 3 replies called no tool'),
+        (finish(status="odd"), "TOOL_FAILED", "3 calls of finish were not valid"),
+    ],
+)
+async def test_without_a_finish_the_call_fails_with_the_reason(
+    answer: ScriptedReply, code: str, said: str
+) -> None:
+    model = chat_and({"t": answer}, call("subagent", agent="scout", task="t"), say("Oh."))
+    envelope = await asked_of(model)
+    assert envelope.error is not None
+    assert envelope.error.code == code
+    assert said in envelope.error.message
+
+
+async def test_two_agents_at_once_each_finish_in_their_own_way() -> None:
+    """T03: "The tool is registered per-session by the guard extension"."""
+    both = call("subagent", agent="maker", task="a") + call("subagent", agent="scout", task="b")
+    model = chat_and({}, both, say("Both."))
+    async with memory_runtime(model=model, tools=SUBAGENT, agents=CREW) as runtime:
+        reply = await runtime.chat("Go")
+    assert reply.content == "Both."
+    sessions = [each for each in model.requests if is_session(each)]
+    schemas = [each.tools[-1].parameters["properties"] for each in sessions]
+    assert [("topics" in each) for each in schemas] == [True, False]
+
+
+async def test_the_questions_of_an_agent_are_asked_in_the_chat() -> None:
+    """13.2: "its questions are asked in the chat"."""
+    said = [call("ask_user", question="Which?", type="input"), finish("asked")]
+    model = chat_and(
+        {"ask": lambda _: said.pop(0)}, call("subagent", agent="scout", task="ask"), say("Red.")
+    )
+    async with memory_runtime(model=model, tools=[*SUBAGENT, *ASK_USER], agents=CREW) as runtime:
+        waiting = await runtime.chat("Go")
+        assert waiting.status is TaskStatus.SUSPENDED
+        (asked,) = waiting.questions
+        assert asked.question.text == "Which?"
+        sent = await runtime.send(NewMessage(content="red", session_id=waiting.session_id))
+        reply = await runtime.wait(sent.task_id)
+    assert reply is not None
+    assert reply.content == "Red."
+    answered = [each for each in model.requests if is_session(each)][-1]
+    assert answered.messages[-1].content == '{"answer":"red"}'
+
+
+# ---- what an agent session is told ----
+
+SKILL = "---\nname: my-backend-docs\nfiles:\n  - api-patterns.md\n---\nAsk for a topic.\n"
+
+
+async def test_the_index_of_a_handbook_is_in_the_prompt_and_its_topics_are_read_on_demand(
+    tmp_path: Path,
+) -> None:
+    """T17: "The SKILL.md index is automatically injected into the agent's system prompt"."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(SKILL)
+    (folder / "api-patterns.md").write_text("Use nouns.")
+    place = MemoryPlace()
+    place.handbooks = find_handbooks([tmp_path])
+    tools = [*SUBAGENT, *with_handbooks(SKILL_READ, place.handbooks)]
+    agents = [worker("my-agent", handbooks=("my-backend-docs",))]
+    read = call("skill_read", skill="my-backend-docs", file="api-patterns.md")
+    said = [read, finish("read")]
+    model = chat_and(
+        {"t": lambda _: said.pop(0)}, call("subagent", agent="my-agent", task="t"), say("Done.")
+    )
+    async with memory_runtime(model=model, tools=tools, agents=agents, place=place) as runtime:
+        await runtime.chat("Go")
+    first, second = [each for each in model.requests if is_session(each)]
+    assert f"\n\n## Skill: my-backend-docs\n\n{SKILL}\n\nYou are my-agent." in first.system
+    assert "Use nouns" not in first.system
+    assert "Use nouns." in second.messages[-1].content
