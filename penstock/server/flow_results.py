@@ -1,0 +1,93 @@
+"""What became of a run of a flow: its status on the wire, its result, its steps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.core.events import Record, TaskEnded
+from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.ids import TaskId
+from penstock.core.question import QuestionRecord
+from penstock.core.step import StepStatus
+from penstock.core.task import TaskRecord, TaskStatus
+from penstock.flows.plan import RunStatus
+
+STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
+"""Of a run that has ended; a failed one is an error, or was rejected."""
+BEFORE_THE_END = ("queued", "running", "suspended")
+"""Where a run stands that has not ended."""
+
+
+def run_result(run_id: TaskId, command: str, ended: TaskEnded) -> dict[str, Any]:
+    """Return the FlowResult of a run; a made-up one for a run that ended before it began."""
+    envelope = ended.envelope
+    if envelope is not None and isinstance(envelope.output, dict):
+        return envelope.output
+    status = STATUS.get(ended.status, RunStatus.ERROR)
+    return {
+        "runId": run_id,
+        "flowName": command,
+        "status": status.value,
+        "reason": ended.error.message if ended.error else f"the run was {ended.status}",
+        "stepCount": 0,
+        "results": {},
+        "forks": {},
+        "lastResult": None,
+        "warnings": [],
+    }
+
+
+def result_of(task: TaskRecord) -> dict[str, Any] | None:
+    """Return the FlowResult that a run ended with; None if it has none."""
+    envelope = (task.outcome or {}).get("envelope") or {}
+    output = envelope.get("output")
+    return output if isinstance(output, dict) else None
+
+
+def status_of(task: TaskRecord) -> str:
+    """Return where a run stands, as the wire says it."""
+    if not task.status.is_final:
+        return task.status.value
+    if (result := result_of(task)) is not None:
+        return str(result["status"])
+    return STATUS.get(task.status, RunStatus.ERROR).value
+
+
+class StepStates:
+    """Where each step of a run stands: a fold of its log. Steps of flows inside are not shown."""
+
+    def __init__(self, task_id: TaskId, steps: Sequence[Mapping[str, Any]]) -> None:
+        self._frame = str(task_id)
+        self._parts = {
+            each["id"]: {"id": each["id"], "type": each["type"], "state": "pending", "visits": 0}
+            for each in steps
+        }
+
+    def apply(self, record: Record) -> None:
+        """Take in what happened."""
+        path, event = record.path or "", record.event
+        is_own = path.rsplit("/", 2)[0] == self._frame
+        match event:
+            case StepStarted(step_id=step_id, visit=visit) if is_own:
+                self._parts[step_id] |= {"state": "running", "visits": visit}
+            case StepSettled(step_id=step_id, result=result, will_retry=again) if is_own:
+                if not again:
+                    status = result.status.value
+                    self._parts[step_id] |= {"state": status, "summary": result.summary}
+            case FlowTold(kind="flow_step_skipped", body=body) if path == self._frame:
+                self._parts[body["stepId"]]["state"] = StepStatus.SKIPPED.value
+            case FlowTold(kind="flow_step_aborted", body=body) if path == self._frame:
+                self._parts[body["stepId"]]["state"] = StepStatus.ABORTED.value
+            case _:
+                pass
+
+    def wait(self, asked: Sequence[QuestionRecord]) -> None:
+        """Take in which questions are open: their steps wait."""
+        for each in asked:
+            below = each.question.path.removeprefix(f"{self._frame}/")
+            part = self._parts.get(below.split("/")[0])
+            if part is not None and part["state"] == "running":
+                part["state"] = "waiting"
+
+    def to_wire(self) -> list[dict[str, Any]]:
+        """Return the steps in the order of the file."""
+        return list(self._parts.values())
