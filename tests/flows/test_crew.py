@@ -1,0 +1,56 @@
+"""Agents at work: what each is offered, and what it reads."""
+
+from penstock.models.scripted import ScriptedModel
+from tests.kit.flows import (
+    by_task,
+    finish,
+    run_flow,
+    worker,
+)
+from tests.kit.tools import Act
+
+W1 = """
+  - {id: web, agent: scout, task: look at the web}
+  - {id: code, agent: scout, task: look at the code}
+  - id: report
+    agent: writer
+    blockedBy: [web, code]
+    task: "${{result.web.summary}}, ${{result.code.summary}}"
+"""
+
+
+async def test_an_agent_reads_its_own_task_and_nothing_else() -> None:
+    """The session sees nothing of the main session or of other steps."""
+    model = ScriptedModel(by_task({}))
+    await run_flow(W1, model)
+    assert [len(request.messages) for request in model.requests] == [1, 1, 1]
+    assert all("You are" in request.system for request in model.requests)
+    assert [tool.name for tool in model.requests[0].tools] == ["finish"]
+
+
+async def test_an_agent_that_is_gone_fails_its_step_softly() -> None:
+    """Agent gone from the catalog since the start: soft, `agent_unknown`."""
+    text = """
+  - {id: web, agent: nobody, task: t, on_error: other}
+  - {id: stop, agent: scout, end: true}
+  - {id: other, agent: scout, task: other}
+"""
+    envelope = await run_flow(text, ScriptedModel(by_task({})))
+    assert envelope.ok
+    assert "There is no agent 'nobody'" in envelope.output["results"]["web"]["summary"]
+
+
+async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
+    """Model cannot be resolved: soft, `model_unresolved`."""
+    text = "  - {id: web, agent: scout, task: t, model: nobody/knows}"
+    envelope = await run_flow(text, ScriptedModel([]))
+    assert envelope.output["status"] == "error"
+    assert envelope.output["results"]["web"]["status"] == "error"
+
+
+async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
+    look, other = Act("look"), Act("other")
+    model = ScriptedModel([finish("ok")])
+    agents = [worker("scout", tools=("look", "gone"))]
+    await run_flow("  - {id: web, agent: scout}", model, tools=[look, other], agents=agents)
+    assert [tool.name for tool in model.requests[0].tools] == ["look", "finish"]

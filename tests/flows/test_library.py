@@ -1,0 +1,93 @@
+"""Libraries of flows: the one on disk and the one in memory keep the same contract."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import NotFound
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.library import Library, NoFlows, is_glob, matches
+from penstock.flows.project_flows import ProjectFlows
+from penstock.testing.flows import MemoryFlows
+
+TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: x}\n"
+FILES = {
+    "flows/one.yaml": TEXT,
+    "flows/dom/apply.yaml": TEXT,
+    "flows/dom/parts/a.yaml": TEXT,
+    "flows/dom/parts/b.yaml": TEXT,
+    "flows/dom/parts/deep/c.yaml": TEXT,
+}
+
+
+@pytest.fixture(params=["disk", "memory"])
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> Library:
+    if request.param == "memory":
+        return MemoryFlows(FILES)
+    for name, text in FILES.items():
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "outside.yaml").write_text(TEXT)
+    return ProjectFlows(tmp_path / "project", Surroundings)
+
+
+def test_a_flow_is_found_by_its_command(library: Library) -> None:
+    found = library.find("dom:apply")
+    assert (found.file, found.text) == ("flows/dom/apply.yaml", TEXT)
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(library: Library) -> None:
+    with pytest.raises(NotFound, match=r'no flow "/dom:aply"\. Did you mean .dom:apply.'):
+        library.find("dom:aply")
+
+
+@pytest.mark.parametrize(
+    ("path", "files"),
+    [
+        ("apply.yaml", ["flows/dom/apply.yaml"]),
+        ("./parts/a.yaml", ["flows/dom/parts/a.yaml"]),
+        ("../one.yaml", ["flows/one.yaml"]),
+        ("flows/one.yaml", ["flows/one.yaml"]),
+        ("parts/*.yaml", ["flows/dom/parts/a.yaml", "flows/dom/parts/b.yaml"]),
+        (
+            "parts/**.yaml",
+            ["flows/dom/parts/a.yaml", "flows/dom/parts/b.yaml", "flows/dom/parts/deep/c.yaml"],
+        ),
+        ("parts/?.yaml", ["flows/dom/parts/a.yaml", "flows/dom/parts/b.yaml"]),
+        ("gone.yaml", []),
+        ("parts/x*.yaml", []),
+    ],
+)
+def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
+    library: Library, path: str, files: list[str]
+) -> None:
+    """Relative to the directory of this flow's file; if nothing matches, to the project root."""
+    found = library.refer("flows/dom/apply.yaml", path)
+    assert found is not None
+    assert [each.file for each in found] == files
+
+
+@pytest.mark.parametrize("path", ["/etc/hostname", "../../../outside.yaml", "..\\x", "a\0b"])
+def test_a_path_that_leaves_the_project_is_no_path(library: Library, path: str) -> None:
+    assert library.refer("flows/dom/apply.yaml", path) is None
+
+
+def test_a_runtime_without_flows_has_none() -> None:
+    with pytest.raises(NotFound, match="no flow"):
+        NoFlows().find("x")
+    assert NoFlows().refer("a", "b") == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("a*.yaml", ["a.yaml", "ab.yaml"]),
+        ("**/b.yaml", ["b.yaml", "x/b.yaml"]),
+        ("a.yaml", ["a.yaml"]),
+    ],
+)
+def test_a_glob_stays_in_its_folder_unless_it_has_two_stars(pattern: str, fits: list[str]) -> None:
+    names = ["a.yaml", "ab.yaml", "b.yaml", "x/a.yaml", "x/b.yaml", "ayaml"]
+    assert matches(pattern, names) == fits
+    assert is_glob(pattern) is ("*" in pattern)

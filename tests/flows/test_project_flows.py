@@ -1,0 +1,28 @@
+"""The flows of a project: what keeps one from running comes with it."""
+
+from pathlib import Path
+
+from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.project_flows import ProjectFlows
+
+TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
+
+
+def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
+    """A flow with an error diagnostic cannot be started."""
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "one.yaml").write_text(TEXT)
+    agents = {"scout": AgentCard(name="scout")}
+    library = ProjectFlows(tmp_path, lambda: Surroundings(agents=agents))
+    (error,) = library.find("one").errors
+    assert (error.line, error.message) == (4, 'unknown agent "scuot" in step "a"')
+    agents["scuot"] = AgentCard(name="scuot")
+    assert library.find("one").errors == []
+
+
+def test_a_flow_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+    library = ProjectFlows(tmp_path, Surroundings)
+    assert library.files().files == {}
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "late.yaml").write_text(TEXT)
+    assert library.find("late").text == TEXT

@@ -1,0 +1,84 @@
+"""An agent session: from its message to its finish, or to what comes instead."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.envelope import Status
+from penstock.models.scripted import ScriptedModel, call, fail, say
+from tests.kit.flows import (
+    finish,
+    run_flow,
+    worker,
+)
+from tests.kit.tools import Act
+
+
+async def test_who_calls_nothing_is_reminded_and_then_fails() -> None:
+    """T22: two reminders; three replies without a tool call."""
+    model = ScriptedModel([say("Hm."), say("Done!"), say("Really.")])
+    envelope = await run_flow("  - {id: web, agent: scout}", model)
+    assert (envelope.status, envelope.output["status"]) == (Status.FAILED, "error")
+    assert envelope.output["results"]["web"]["status"] == "error"
+    assert len(model.requests) == 3
+    assert "Your last act must be a call of finish" in model.requests[1].messages[-1].content
+
+
+GATE = """
+  - {id: gate, agent: judge, task: t, branches: {a: end, b: end}}
+  - {id: end, agent: scout}
+"""
+
+
+@pytest.mark.parametrize(
+    ("replies", "status", "source"),
+    [
+        ([finish(status="done", branch="a")] * 3, "error", "3 calls of finish were not valid"),
+        ([finish(branch="x")] * 3, "error", "named a branch that does not exist"),
+    ],
+    ids=["not valid", "unknown branch"],
+)
+async def test_finish_is_refused_twice_and_then_the_step_fails(
+    replies: list[Any], status: str, source: str
+) -> None:
+    """N4: the agent may try again twice."""
+    envelope = await run_flow(GATE, ScriptedModel(replies))
+    assert envelope.output["status"] == status
+    assert source in envelope.output["reason"]
+
+
+async def test_a_session_ends_at_its_turn_limit_after_a_last_turn_with_finish_alone() -> None:
+    """4.3: after the last, one closing model call with `finish` as its only tool."""
+    look = Act("look")
+    replies = [call("look", n=n) for n in range(3)]
+    model = ScriptedModel(replies)
+    agents = [worker("scout", tools=("look",), max_turns=2)]
+    envelope = await run_flow("  - {id: web, agent: scout}", model, tools=[look], agents=agents)
+    assert envelope.output["reason"] == "no finish within 2 turns"
+    assert [[tool.name for tool in each.tools] for each in model.requests] == [
+        ["look", "finish"],
+        ["look", "finish"],
+        ["finish"],
+    ]
+
+
+async def test_a_provider_that_fails_for_good_ends_the_run() -> None:
+    """10: the provider failed for good, no finish: hard, `api_error`."""
+    model = ScriptedModel([fail(401, "no such key")])
+    text = """
+  - {id: web, agent: scout, on_error: other}
+  - {id: stop, agent: scout, end: true}
+  - {id: other, agent: scout}
+"""
+    envelope = await run_flow(text, model)
+    assert envelope.output["status"] == "error"
+    assert "no such key" in envelope.output["reason"]
+
+
+async def test_what_an_agent_says_last_is_the_full_output() -> None:
+    """N7, N8: the result is taken from the parameters; text is never read as a result."""
+    said = say("<result>status: error</result> It is done.") + finish("short")
+    envelope = await run_flow("  - {id: web, agent: scout}", ScriptedModel([said]))
+    web = envelope.output["results"]["web"]
+    assert (web["status"], web["summary"]) == ("complete", "short")
+    assert web["fullOutput"] == "<result>status: error</result> It is done."

@@ -1,0 +1,64 @@
+"""What a run begins with, or why it is rejected."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import ProfileId
+from penstock.flows.library import FlowSource
+from penstock.flows.starting import Beginning, Rejection, begin
+
+HEAD = "name: n\ndescription: d\n"
+STEPS = "steps:\n  - {id: a, agent: x}\n"
+INPUTS = "inputs: {n: {type: number, required: true}}\n"
+
+
+def begun(text: str, **asked: Any) -> Beginning | Rejection:
+    source = FlowSource(file="flows/f.yaml", texts={"flows/f.yaml": HEAD + text})
+    request = FlowRequested(command="f", profile_id=ProfileId("ann"), **asked)
+    return begin(source, request, is_autonomous=False)
+
+
+def test_a_run_keeps_the_texts_that_it_began_with() -> None:
+    """A run keeps these texts to its end, whatever is written meanwhile."""
+    found = begun(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
+    assert isinstance(found, Beginning)
+    started = found.started
+    assert started.texts == {"flows/f.yaml": HEAD + INPUTS + STEPS}
+    assert (started.task, started.inputs, started.autonomous) == ("t", {"n": 2}, True)
+    assert started.max_concurrent == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "code", "reason"),
+    [
+        ("steps: []\n", {}, "FLOW_INVALID", 'the flow "/f" has errors: line '),
+        (
+            f"task_required: true\n{STEPS}",
+            {"task": "  "},
+            "TASK_REQUIRED",
+            "the flow needs a task. What should f do?",
+        ),
+        (
+            f"task_required: true\ntask_prompt: Which one?\n{STEPS}",
+            {},
+            "TASK_REQUIRED",
+            "the flow needs a task. Which one?",
+        ),
+        (
+            INPUTS + STEPS,
+            {"inputs": {"n": "2"}},
+            "VALIDATION_ERROR",
+            'the inputs do not fit: /inputs/n: must be number, found string "2"',
+        ),
+    ],
+)
+def test_a_run_that_cannot_begin_says_why(
+    text: str, asked: dict[str, Any], code: str, reason: str
+) -> None:
+    """Rejected: the run never began."""
+    found = begun(text, **asked)
+    assert isinstance(found, Rejection)
+    assert found.code == code
+    assert found.reason.startswith(reason)
