@@ -1,6 +1,6 @@
 """Shell steps of flows: real commands in a real folder."""
 
-from pathlib import Path
+import os
 from typing import Any
 
 import pytest
@@ -47,7 +47,7 @@ async def test_values_never_become_shell_text(
     assert envelope.ok, envelope
     found = result(envelope)
     assert (found["fullOutput"], found["summary"], found["exitCode"]) == (output, summary, 0)
-    assert not Path(project.root / "evil").exists()
+    assert "evil" not in os.listdir(project.root)
 
 
 @pytest.mark.parametrize(
