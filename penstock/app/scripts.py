@@ -37,6 +37,7 @@ class ProjectSandbox:
         self._engines: dict[str, Sandbox] = {}
         self._layers: Mapping[str, str] | None = None
         self._told: Callable[[str], None] | None = None
+        self._port = 0
 
     def check(self) -> None:
         """Find out how scripts will be confined, and say so.
@@ -57,9 +58,9 @@ class ProjectSandbox:
         else:
             log.info("scripts are confined by %s", names)
 
-    def debug(self, told: Callable[[str], None]) -> None:
-        """Run every script under a debugger, and tell the address at which it may attach."""
-        self._told = told
+    def debug(self, told: Callable[[str], None], port: int = 0) -> None:
+        """Run every script under a debugger, at this port; tell where it may attach."""
+        self._told, self._port = told, port
 
     def engine_for(self, wish: str | None) -> str:
         """Return the engine of a script with this wish, or with none."""
@@ -93,7 +94,7 @@ class ProjectSandbox:
         clock, cache = SystemClock(), self._cache
         if self._told:
             debugged: Sandbox = late("penstock.sandbox.debugging:Debugged")(
-                clock, cache, self._told
+                clock, cache, self._told, port=self._port
             )
             return debugged
         if self._chosen.hardened:

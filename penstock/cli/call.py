@@ -70,7 +70,7 @@ def call(
                 input=read_object(given, "--input") | members,
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
-            one = _OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
+            one = OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
             refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
             if refusal is None:
                 envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
@@ -127,7 +127,7 @@ def _members(tool: Tool | None, pairs: list[str]) -> Read:
     return read_pairs(schema, [(key, text) for key, _, text in split])
 
 
-class _OneCall:
+class OneCall:
     """A call on its way, with the person who waits for it."""
 
     def __init__(self, runtime: Runtime, background: Background, *, is_asking: bool) -> None:

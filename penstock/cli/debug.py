@@ -1,6 +1,6 @@
 """Calls one tool with its scripts under a debugger, which DevTools of a browser attach to."""
 
-import asyncio
+import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -8,9 +8,10 @@ import typer
 
 from penstock.app.opening import open_project
 from penstock.app.project import Project
-from penstock.cli.call import not_direct
+from penstock.chat.message import NewCall
+from penstock.cli.background import Background
+from penstock.cli.call import OneCall, not_direct
 from penstock.cli.completion import direct_tools
-from penstock.cli.exit_codes import FAILED, OF_CALLS
 from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
@@ -23,51 +24,87 @@ from penstock.sandbox.processes.deno import missing_deno
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 
+USUAL_PORT = 9229
+"""Where DevTools look by themselves."""
 Name = Annotated[
     str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=direct_tools)
 ]
 Input = Annotated[
     str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
-_SAID = """{number}. script waits for a debugger. Open one of these in Chrome or Edge:
+Port = Annotated[
+    int,
+    typer.Option(
+        min=0, max=65535, help="Where DevTools attach; if it is taken the next one, 0 is any."
+    ),
+]
+_SAID = """{number}. script waits for a debugger at {place}. In Chrome or Edge, either open
    devtools://devtools/bundled/js_app.html?ws={address}&v8only=true
-   chrome://inspect, where it stands under "Remote Target"
-It stops in front of its first line; its files stand under tool:///."""
+   or chrome://inspect, and choose "inspect" where it stands under "Remote Target";
+   {found}
+It stops in front of its first line; its files stand under tool:///. Ctrl-C cancels the call."""
+_IS_FOUND = "if it does not, add {place} there under Configure…"
+_IS_TO_ADD = "there, add {place} under Configure… first: it is not the usual port"
 
 
 def debug(
-    tool: Name, *, given: Input = None, project: ProjectFolder = None, as_json: AsJson = False
+    tool: Name,
+    *,
+    given: Input = None,
+    port: Port = USUAL_PORT,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Call one tool that allows direct calls; each script in it waits until DevTools attach.
 
     The scripts run in the engine deno, whatever they wish for, and no limit of time holds for an
-    hour. Exit codes are those of `penstock call`.
+    hour. Ctrl-C cancels the call. Exit codes are those of `penstock call`.
     """
     if missing := missing_deno():
         raise typer.BadParameter(missing)
     found = find(project)
     tell_findings(found.project, tool)
-    envelope = asyncio.run(_called(found, tool, read_object(given, "--input")))
-    if as_json:
-        print_json(envelope.to_wire())
-    else:
-        print(clean(envelope_text(envelope)))
-    raise typer.Exit(OF_CALLS.get(envelope.status, FAILED))
-
-
-async def _called(found: ReadProject, tool: str, given: Json) -> Envelope:
     told: list[str] = []
 
     def tell(address: str) -> None:
         told.append(address)
-        note(_SAID.format(number=len(told), address=address))
+        note(where(len(told), address))
 
     if found.project.sandbox is not None:
-        found.project.sandbox.debug(tell)
+        found.project.sandbox.debug(tell, port)
     _lift_timeouts(found.project)
-    async with open_project(found.settings, found.project) as runtime:
-        refusal = not_direct(runtime.parts.invoker.registry.find(tool))
-        return refusal.envelope() if refusal else await runtime.call(tool, dict(given))
+    envelope, code = _called(found, tool, read_object(given, "--input"), is_asking=not as_json)
+    if as_json:
+        print_json(envelope.to_wire())
+    else:
+        print(clean(envelope_text(envelope)))
+    raise typer.Exit(code)
+
+
+def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> tuple[Envelope, int]:
+    """Call the tool; returns the outcome, and the exit code."""
+    context = open_project(found.settings, found.project)
+    with Background() as background:
+        runtime = background.enter(context)
+        try:
+            one = OneCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
+            refusal = not_direct(runtime.parts.invoker.registry.find(tool))
+            if refusal is not None:
+                envelope = refusal.envelope()
+            else:
+                envelope = one.outcome(one.begun(NewCall(tool_id=tool, input=dict(given))))
+                one.show_waiting(envelope)
+            return envelope, one.code(envelope)
+        finally:
+            background.leave(context)
+
+
+def where(number: int, address: str) -> str:
+    """Return how to attach to a script that waits at `HOST:PORT/ID`."""
+    place = address.partition("/")[0]
+    is_usual = place.endswith(f":{USUAL_PORT}")
+    said = (_IS_FOUND if is_usual else _IS_TO_ADD).format(place=place)
+    return _SAID.format(number=number, place=place, address=address, found=said)
 
 
 def _lift_timeouts(project: Project) -> None:

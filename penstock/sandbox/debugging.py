@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +25,21 @@ PATIENCE = 3600.0
 """Seconds that a person may look at a script; none of its own limits of time hold."""
 _LISTENING = re.compile(rb"ws://(\S+)")
 _THREADS = 4
+_PORTS = 20
+"""So many are tried: scripts that run at once have one each."""
+
+
+def free_port(port: int) -> int:
+    """Return this port, or the next one that nobody listens at; 0 if there is none near."""
+    for each in range(port, port + _PORTS if port else port):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", each))
+            except (OSError, OverflowError):
+                continue
+            return each
+    return 0
 
 
 class Debugged:
@@ -32,11 +48,15 @@ class Debugged:
     There is still no permission, but no confinement and no realm apart: for scripts of one's own.
     """
 
-    def __init__(self, clock: Clock, cache: Path, told: Callable[[str], None]) -> None:
+    def __init__(
+        self, clock: Clock, cache: Path, told: Callable[[str], None], *, port: int = 0
+    ) -> None:
         self._clock = clock
         self._folder = folder_of(cache)
         self._told = told
         """Takes the address at which a debugger may attach, `HOST:PORT/ID`."""
+        self._port = port
+        """The first one that a debugger is to attach at; 0 is any."""
         self._threads = ThreadPoolExecutor(_THREADS)
         self._running: set[Process] = set()
 
@@ -55,7 +75,8 @@ class Debugged:
 
     async def _attached(self) -> Process:
         """Return a process that somebody looks at."""
-        process = Process(command(self._folder, 512, inspect="127.0.0.1:0"), self._threads)
+        at = f"127.0.0.1:{free_port(self._port)}"
+        process = Process(command(self._folder, 512, inspect=at), self._threads)
         self._running.add(process)
         try:
             self._told(await self._address(process))

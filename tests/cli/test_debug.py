@@ -3,11 +3,13 @@
 import asyncio
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.debug import where
 from tests.kit.devtools import DevTools
 from tests.kit.project import ProjectFolder
 
@@ -28,7 +30,8 @@ async def test_devtools_stop_a_tool_at_a_line_of_its_file(
     project = ProjectFolder(tmp_path, machine_code)
     project.tool("double", SOURCE, timeout_ms=100)
     project.write("penstock.toml", f'cache_dir = "{project.cache}"\n')
-    command = ["debug", "double", "--input", '{"n": 21}', "--json", "--project", str(project.root)]
+    options = ["--port", "0", "--project", str(project.root)]
+    command = ["debug", "double", "--input", '{"n": 21}', "--json", *options]
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "penstock", *command),
         stdout=asyncio.subprocess.PIPE,
@@ -54,3 +57,45 @@ async def test_devtools_stop_a_tool_at_a_line_of_its_file(
     out, _ = await child.communicate()
     await devtools.close()
     assert json.loads(out)["output"] == 42
+
+
+@pytest.mark.slow("a process of Deno begins, with an inspector, in one of the command line")
+async def test_ctrl_c_cancels_a_call_that_waits_for_a_debugger(
+    tmp_path: Path, machine_code: Path
+) -> None:
+    project = ProjectFolder(tmp_path, machine_code)
+    project.tool("double", SOURCE)
+    project.write("penstock.toml", f'cache_dir = "{project.cache}"\n')
+    options = ["--port", "0", "--project", str(project.root)]
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "penstock", "debug", "double", "--json", *options),
+        "--input",
+        '{"n": 21}',
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert child.stderr is not None
+    await child.stderr.readuntil(b"Ctrl-C cancels the call.")
+    child.send_signal(signal.SIGINT)
+    out, told = await child.communicate()
+    assert (child.returncode, json.loads(out)["error"]["code"]) == (130, "CANCELLED")
+    assert b"Cancelling" in told
+    shown = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "penstock", "tasks", "list", "--json", *options[2:]),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    (task,) = json.loads((await shown.communicate())[0])["tasks"]
+    assert task["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:9229/x-1", "if it does not, add 127.0.0.1:9229 there under Configure…"),
+        ("127.0.0.1:9230/x-2", "there, add 127.0.0.1:9230 under Configure… first"),
+    ],
+)
+def test_it_is_said_where_to_attach(address: str, said: str) -> None:
+    told = where(1, address)
+    assert f"devtools://devtools/bundled/js_app.html?ws={address}&v8only=true" in told
+    assert said in told

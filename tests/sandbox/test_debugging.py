@@ -1,13 +1,14 @@
 """A script under a debugger: it waits, stops at a line of its source, shows its values, goes on."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.debugging import Debugged
+from penstock.sandbox.debugging import Debugged, free_port
 from penstock.sandbox.script import Bounds
 from penstock.testing.bridge import FakeBridge
 from tests.kit.devtools import DevTools
@@ -51,3 +52,12 @@ async def test_a_breakpoint_stops_at_its_line_and_values_can_be_seen(machine_cod
     assert await run == [42, "undefined", "undefined", "undefined", "function"]
     await devtools.close()
     await sandbox.close()
+
+
+def test_the_next_port_is_taken_if_one_is_not_free() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port(port) != port
+    assert (free_port(0), free_port(1_000_000)) == (0, 0)
