@@ -62,7 +62,10 @@ class ErrorDetail:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The outcome of one call: a status, and either an output or an error."""
+    """The outcome of one call: a status, and either an output or an error.
+
+    A run of a flow that failed has both: what it came to so far is not lost.
+    """
 
     status: Status
     output: Any = None
@@ -84,7 +87,8 @@ class Envelope:
         """Return the envelope as the log keeps it."""
         if self.error is None:
             return {"status": self.status.value, "output": self.output}
-        return {"status": self.status.value, "error": self.error.to_wire()}
+        wire = {"status": self.status.value, "error": self.error.to_wire()}
+        return wire if self.output is None else wire | {"output": self.output}
 
     @property
     def ok(self) -> bool:

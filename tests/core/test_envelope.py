@@ -49,6 +49,14 @@ WIRES = [
             },
         },
     ),
+    (
+        Envelope(Status.FAILED, {"status": "rejected"}, ErrorDetail(code="X", message="m")),
+        {
+            "status": "failed",
+            "error": {"code": "X", "message": "m", "retryable": False, "continuable": True},
+            "output": {"status": "rejected"},
+        },
+    ),
 ]
 
 
