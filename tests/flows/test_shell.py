@@ -1,6 +1,5 @@
 """Shell steps of flows: real commands in a real folder."""
 
-import os
 from typing import Any
 
 import pytest
@@ -25,6 +24,10 @@ async def run(folder: ProjectFolder, command: str, **more: Any) -> Envelope:
         return await runtime.run_flow(NewRun(command="demo", task="a $(touch evil) 'b'"))
 
 
+def names_in(folder: ProjectFolder) -> set[str]:
+    return {each.name for each in folder.root.iterdir()}
+
+
 def result(envelope: Envelope) -> dict[str, Any]:
     found: dict[str, Any] = envelope.output["results"]["sh"]
     return found
@@ -47,7 +50,7 @@ async def test_values_never_become_shell_text(
     assert envelope.ok, envelope
     found = result(envelope)
     assert (found["fullOutput"], found["summary"], found["exitCode"]) == (output, summary, 0)
-    assert "evil" not in os.listdir(project.root)
+    assert "evil" not in names_in(project)
 
 
 @pytest.mark.parametrize(
