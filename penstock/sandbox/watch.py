@@ -50,7 +50,7 @@ class Watch:
         """Note that the script computes from now on, while so many others compute in threads."""
         self._begun = self._clock.monotonic()
         self._is_sliced = is_sliced
-        # Where many are long, the next is likely to be: what it computes on the loop is for nothing.
+        # Where many are long the next is likely to be, and what it computes here is for nothing.
         self._slice = SLICE / (1 + crowd)
 
     def end(self) -> float:

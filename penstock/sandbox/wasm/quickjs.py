@@ -14,6 +14,7 @@ from penstock.sandbox.script import Bounds, Script
 from penstock.sandbox.wasm.machine import boot
 from penstock.sandbox.wasm.pool import Pool
 from penstock.sandbox.wasm.steps import Site, Steps
+from penstock.sandbox.wasm.turn import Turn
 from penstock.sandbox.wasm.wasi import start_engine
 from penstock.sandbox.watch import Watch
 
@@ -75,6 +76,7 @@ class QuickJs:
                 engine=engine,
                 image=boot(engine),
                 pool=Pool(),
+                turn=Turn(),
                 inline_seconds=self._inline_seconds,
             )
         return self._site

@@ -9,6 +9,7 @@ from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.wasm.binding import Engine
 from penstock.sandbox.wasm.machine import Image, Machine
 from penstock.sandbox.wasm.pool import Pool
+from penstock.sandbox.wasm.turn import Turn
 from penstock.sandbox.watch import IS_LONG
 
 _MOMENT = 0.00025
@@ -23,6 +24,7 @@ class Site:
     engine: Engine
     image: Image
     pool: Pool
+    turn: Turn
     inline_seconds: float
     """What a script may compute on the loop by itself, in slices; then it goes on in threads."""
 
@@ -48,11 +50,13 @@ class Steps:
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
         if self._is_inline:
+            await self._site.turn.come()
             try:
                 return self._step(deliveries, held)
             except TimeoutError as stopped:
                 if str(stopped) != IS_LONG:
                     raise
+            self._site.turn.hold()
             self._is_inline = False
             return await self._site.pool.compute(lambda: self._again(deliveries, held), self._watch)
         self._delivered.clear()
