@@ -42,7 +42,7 @@ def test_an_input_may_be_json_a_file_or_stdin(
 WRONG = [
     (("name",), 2, "an input is key=value, found 'name'"),
     (("--input", "{"), 2, "--input must be JSON: "),
-    (("--input", "[]"), 2, "--input must be a JSON object, found list"),
+    (("--input", "[]"), 2, "--input must be a JSON object, found array"),
     (("--input", "@missing.json"), 2, "--input cannot read missing.json: "),
     ((), 3, ""),
     (("name=Ann", "more=1"), 3, ""),
