@@ -23,6 +23,8 @@ class Preface:
     def __init__(self, preamble: str, script: "PromptScript | None" = None) -> None:
         self._preamble = preamble
         self._script = script
+        self.permissions: frozenset[str] = frozenset()
+        """Every one that the project names."""
 
     async def of(
         self, held: HeldLog, task: TaskState, profile: Profile, clock: Clock
@@ -35,10 +37,17 @@ class Preface:
             return (self._preamble,)
         text = task.preface
         if text is None:
-            asked = {"session_id": held.state.log_id, "profile": _who(profile)}
+            asked = {"session_id": held.state.log_id, "profile": self._who(profile)}
             text = await self._script.ask(asked, clock)
             held.add(PromptResolved(text=text), task.task_id)
         return (self._preamble, text)
+
+    def _who(self, profile: Profile) -> dict[str, Any]:
+        return {
+            "profile_id": profile.profile_id,
+            "profile_kind": profile.kind,
+            "permissions": profile.listed(self.permissions),
+        }
 
 
 class PromptScript:
@@ -105,11 +114,3 @@ class _Nothing:
 
     def warn(self, event_type: str, message: str) -> None:
         """Drop it."""
-
-
-def _who(profile: Profile) -> dict[str, Any]:
-    return {
-        "profile_id": profile.profile_id,
-        "profile_kind": profile.kind,
-        "permissions": sorted(profile.permissions),
-    }

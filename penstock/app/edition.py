@@ -44,7 +44,8 @@ class Shelf:
         What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
         """
         registry = Registry(
-            [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)]
+            [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)],
+            project.bundle.named_permissions,
         )
         parts = self.runtime.parts
         parts.invoker.renew(registry)

@@ -138,6 +138,8 @@ def load_project(
     preface = None
     if bundle.prompts is not None:
         bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
+        named = (each.spec.requires_permissions for each in python)
+        preface.permissions = bundle.named_permissions.union(*named)
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = find_handbooks([*(root / each for each in HANDBOOK_FOLDERS), HANDBOOKS])
@@ -145,7 +147,7 @@ def load_project(
         tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
         skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
         handbooks=handbooks.names,
-        roles=(),
+        roles=settings.models.roles,
     )
     agents = load_agents(root, nameable)
     return Project(

@@ -39,6 +39,11 @@ class Profile:
         """Whether the profile has the permission."""
         return self.everything or permission in self.permissions or ADMIN in self.permissions
 
+    def listed(self, named: Iterable[str]) -> list[str]:
+        """Return its permissions as scripts read them; of all, those that have a name here."""
+        every = {READ, CHAT, APPROVE, MANAGE, ADMIN, *named}
+        return sorted(every if self.everything else self.permissions)
+
     def owns(self, owner: ProfileId, log_id: str | None) -> bool:
         """Whether what belongs to this owner, and stands in this log, is the profile's to use."""
         is_here = self.session_id in {None, log_id}

@@ -166,6 +166,7 @@ class Workbench:
             door=self.invoker.call,
             effect_of=self.invoker.registry.effect_of,
             knows=self.invoker.registry.__contains__,
+            permissions=self.invoker.registry.permissions,
             resources=self.resources,
             threads=self.invoker.threads,
             world=self.world,

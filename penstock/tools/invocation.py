@@ -59,6 +59,8 @@ class Inside:
     effect_of: Callable[[str], Effect]
     knows: Callable[[str], bool]
     """Whether there is a tool of this id."""
+    permissions: frozenset[str]
+    """Every one that the project names."""
     resources: Resources
     threads: Threads
     world: World

@@ -82,6 +82,7 @@ class Invoker:
             door=lambda *given: Invoker._call(as_now, *given),
             effect_of=registry.effect_of,
             knows=registry.__contains__,
+            permissions=registry.permissions,
             resources=self._resources,
             threads=self.threads,
             world=self._world,

@@ -13,13 +13,16 @@ from penstock.tools.tool import Tool
 class Registry:
     """Every tool that one runtime, or one agent, knows; the schemas compiled once."""
 
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[Tool] = (), permissions: Iterable[str] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._schemas: dict[str, Schema] = {}
         self._outputs: dict[str, Schema] = {}
         for tool in tools:
             if self._tools.setdefault(tool.spec.tool_id, tool) is not tool:
                 raise NameTaken(f"there are two tools {tool.spec.tool_id!r}; rename one of them")
+        required = (each.spec.requires_permissions for each in self)
+        self.permissions = frozenset(permissions).union(*required)
+        """Those that tools require, and others that the project names."""
 
     def __iter__(self) -> Iterator[Tool]:
         """Yield the tools in the order they came."""

@@ -50,9 +50,9 @@ async def test_the_preamble_stands_before_the_agents_instructions(project: Proje
 
 
 async def test_a_script_adds_what_depends_on_who_asks(project: ProjectFolder) -> None:
-    resolving(project, "({ profile }: any) => `Speak to ${profile.profile_id}.`")
+    resolving(project, "({ profile: p }: any) => `Speak to ${p.profile_id}: ${p.permissions}.`")
     _, model = await asked(project)
-    wanted = "Obey the house.\n\nSpeak to local.\n\nBe kind."
+    wanted = "Obey the house.\n\nSpeak to local: admin,approve,chat,manage,read.\n\nBe kind."
     assert model.requests[0].system.startswith(wanted)
 
 

@@ -66,3 +66,15 @@ def test_the_person_at_this_machine_is_local() -> None:
 def test_what_an_event_notes_of_a_profile_reads_back(profile: Profile, noted: object) -> None:
     assert profile.noted == noted
     assert Profile.from_noted(profile.profile_id, profile.noted) == profile
+
+
+@pytest.mark.parametrize(
+    ("profile", "listed"),
+    [
+        (Profile(permissions=frozenset({"b", READ})), ["b", READ]),
+        (LOCAL_PROFILE, [ADMIN, "approve", "chat", MANAGE, "orders.send", READ]),
+    ],
+)
+def test_who_holds_everything_has_all_that_is_named(profile: Profile, listed: list[str]) -> None:
+    """Spec: of `local`, "all named in the bundle"."""
+    assert profile.listed({"orders.send"}) == listed

@@ -183,6 +183,7 @@ async def test_where_and_for_whom_a_script_runs(project: ProjectFolder) -> None:
         ];
     """
     project.tool("ask", script)
+    project.tool("mail", "export const run = () => 1;", requires_permissions='["mail.send"]')
     project.write("penstock.toml", '[runtime_config]\nregion = "north"\n')
     stage = Stage(project)
     context, profile, *texts = await stage.output("ask")
@@ -191,6 +192,7 @@ async def test_where_and_for_whom_a_script_runs(project: ProjectFolder) -> None:
         context["call"].items()
     )
     assert profile.keys() == {"profile_id", "profile_kind", "permissions"}
+    assert {"chat", "mail.send"} <= set(profile["permissions"])
     assert texts == ["north", "undefined", 32, "1970-01-01"]
 
 

@@ -7,6 +7,7 @@ from penstock.core.call_errors import ToolNotFound
 from penstock.core.errors import NameTaken
 from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.registry import Registry
+from tests.kit.tools import Act
 
 
 @tool
@@ -71,3 +72,8 @@ def test_what_goes_in_and_what_comes_out_is_checked_by_a_schema_compiled_once() 
     assert registry.output_schema(one) is given
     assert registry.schema(two).problems({"n": 1})
     assert not Registry([silent]).output_schema(silent)
+
+
+def test_permissions_are_those_that_tools_require_and_others_that_are_named() -> None:
+    guarded = Act("send", requires_permissions=frozenset({"mail.send"}))
+    assert Registry([guarded], ["a.b"]).permissions == {"a.b", "mail.send"}

@@ -113,7 +113,7 @@ class Surroundings:
         who = {
             "profile_id": profile.profile_id,
             "profile_kind": profile.kind,
-            "permissions": sorted(profile.permissions),
+            "permissions": profile.listed(self._invocation.inside.permissions),
         }
         return self._recording.settle(path, name, who)
 

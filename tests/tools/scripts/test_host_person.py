@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.events import QuestionAnswered
 from penstock.core.ids import ProfileId
-from penstock.core.profile import Profile
+from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionStatus
 from penstock.core.signals import Suspend
 from tests.kit.hosts import Asking, asking
@@ -136,3 +136,12 @@ async def test_who_asks(kind: str) -> None:
     host.begin()
     found = await host.value("task.getProfile")
     assert found == {"profile_id": "ann", "profile_kind": kind, "permissions": ["a", "b"]}
+
+
+async def test_who_holds_everything_has_every_permission_that_is_named() -> None:
+    """Spec: of `local`, "all named in the bundle"."""
+    host = await asking()
+    host.bench.model = replace(host.bench.model, profile=LOCAL_PROFILE)
+    host.begin()
+    found = await host.value("task.getProfile")
+    assert found["permissions"] == ["admin", "approve", "chat", "manage", "read"]
