@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from penstock.chat.aside import Aside
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, call_part, result_part
 from penstock.core.clock import Moment, to_iso
@@ -72,9 +73,12 @@ class Chapter:
     end: TaskEnded | None = None
     asked_at: Moment | None = None
     ended_at: Moment | None = None
+    aside: Aside = field(default_factory=Aside)
 
     def add(self, record: Record) -> None:
-        """Take in one of the task's events."""
+        """Take in one of the task's events; what agents in it do is not the chat's."""
+        if self.aside.has(record.event, record.path):
+            return
         match record.event:
             case MessageReceived() as brief:
                 self.supersedes = brief.supersedes

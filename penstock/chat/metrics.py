@@ -1,6 +1,6 @@
 """What tools were used for, and how that went: counted from the logs."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import mean
@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import select
 
+from penstock.chat.aside import Aside
+from penstock.core.call import CallPath
 from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment
@@ -18,7 +20,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.tables import events, logs
 
-_KINDS = ("call_settled", "reply_received", "task_started")
+_KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ class Metrics:
         `definitions` says how many tokens it takes to offer a tool.
         """
         wanted = (
-            select(events.c.task_id, events.c.kind, events.c.body, events.c.blob_id)
+            select(events.c.task_id, events.c.path, events.c.kind, events.c.body, events.c.blob_id)
             .join(logs, logs.c.log_id == events.c.log_id)
             .where(logs.c.agent == span.agent, events.c.kind.in_(_KINDS))
             .where(events.c.at >= span.since, events.c.at < span.until)
@@ -110,17 +112,23 @@ class Metrics:
         happened = []
         for row in rows:
             body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
-            happened.append((row.task_id, decode(row.kind, body)))
+            happened.append((row.task_id, row.path, decode(row.kind, body)))
         return count(happened, definitions)
 
 
 def count(
-    happened: Iterable[tuple[str | None, Event]], definitions: Mapping[str, int]
+    happened: Iterable[tuple[str | None, CallPath | None, Event]], definitions: Mapping[str, int]
 ) -> dict[str, Tally]:
-    """Count what happened, task by task in the order of the log."""
+    """Count what happened, task by task in the order of the log.
+
+    What agents do that a chat put to work is not counted: it is no use of its tools.
+    """
     tallies: dict[str, Tally] = {}
     offered: dict[str | None, tuple[str, ...]] = {}
-    for task_id, event in happened:
+    asides: defaultdict[str | None, Aside] = defaultdict(Aside)
+    for task_id, path, event in happened:
+        if asides[task_id].has(event, path):
+            continue
         match event:
             case TaskStarted():
                 offered[task_id] = event.offered

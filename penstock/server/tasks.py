@@ -169,4 +169,6 @@ async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | 
         model_calls=len(replies),
         tool_calls=sum(isinstance(each, CallSettled) and each.ran for each in own),
     )
-    return max((each.iteration for each in replies), default=0), usage, None
+    mine = [each.event for each in records if each.task_id == task.task_id and each.path is None]
+    turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
+    return max(turns, default=0), usage, None

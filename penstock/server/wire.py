@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+from penstock.chat.aside import Aside
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, note_part, question_part, result_part
 from penstock.core.events import (
@@ -22,7 +23,7 @@ from penstock.core.events import (
     TaskSuspended,
 )
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
-from penstock.core.question import QuestionStatus
+from penstock.core.question import Question, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, Live
 from penstock.server.frame import Frame, Position, Unseen
@@ -77,6 +78,7 @@ class ChatFrames:
     """
 
     __slots__ = (
+        "_aside",
         "_attachments",
         "_calls",
         "_is_command",
@@ -105,6 +107,7 @@ class ChatFrames:
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
         self._attachments = Attachments()
+        self._aside = Aside()
         self._said = False
         self._is_over = False
         self._is_command = False
@@ -153,6 +156,8 @@ class ChatFrames:
                 self._silent.add(task_id)
             case _ if task_id in self._silent:
                 self._silent -= {task_id} if type(event) is TaskEnded else set()
+            case _ if self._aside.has(event, record.path):
+                pass
             case TaskStarted():
                 self._start(record.seq, task_id, event)
             case ReplyReceived():
@@ -173,7 +178,7 @@ class ChatFrames:
                 of = {"closing": True} if closing else {"iteration": iteration}
                 self._unseen.add(Position(seq), {"type": "content_reset"} | of)
             case QuestionAsked(question=question):
-                self._unseen.add(Position(seq), {"type": "question"} | question_part(question))
+                self._ask(seq, question)
             case QuestionAnswered():
                 self._answered(seq, event)
             case TaskSuspended(questions=questions):
@@ -190,6 +195,7 @@ class ChatFrames:
     def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
         self._task = task_id
         self._calls, self._results, self._attachments = [], {}, Attachments()
+        self._aside = Aside()
         self._said = self._is_over = False
         self._is_command = bool(event.command)
         frame = {
@@ -207,6 +213,12 @@ class ChatFrames:
             return
         self._said = bool(reply.text) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
+
+    def _ask(self, seq: int, question: Question) -> None:
+        part = question_part(question)
+        if self._aside.covers(question.path):
+            part.pop("toolCallId", None)
+        self._unseen.add(Position(seq), {"type": "question"} | part)
 
     def _answered(self, seq: int, event: QuestionAnswered) -> None:
         self._is_over = False

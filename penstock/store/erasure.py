@@ -28,6 +28,7 @@ from penstock.core.events import (
     SessionOpened,
     TaskEnded,
 )
+from penstock.core.flow_events import AgentBegan, FlowTold
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
@@ -199,7 +200,7 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
 def _kinds(*, user: bool, answer: bool) -> tuple[type[Event], ...]:
     said = (ReplyReceived, CallSettled, CallRetried, NoteEmitted, QuestionAsked, QuestionAnswered)
     mine: tuple[type[Event], ...] = (MessageReceived,) if user else ()
-    return mine + ((*said, TaskEnded) if answer else ())
+    return mine + ((*said, AgentBegan, FlowTold, TaskEnded) if answer else ())
 
 
 def _refuse_if_busy(connection: Connection, log_id: LogId) -> None:
@@ -256,20 +257,22 @@ def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
 
 def _blank_form(event: Event) -> Event:
     """Return what stays of an event: what a fold and a list cannot do without."""
+    blank: Event = Erased()
     match event:
-        case MessageReceived(supersedes=None):
-            return Erased()
-        case MessageReceived():
-            return replace(event, content="", message_id=MessageId(""))
+        case MessageReceived(supersedes=superseded) if superseded is not None:
+            blank = replace(event, content="", message_id=MessageId(""))
         case TaskEnded():
-            return replace(event, content="", message_id=None, envelope=None)
+            blank = replace(event, content="", message_id=None, envelope=None)
         case QuestionAsked(question=question):
-            blank = replace(question, text="", input=None, context=None, options=())
-            return QuestionAsked(question=replace(blank, schema=None, form=None))
+            shape = replace(question, text="", input=None, context=None, options=())
+            blank = QuestionAsked(question=replace(shape, schema=None, form=None))
         case QuestionAnswered():
-            return replace(event, answer={})
+            blank = replace(event, answer={})
+        case AgentBegan():
+            blank = replace(event, message="", system="")
         case _:
-            return Erased()
+            pass
+    return blank
 
 
 def _counts(event: Event) -> int:

@@ -1,7 +1,9 @@
 """What tools were used for, counted from what happened."""
 
+from dataclasses import replace
+
 from penstock.chat.metrics import Span, Tally, count, durations, tokens
-from penstock.core.call import ToolCall
+from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import (
     CallError,
     Interrupted,
@@ -13,6 +15,7 @@ from penstock.core.call_errors import (
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
+from penstock.core.flow_events import AgentBegan
 from penstock.core.ids import CallId, MessageId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
@@ -65,9 +68,9 @@ def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
 def test_what_code_asked_of_its_host_is_no_call_of_a_tool() -> None:
     done = Envelope.success(None)
     of_host = CallSettled(tool_id="state.get", envelope=done, ran=False)
-    assert count([("task_1", of_host)], {}) == {}
+    assert count([("task_1", None, of_host)], {}) == {}
     of_tool = CallSettled(tool_id="state.get", envelope=done)
-    assert count([("task_1", of_tool)], {})["state.get"].calls == 1
+    assert count([("task_1", None, of_tool)], {})["state.get"].calls == 1
 
 
 def test_without_calls_there_is_no_rate_and_no_time() -> None:
@@ -83,18 +86,32 @@ def test_times_are_the_usual_and_the_longest() -> None:
 
 def test_tokens_are_counted_where_they_were_spent() -> None:
     asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
-    happened: list[tuple[str | None, Event]] = [
-        ("task_1", TaskStarted(offered=("add", "mail"))),
-        ("task_1", reply(asked)),
-        ("task_1", settled()),
-        ("task_1", reply()),
-        ("task_1", reply(closing=True)),
-        ("task_2", reply()),
+    happened: list[tuple[str | None, CallPath | None, Event]] = [
+        ("task_1", None, TaskStarted(offered=("add", "mail"))),
+        ("task_1", None, reply(asked)),
+        ("task_1", None, settled()),
+        ("task_1", None, reply()),
+        ("task_1", None, reply(closing=True)),
+        ("task_2", None, reply()),
     ]
     found = count(happened, {"add": 10, "mail": 20})
     assert found["add"].arguments == tokens('{"a":1}')
     assert (found["add"].definitions, found["mail"].definitions) == (20, 40)
     assert found["mail"].calls == 0
+
+
+def test_what_an_agent_in_a_frame_does_is_no_use_of_the_chats_tools() -> None:
+    frame = CallPath("task_1/1/subagent#1")
+    asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
+    happened: list[tuple[str | None, CallPath | None, Event]] = [
+        ("task_1", None, TaskStarted(offered=("mail",))),
+        ("task_1", frame, AgentBegan(agent="scout", message="Task: t", system="s")),
+        ("task_1", frame, reply(asked)),
+        ("task_1", CallPath(f"{frame}/1/add#1"), settled()),
+        ("task_1", frame, replace(settled(), tool_id="subagent")),
+    ]
+    found = count(happened, {"mail": 20})
+    assert {name: each.calls for name, each in found.items()} == {"subagent": 1}
 
 
 async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
