@@ -15,6 +15,7 @@ from penstock.manifest.fields import Node, quoted
 from penstock.manifest.front_matter import FrontMatter
 from penstock.manifest.source import Place
 from penstock.manifest.template import Kind, parse
+from penstock.models.names import ROLES
 
 ARCHITECT = "flow-architect"
 MAIN_TOOLS = ("subagent",)
@@ -26,8 +27,6 @@ SESSION_TOOLS = ("ask_user", "finish", "skill_read")
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 STANDARD_TOOLS = frozenset({*MAIN_TOOLS, *ARCHITECT_TOOLS, *SESSION_TOOLS, *FILE_TOOLS})
 """Names that an agent file may always use."""
-ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "architect")
-"""Roles of models that are always known; not set, they are the project's model."""
 _TOP = Place(line=1, column=1)
 
 

@@ -22,7 +22,9 @@ from penstock.core.diagnostics import Severity, sort
 from penstock.core.errors import DeclarationError
 from penstock.core.ids import new_id
 from penstock.core.world import World
+from penstock.flows.work import FlowSettings
 from penstock.models.model import Model
+from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 from penstock.resources.cipher import open_cipher
 from penstock.resources.egress import Egress
@@ -143,7 +145,8 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
     flows = flows_of(settings, agents)
     return Inventory(
         registry=Registry(
-            [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)]
+            [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)],
+            project.bundle.named_permissions,
         ),
         rules=Rules(entry.rule() for entry in settings.rules),
         agents=agents,
@@ -155,6 +158,10 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
         handbooks=project.handbooks,
         project=folder_of(settings),
+        flow_settings=FlowSettings(
+            config=settings.flows.config, is_autonomous=settings.flows.autonomous
+        ),
+        model_names=ModelNames(roles=settings.models.roles),
         flows=flows,
         flow_files=flows,
     )

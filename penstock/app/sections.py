@@ -57,6 +57,8 @@ class ModelSection(BaseModel):
 
     default: str = "offline"
     """A name from `[models.NAME]`, or `provider:model`."""
+    roles: dict[str, str] = Field(default_factory=dict)
+    """The model of each role, for agents whose model is `@role`."""
 
     @property
     def entries(self) -> Mapping[str, ModelEntry]:
@@ -208,6 +210,10 @@ class FlowSection(BaseModel):
 
     model_config = STRICT
 
+    autonomous: bool = False
+    """Whether runs ask nobody, unless who starts one says it."""
+    config: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    """Constants of templates, `${{config.KEY}}`, where neither step nor flow has them."""
     shell: bool = False
     """Whether shell commands run at all: the tool `bash`, and steps of the type shell."""
     shell_network: bool = False

@@ -35,9 +35,10 @@ from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
 from penstock.flows.steps import Steps
-from penstock.flows.work import FlowWork
+from penstock.flows.work import FlowSettings, FlowWork
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
+from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
@@ -79,6 +80,8 @@ class Storage:
 
 
 NO_FLOWS = NoFlows()
+NO_ROLES = ModelNames()
+AS_USUAL = FlowSettings()
 NO_HANDBOOKS = Handbooks()
 
 
@@ -169,6 +172,9 @@ class Inventory:
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
     flows: Library = NO_FLOWS
+    flow_settings: FlowSettings = AS_USUAL
+    model_names: ModelNames = NO_ROLES
+    """What roles and other spellings of models mean."""
     flow_files: ProjectFlows | None = None
     """The same, where they are files of the project's folder."""
     coding: Coding | None = None
@@ -189,7 +195,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     cast = Cast(
         lambda _, name: inventory.agents.get(name),
         invokers.of,
-        lambda agent, wanted: _model(inventory.models, agent, wanted),
+        lambda agent, wanted: _model(inventory, agent, wanted),
         skills=inventory.skills,
         preface=inventory.preface,
     )
@@ -198,7 +204,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     commands = CommandWork(calls, DirectTools(shared), _web_link(storage, inventory), world)
     crew = Crew(
         inventory.agents.get,
-        lambda agent, wanted: _model(inventory.models, agent, wanted),
+        lambda agent, wanted: _model(inventory, agent, wanted),
         shared,
         world=world,
         bus=bus,
@@ -279,11 +285,15 @@ def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Step
         key=storage.key,
         close=Closing(storage.key).end,
         allowance=DEFAULTS.allowance(),
+        settings=inventory.flow_settings,
     )
 
 
-def _model(models: Models, agent: Agent, wanted: str | None) -> Model:
-    own = agent.model
-    if own is None or isinstance(own, str):
-        return models.get(wanted or agent.settings.llm_model or own)
-    return own if wanted in {None, own.card.model_id} else models.get(wanted)
+def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
+    """Return the model of an agent, or the one that is wanted. Raises ConfigError."""
+    own, models = agent.model, inventory.models
+    if not (own is None or isinstance(own, str)) and wanted in {None, own.card.model_id}:
+        return own
+    name = wanted or agent.settings.llm_model or (own if isinstance(own, str) else None)
+    is_known = name is None or models.has(name)
+    return models.get(name if is_known else inventory.model_names.model(name))

@@ -34,6 +34,16 @@ FAILED = "FLOW_FAILED"
 End = Callable[[HeldLog, TaskState, TaskEnded], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSettings:
+    """What a project says of all its flows."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """`${{config.KEY}}`, where neither step nor flow says it."""
+    is_autonomous: bool = False
+    """What a run is of which nobody says it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class FlowWork:
     """Conducts the runs of flows, each a task of its own."""
@@ -45,9 +55,7 @@ class FlowWork:
     close: End
     """Closes what is open in a task, and ends it."""
     allowance: Allowance
-    config: Mapping[str, Any] = field(default_factory=dict)
-    is_autonomous: bool = False
-    """What a run is of which nobody says it."""
+    settings: FlowSettings = field(default_factory=FlowSettings)
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Go on with a run until it has ended or waits."""
@@ -90,7 +98,7 @@ class FlowWork:
             source = self.library.find(brief.command)
         except NotFound as error:
             return Rejection(code=NOT_FOUND, reason=str(error))
-        return begin(source, brief, is_autonomous=self.is_autonomous)
+        return begin(source, brief, is_autonomous=self.settings.is_autonomous)
 
     def _conductor(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
@@ -99,7 +107,7 @@ class FlowWork:
         assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)
-        run = Run(flow, started.task, inputs=started.inputs, config=self.config)
+        run = Run(flow, started.task, inputs=started.inputs, config=self.settings.config)
         ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), self.key)
         place = Place(
             run=run,

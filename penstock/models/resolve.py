@@ -80,6 +80,10 @@ class Models:
             made = self._made[wanted] = self._make(wanted)
         return made
 
+    def has(self, name: str) -> bool:
+        """Whether a model was named so, in the settings or by the program."""
+        return name in self._configs or name in self._made
+
     def find(self, name: str) -> Model | None:
         """Return the model of this name, or None if there is none that works here."""
         try:

@@ -1,0 +1,38 @@
+"""Names of models as authors write them."""
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.models.names import ModelNames
+
+NAMES = ModelNames(roles={"coding": "openai/gpt-x:high", "mine": "@coding", "fast": "small"})
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (None, None),
+        ("", None),
+        ("small", "small"),
+        ("small:high", "small"),
+        ("small:other", "small:other"),
+        ("openai:gpt-x", "openai:gpt-x"),
+        ("openai/gpt-x", "openai:gpt-x"),
+        ("openai/gpt-x:low", "openai:gpt-x"),
+        ("openai:gpt-x:low", "openai:gpt-x"),
+        ("openai:org/gpt-x", "openai:org/gpt-x"),
+        ("@coding", "openai:gpt-x"),
+        ("@coding:low", "openai:gpt-x"),
+        ("@mine", "openai:gpt-x"),
+        ("@fast", "small"),
+        ("@planning", None),
+    ],
+)
+def test_a_name_means_a_model(text: str | None, wanted: str | None) -> None:
+    """4.2: `@role`, `id`, `id:thinking`, `provider/id[:thinking]`."""
+    assert NAMES.model(text) == wanted
+
+
+def test_a_role_that_nobody_defined_is_no_model() -> None:
+    with pytest.raises(ConfigError, match=r'no model role "@codng"\. Did you mean'):
+        NAMES.model("@codng")
