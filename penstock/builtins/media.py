@@ -11,6 +11,7 @@ from penstock.core.changes import FileChanges, MediaChange
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
+from penstock.resources.links import Label
 from penstock.store.blobs import Blobs
 from penstock.store.changes import quota, reason
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
@@ -120,7 +121,7 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
     name = input.get("filename", kept.filename)
     shown = _shown(kept, name)
     if kept.size >= MOST_ATTACHED:
-        return {"send_as_attachment": False, **shown, **_link(kept, invocation)}
+        return {"send_as_attachment": False, **shown, **_link(kept, invocation, name)}
     if len(_attached(invocation) - {kept.media_id}) >= ATTACHMENTS:
         raise quota(f"an answer has at most {ATTACHMENTS} attachments")
     content = await _blobs(invocation).get(kept.blob_id)
@@ -162,13 +163,14 @@ def _shown(kept: MediaChange, name: str | None = None) -> dict[str, Any]:
     return shown if name is None else {**shown, "filename": name}
 
 
-def _link(kept: MediaChange, invocation: Invocation) -> dict[str, str]:
+def _link(kept: MediaChange, invocation: Invocation, name: str | None = None) -> dict[str, str]:
     """Return a link that ends with the media, if that is sooner."""
     links = invocation.inside.resources.links
     if links is None:
         raise ToolNotConfigured("no links are signed here")
     ends = min(links.end(), kept.expires_at)
-    return {"download_url": links.to(kept.blob_id, ends), "expires_at": to_iso(ends)}
+    link = links.to(kept.blob_id, ends, Label(kept.media_type, name or kept.filename or ""))
+    return {"download_url": invocation.inside.resources.web_url + link, "expires_at": to_iso(ends)}
 
 
 def _attached(invocation: Invocation) -> set[str]:

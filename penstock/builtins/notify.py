@@ -29,6 +29,7 @@ from penstock.resources.channels import (
 )
 from penstock.resources.egress import Answer, Asker, Redirect, Request
 from penstock.resources.hosts import read_patterns
+from penstock.resources.links import Label
 from penstock.store.changes import reason
 from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
 from penstock.tools.faults import invalid
@@ -189,7 +190,8 @@ async def _enclosure(
         name=name,
         media_type=kept.media_type,
         is_image=is_image,
-        link=resources.web_url + resources.links.to(kept.blob_id),
+        link=resources.web_url
+        + resources.links.to(kept.blob_id, label=Label(kept.media_type, name)),
         content=content,
         upload_id=upload_id,
     )

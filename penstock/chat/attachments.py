@@ -31,7 +31,7 @@ class Attachments:
             {
                 "mediaId": media_id,
                 "name": each.name or media_id,
-                "url": link_to(each.blob_id),
+                "url": link_to(each),
                 "mimeType": each.mime_type,
                 "bytes": each.size,
             }

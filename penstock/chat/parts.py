@@ -8,12 +8,12 @@ from penstock.core.clock import to_iso
 from penstock.core.codec import kind_of, to_wire
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, NoteEmitted, Record, StoredFile
-from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.question import Question, QuestionRecord, QuestionStatus, standing
 from penstock.core.task import TaskRecord
 
-LinkTo = Callable[[BlobId], str]
-"""Makes a link to stored bytes that works for a while."""
+LinkTo = Callable[[StoredFile], str]
+"""Makes a link to a stored file that works for a while."""
 
 
 def call_part(call: ToolCall) -> dict[str, Any]:
@@ -159,4 +159,4 @@ def _image(stored: StoredFile, link_to: LinkTo) -> dict[str, Any]:
 
 
 def _file(stored: StoredFile, link_to: LinkTo) -> dict[str, Any]:
-    return {"url": link_to(stored.blob_id), "mimeType": stored.mime_type, "bytes": stored.size}
+    return {"url": link_to(stored), "mimeType": stored.mime_type, "bytes": stored.size}

@@ -120,7 +120,7 @@ async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Fram
     parts = runtime.parts
     view = StreamView(
         session_id=sent.session_id,
-        link_to=lambda blob_id: f"blob:{blob_id}",
+        link_to=lambda stored: f"blob:{stored.blob_id}",
         max_iterations=parts.agents.get(agent).settings.max_iterations,
         argument_chars=parts.limits.argument_chars,
         only=sent.task_id,

@@ -1,11 +1,26 @@
 """Links to stored bytes that work for a while, without a key."""
 
 import hmac
+from dataclasses import dataclass
 from hashlib import sha256
+from urllib.parse import urlencode
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
+from penstock.core.events import StoredFile
 from penstock.core.ids import BlobId
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What the bytes behind a link are called; both parts may be empty."""
+
+    media_type: str = ""
+    name: str = ""
+
+
+BARE = Label()
+"""Of bytes that say themselves what they are."""
 
 
 class Links:
@@ -16,23 +31,39 @@ class Links:
         self._clock = clock
         self._seconds = seconds
 
-    def to(self, blob_id: BlobId, ends: Moment | None = None) -> str:
+    def to(self, blob_id: BlobId, ends: Moment | None = None, label: Label = BARE) -> str:
         """Return a link to the bytes, which works until a moment, or as long as links do."""
-        until = (self.end() if ends is None else ends) // 1000
-        return f"/api/blobs/{blob_id}?exp={until}&sig={self._signed(blob_id, str(until))}"
+        until = str((self.end() if ends is None else ends) // 1000)
+        said = {"exp": until, "type": label.media_type, "name": label.name}
+        signed = said | {"sig": self._signed(blob_id, until, label)}
+        query = urlencode({key: text for key, text in signed.items() if text}, errors="replace")
+        return f"/api/blobs/{blob_id}?{query}"
+
+    def of(self, stored: StoredFile) -> str:
+        """Return a link to a file; an image without a name needs no label to be shown."""
+        if stored.is_image and not stored.name:
+            return self.to(stored.blob_id)
+        return self.to(stored.blob_id, label=Label(stored.mime_type, stored.name or ""))
 
     def end(self) -> Moment:
         """Return until when a link works that is made now."""
         return Moment((self._clock.now() // 1000 + self._seconds) * 1000)
 
-    def check(self, blob_id: str, until: str, signature: str) -> None:
+    def check(self, blob_id: str, until: str, signature: str, label: Label = BARE) -> None:
         """Raise LinkExpired unless the link is one of ours and its time is not over."""
-        right = self._signed(blob_id, until).encode()
+        right = self._signed(blob_id, until, label).encode()
         if not hmac.compare_digest(right, signature.encode("utf-8", "surrogatepass")):
             raise LinkExpired("the signature of this link is not right; get a new link")
         if not until.isdecimal() or int(until) * 1000 <= self._clock.now():
             raise LinkExpired("the time of this link is over; get a new one")
 
-    def _signed(self, blob_id: str, until: str) -> str:
-        text = f"{blob_id}.{until}".encode("utf-8", "surrogatepass")
-        return hmac.new(self._key, text, sha256).hexdigest()
+    def _signed(self, blob_id: str, until: str, label: Label) -> str:
+        text = f"{blob_id}.{until}"
+        if label != BARE:
+            text += f"\n{label.media_type}\n{label.name}"
+        return hmac.new(self._key, _bytes(text), sha256).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes that stand for a text in an address."""
+    return text.encode("utf-8", "replace")

@@ -1,6 +1,8 @@
 """Stored bytes by signed link, and whole results by their id."""
 
+import re
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
@@ -9,6 +11,7 @@ from starlette.responses import Response
 from penstock.core.errors import NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
+from penstock.resources.links import BARE, Label
 from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json
 from penstock.server.site import PROFILE, Site, admitted, site_of
@@ -20,6 +23,7 @@ SAFE = {
     "content-security-policy": "default-src 'none'; sandbox",
     "cache-control": "private, max-age=3600",
 }
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*")
 _UNKNOWN = "application/octet-stream"
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -35,6 +39,8 @@ class LinkQuery(BaseModel):
 
     exp: str = ""
     sig: str = ""
+    type: str = ""
+    name: str = ""
 
 
 class PartQuery(BaseModel):
@@ -53,15 +59,20 @@ async def read_blob(
     """Return stored bytes: by a signed link, or with a key that owns them."""
     site = site_of(request)
     profile: Profile | None = request.scope.get(PROFILE)
+    label = BARE
     if query.sig or profile is None:
-        site.links.check(blob_id, query.exp, query.sig)
+        label = Label(query.type, query.name)
+        site.links.check(blob_id, query.exp, query.sig, label)
     else:
         await _check_owner(site, admitted(request, READ), BlobId(blob_id))
     content = await site.runtime.parts.blobs.get(BlobId(blob_id))
     media_type = type_of(content)
     disposition = "attachment" if media_type == _UNKNOWN else "inline"
-    headers = SAFE | {"content-disposition": disposition}
-    return Response(content, headers=headers, media_type=media_type)
+    if label != BARE:
+        media_type = label.media_type if _TYPE.fullmatch(label.media_type) else media_type
+        disposition = attachment(label.name)
+    headers = {"content-type": media_type, "content-disposition": disposition}
+    return Response(content, headers=SAFE | headers)
 
 
 async def _check_owner(site: Site, profile: Profile, blob_id: BlobId) -> None:
@@ -91,6 +102,15 @@ async def read_artifact(
         "hasMore": end < len(text),
     }
     return Json(part)
+
+
+def attachment(name: str) -> str:
+    """Return the header of a file that is to be saved under a name, if it has one."""
+    if not name:
+        return "attachment"
+    plain = "".join(each if each.isascii() and each.isprintable() else "_" for each in name)
+    plain = plain.replace("\\", "_").replace('"', "_")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def type_of(content: bytes) -> str:

@@ -46,7 +46,7 @@ class Site:
             streams=Streams(limits),
             links=links,
             source=Source(log=parts.log, bus=parts.bus, limits=limits),
-            history=History(parts.log, parts.projections, links.to),
+            history=History(parts.log, parts.projections, links.of),
             doorstep=doorstep,
         )
 

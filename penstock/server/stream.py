@@ -176,7 +176,7 @@ def _view(
     most = site.runtime.parts.agents.get(agent).settings.max_iterations
     return StreamView(
         session_id=session_id,
-        link_to=site.links.to,
+        link_to=site.links.of,
         max_iterations=most,
         argument_chars=site.limits.argument_chars,
         only=task_id,

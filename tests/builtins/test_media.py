@@ -3,6 +3,7 @@
 import base64
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -12,7 +13,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.paths import parse_path
 from penstock.core.profile import Profile
-from penstock.resources.links import Links
+from penstock.resources.links import Label, Links
 from penstock.testing.clock import START, FakeClock
 from tests.kit.workbench import Desk, open_desk, refusal_of
 
@@ -84,8 +85,10 @@ async def test_a_link_works_for_an_hour_or_as_long_as_the_media() -> None:
         media_id = await pushed(desk, ttl_seconds=ttl, filename="a.png")
         found = await desk.made("get_media_download_url", media_id=media_id)
         path, _, query = found.pop("download_url").partition("?")
-        until, signature = (each.partition("=")[2] for each in query.split("&"))
-        Links(bytes(32), clock, 1).check(path.removeprefix("/api/blobs/"), until, signature)
+        said, blob_id = dict(parse_qsl(query)), path.removeprefix("/api/blobs/")
+        label = Label(said["type"], said["name"])
+        Links(bytes(32), clock, 1).check(blob_id, said["exp"], said["sig"], label)
+        assert label == Label("image/png", "a.png")
         assert found == {
             "media_id": media_id,
             "media_type": "image/png",

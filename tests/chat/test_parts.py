@@ -105,7 +105,7 @@ def test_what_was_taken_out_of_a_result_is_linked() -> None:
         ),
     )
     settled = CallSettled(tool_id="draw", envelope=Envelope.success(1), files=files)
-    part = result_part(settled, "https://here/{}".format)
+    part = result_part(settled, lambda stored: f"https://here/{stored.blob_id}")
     first = {"url": "https://here/one", "mimeType": "image/png", "bytes": 9}
     assert part["imageUrl"] == "https://here/one"
     assert part["images"] == [

@@ -252,7 +252,7 @@ def frames_of(story: Story, items: list[Live] | None = None, last: Position = ST
     """Return the frames of what happened, or of these items of it."""
     view = StreamView(
         session_id=SessionId(story.log_id),
-        link_to=lambda blob: f"/api/blobs/{blob}",
+        link_to=lambda stored: f"/api/blobs/{stored.blob_id}",
         max_iterations=8,
         argument_chars=2000,
     )

@@ -3,8 +3,9 @@
 import pytest
 
 from penstock.core.errors import LinkExpired
+from penstock.core.events import StoredFile
 from penstock.core.ids import BlobId
-from penstock.resources.links import Links
+from penstock.resources.links import BARE, Label, Links
 from penstock.testing.clock import FakeClock
 
 KEY = bytes(32)
@@ -40,8 +41,9 @@ def test_nothing_of_a_link_can_be_changed(change: int) -> None:
     links = Links(KEY, FakeClock(), 10)
     wrong = list(parts(links.to(BlobId("ab"))))
     wrong[change] = "9" + wrong[change][1:] + "\ud800é"
+    blob_id, until, signature = wrong
     with pytest.raises(LinkExpired, match="signature"):
-        links.check(*wrong)
+        links.check(blob_id, until, signature)
 
 
 def test_another_installation_signs_otherwise() -> None:
@@ -49,3 +51,31 @@ def test_another_installation_signs_otherwise() -> None:
     link = Links(b"x" * 32, clock, 10).to(BlobId("ab"))
     with pytest.raises(LinkExpired):
         Links(KEY, clock, 10).check(*parts(link))
+
+
+def test_what_the_bytes_are_called_is_signed_too() -> None:
+    links = Links(KEY, FakeClock(), 10)
+    named = Label("text/csv", "a b.csv")
+    link = links.to(BlobId("ab"), label=named)
+    assert "&type=text%2Fcsv&name=a+b.csv&sig=" in link
+    until, signature = link.partition("exp=")[2].partition("&")[0], link.rpartition("=")[2]
+    links.check("ab", until, signature, named)
+    for other in (BARE, Label("text/html", "a b.csv"), Label("text/csv", "b.csv")):
+        with pytest.raises(LinkExpired):
+            links.check("ab", until, signature, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_image", "labelled"), [(None, True, False), ("a", True, True), (None, False, True)]
+)
+def test_a_file_is_called_what_it_is(name: str | None, *, is_image: bool, labelled: bool) -> None:
+    stored = StoredFile(
+        blob_id=BlobId("ab"), mime_type="image/png", size=1, is_image=is_image, name=name
+    )
+    assert ("type=image%2Fpng" in Links(KEY, FakeClock(), 10).of(stored)) is labelled
+
+
+def test_equal_bytes_of_two_names_have_two_links() -> None:
+    links = Links(KEY, FakeClock(), 10)
+    one, other = (links.to(BlobId("ab"), label=Label("text/csv", each)) for each in "ab")
+    assert one != other

@@ -9,6 +9,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.resources.links import Label
 from penstock.server.blobs import type_of
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, served
@@ -36,6 +37,41 @@ async def test_what_is_no_image_is_an_attachment() -> None:
         response = await server.client.get(server.app.state.doorstep.site.links.to(blob_id))
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == "attachment"
+
+
+LABELS = [
+    (
+        Label("text/csv", "a.csv"),
+        "text/csv",
+        "attachment; filename=\"a.csv\"; filename*=UTF-8''a.csv",
+    ),
+    (
+        Label("image/png", 'é" \\\r\n.png'),
+        "image/png",
+        "attachment; filename=\"__ ___.png\"; filename*=UTF-8''%C3%A9%22%20%5C%0D%0A.png",
+    ),
+    (Label("text/html"), "text/html", "attachment"),
+    (
+        Label("text/html\r\nx: y", "x"),
+        "image/png",
+        "attachment; filename=\"x\"; filename*=UTF-8''x",
+    ),
+]
+
+
+@pytest.mark.parametrize(("label", "media_type", "disposition"), LABELS)
+async def test_a_link_may_say_what_the_bytes_are_called(
+    label: Label, media_type: str, disposition: str
+) -> None:
+    async with served() as server:
+        blob_id = await server.runtime.parts.blobs.put(PNG)
+        link = server.app.state.doorstep.site.links.to(blob_id, label=label)
+        response = await server.client.get(link)
+        changed = await server.client.get(link.replace("type=", "type=x"))
+    assert response.headers["content-type"] == media_type
+    assert response.headers["content-disposition"] == disposition
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert changed.status_code == 403
 
 
 @pytest.mark.parametrize("change", [("sig=", "sig=0"), ("exp=", "exp=9"), ("exp=", "exp=x")])
