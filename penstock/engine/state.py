@@ -170,9 +170,7 @@ class SessionState:
         if task is None or task.task_id != task_id:
             self._apply_elsewhere(event, task_id, at)
             return
-        if not (task.is_suspended or type(event) is TaskResumed):
-            task.active_ms += at - self.last_at
-        self.last_at = at
+        self._spend(task, event, at)
         match event:
             case CallSettled():
                 self._settle(task, event, path)
@@ -206,14 +204,20 @@ class SessionState:
                 self._end(task, event)
             case NoteEmitted() if path:
                 task.notes[path, event.event_type] += 1
-            case CallStarted() | CallRetried() | NoteEmitted() | Erased() | MessagesErased():
+            case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
                 pass
-            case SessionOpened() | MessageReceived() | CallRequested() | TaskStarted():
+            case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
                 pass
-            case FlowRequested() | AgentBegan() | AgentReminded():
+            case TaskStarted() | Erased() | MessagesErased():
                 pass
             case _:
                 assert_never(event)
+
+    def _spend(self, task: TaskState, event: Event, at: int) -> None:
+        """Count the time since the last event, unless the task waited in it."""
+        if not (task.is_suspended or type(event) is TaskResumed):
+            task.active_ms += at - self.last_at
+        self.last_at = at
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:

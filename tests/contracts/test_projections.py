@@ -3,14 +3,12 @@
 import pytest
 
 from penstock.core.codec import from_wire
-from penstock.core.errors import IdempotencyConflict
 from penstock.core.events import CallRequested, Entry, TaskEnded
-from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionKind, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, SessionSort, TasksOf
+from penstock.store.projections import Page, Projections, SessionSort
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import (
     ANN,
@@ -101,18 +99,6 @@ async def test_a_direct_call_is_a_task_of_who_asked_for_it(log: Log, lists: Proj
     assert await lists.find_session(SessionId("task_9")) is None
 
 
-async def test_a_run_of_a_flow_is_a_task_of_its_kind(log: Log, lists: Projections) -> None:
-    asked = FlowRequested(
-        command="dom:apply", profile_id=BOB, idempotency_key="key", request_hash="ab"
-    )
-    await log.send(LogId("task_9"), [Entry(asked, TaskId("task_9"))])
-    task = await lists.find_task(TaskId("task_9"))
-    assert task is not None
-    assert (task.kind, task.profile_id, task.agent) == ("flow", BOB, "dom:apply")
-    with pytest.raises(IdempotencyConflict):
-        await log.send(LogId("task_8"), [Entry(asked, TaskId("task_8"))])
-
-
 async def test_tasks_are_listed_newest_first_a_page_at_a_time(
     log: Log, lists: Projections, clock: FakeClock
 ) -> None:
@@ -135,24 +121,6 @@ async def test_tasks_are_listed_newest_first_a_page_at_a_time(
     of_bob, count = await lists.tasks(profile_id=BOB, page=ALL)
     assert [task.task_id for task in of_chat] == [THREE, ONE]
     assert ([task.task_id for task in of_bob], count) == ([TWO], 1)
-
-
-async def test_tasks_are_listed_by_what_they_are(log: Log, lists: Projections) -> None:
-    await log.send(CHAT, [opened(), message()])
-    for number, command in enumerate(("a", "b", "a"), 7):
-        task_id = TaskId(f"task_{number}")
-        asked = FlowRequested(command=command, profile_id=BOB)
-        await log.send(LogId(task_id), [Entry(asked, task_id)])
-
-    async def ids(of: TasksOf) -> set[TaskId]:
-        found, count = await lists.tasks(of=of, page=ALL)
-        assert count == len(found)
-        return {each.task_id for each in found}
-
-    assert await ids(TasksOf(kind="flow", agent="a")) == {TaskId("task_7"), TaskId("task_9")}
-    assert await ids(TasksOf(kind="message")) == {ONE}
-    assert len(await ids(TasksOf(status=TaskStatus.QUEUED))) == 4
-    assert await ids(TasksOf(kind="flow", status=TaskStatus.FAILED)) == set()
 
 
 async def test_the_task_that_an_event_stood_in_is_found(log: Log, lists: Projections) -> None:

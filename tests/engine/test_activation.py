@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,8 +12,6 @@ from penstock.core.errors import StoreFull
 from penstock.core.events import (
     CancelRequested,
     Entry,
-    Erased,
-    MessagesErased,
     QuestionAnswered,
     QuestionAsked,
     Record,
@@ -25,7 +21,6 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import LogId, TaskId
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
@@ -334,64 +329,6 @@ async def test_work_that_cancels_itself_counts_as_a_crash_and_fails_in_the_end()
     (only,) = [each for each in await active.events() if isinstance(each, TaskEnded)]
     assert only.status is TaskStatus.FAILED
     assert len(active.worked) == 3
-
-
-# ---- what is kept ------------------------------------------------------------------------------
-
-
-async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
-    active = ActiveLog(finish)
-    await active.say()
-    await active.run()
-    reads: list[int] = []
-    read = active.log.read
-
-    async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
-        reads.append(after)
-        return await read(log_id, after=after, limit=limit)
-
-    active.log.read = counted  # type: ignore[method-assign]
-    await active.say(TWO, is_new=False)
-    await active.run()
-    assert reads == [4]
-    active.activations.forget(LOG)
-    await active.say(TaskId("task_3"), is_new=False)
-    await active.run()
-    assert reads == [4, 0]
-
-
-async def test_what_another_process_erased_is_not_remembered() -> None:
-    """The event alone tells it: the text is blank on disk, not in what was folded before."""
-    seen: list[list[str]] = []
-
-    async def look(held: HeldLog, task: TaskState) -> None:
-        held.add(TaskStarted(), task.task_id)
-        seen.append([each.content for each in held.state.said.messages])
-        held.add(ended(), task.task_id)
-
-    log = BlankedLog(FakeClock())
-    active = ActiveLog(look, log=log)
-    await active.say()
-    await active.run()
-    log.is_blank = True
-    await active.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
-    await active.say(TWO, is_new=False)
-    await active.run()
-    assert seen == [["Hi"], ["Hi"]]
-
-
-class BlankedLog(MemoryLog):
-    """Has lost the text of its first message, on demand."""
-
-    is_blank = False
-
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        records = await super().read(log_id, after=after, limit=limit)
-        if not self.is_blank:
-            return records
-        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
 
 
 @pytest.mark.parametrize("error", [ValueError("?"), Cancel()])

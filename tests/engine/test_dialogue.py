@@ -1,14 +1,18 @@
 """One agent's messages: what a model reads is said in the order of its calls, once all settled."""
 
-from penstock.core.call import ToolCall
+from penstock.core.call import CallPath, ToolCall
+from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, ReplyReceived
+from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestarted, TaskStarted
+from penstock.core.flow_events import AgentBegan, AgentReminded, FlowTold
 from penstock.core.ids import CallId, MessageId, TaskId
-from penstock.core.messages import ToolMessage, UserMessage
+from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import Dialogue, Said
+from penstock.engine.state import SessionState
+from tests.kit.events import LOG, ONE, message, outcome, reply
 
 
-def reply(*calls: str, text: str = "") -> ReplyReceived:
+def said_reply(*calls: str, text: str = "") -> ReplyReceived:
     asked = tuple(ToolCall(CallId(each), "echo", {}) for each in calls)
     return ReplyReceived(iteration=1, base=0, text=text, message_id=MessageId("m"), calls=asked)
 
@@ -24,7 +28,7 @@ def settled(call_id: str) -> CallSettled:
 
 def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None:
     dialogue = Dialogue(Said())
-    dialogue.hear(reply("a", "b"), ())
+    dialogue.hear(said_reply("a", "b"), ())
     dialogue.settle(CallId("b"), settled("b"))
     assert len(dialogue.said.messages) == 1
     dialogue.settle(CallId("a"), settled("a"))
@@ -35,7 +39,7 @@ def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None
 
 def test_two_agents_of_one_task_do_not_hear_each_other() -> None:
     first, second = Dialogue(Said()), Dialogue(Said())
-    first.hear(reply(text="Only here."), ())
+    first.hear(said_reply(text="Only here."), ())
     assert second.said.messages == []
     assert second.reply is None
 
@@ -50,3 +54,76 @@ def test_a_task_is_forgotten_with_all_that_followed() -> None:
     assert [each.content for each in said.messages] == ["m0"]
     assert 0 < said.tokens < before
     assert not said.forget(TaskId("t1"))
+
+
+# ---- in the state of a task ----
+
+DRAFT, REVIEW = CallPath("task/draft/1"), CallPath("task/review/1")
+
+
+def at_work(*events: tuple[Event, CallPath | None]) -> SessionState:
+    state = SessionState(LOG)
+    state.apply(message(), ONE, None, Moment(0))
+    state.apply(TaskStarted(), ONE, None, Moment(0))
+    for frame in (DRAFT, REVIEW):
+        began = AgentBegan(agent="writer", message=f"Do {frame}", system="Rules.")
+        state.apply(began, ONE, frame, Moment(0))
+    for event, path in events:
+        state.apply(event, ONE, path, Moment(0))
+    return state
+
+
+def test_each_agent_reads_what_was_said_to_it_and_nothing_else() -> None:
+    """T18: the agent's messages are not in the chat's."""
+    state = at_work(
+        (reply(1, "a"), DRAFT),
+        (reply(1, text="Fine."), REVIEW),
+        (outcome("a"), CallPath(f"{DRAFT}/1/tool#a")),
+    )
+    task = state.current
+    assert task is not None
+    draft = task.agents[DRAFT].said.messages
+    assert [type(each) for each in draft] == [UserMessage, AssistantMessage, ToolMessage]
+    review = task.agents[REVIEW].said.messages
+    assert [each.content for each in review] == [f"Do {REVIEW}", "Fine."]
+    assert [each.content for each in state.said.messages] == ["Hi"]
+
+
+def test_a_call_belongs_to_the_agent_that_asked_though_another_asked_later() -> None:
+    state = at_work(
+        (reply(1, "a"), DRAFT),
+        (reply(1, "b"), REVIEW),
+        (outcome("b"), CallPath(f"{REVIEW}/1/tool#b")),
+        (outcome("a"), CallPath(f"{DRAFT}/1/tool#a")),
+    )
+    task = state.current
+    assert task is not None
+    found = {path: each.said.messages[-1].content for path, each in task.agents.items()}
+    assert found == {DRAFT: "a done", REVIEW: "b done"}
+    assert task.tool_calls == 2
+    assert task.model_calls == 2
+
+
+def test_a_reply_that_is_taken_back_is_that_of_one_agent() -> None:
+    state = at_work(
+        (reply(1, "a"), DRAFT), (reply(1, "b"), REVIEW), (ReplyRestarted(iteration=1), DRAFT)
+    )
+    task = state.current
+    assert task is not None
+    assert task.agents[DRAFT].reply is None
+    assert task.agents[REVIEW].reply is not None
+
+
+def test_an_agent_that_is_reminded_is_asked_again() -> None:
+    state = at_work((reply(1, text="Done!"), DRAFT), (AgentReminded(message="Finish."), DRAFT))
+    task = state.current
+    assert task is not None
+    assert task.agents[DRAFT].reply is None
+    assert task.agents[DRAFT].said.messages[-1] == UserMessage("Finish.")
+
+
+def test_the_story_of_a_run_is_kept_in_its_order() -> None:
+    told = [(FlowTold(kind=each), None) for each in ("flow_jump", "flow_warning")]
+    state = at_work(*told)
+    assert state.current is not None
+    assert state.current.story == [(None, event) for event, _ in told]

@@ -1,14 +1,28 @@
 """Folded logs at hand: as new as the log, and never with what was erased."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from penstock.core.events import Entry, MessagesErased, SessionOpened
+from penstock.core.events import (
+    Entry,
+    Erased,
+    MessagesErased,
+    Record,
+    SessionOpened,
+    TaskStarted,
+)
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.folds import Folds
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.kit.events import ANN, LOG, TWO, message
+from tests.kit.activations import ActiveLog, finish
+from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
 
 
 class Shelf:
@@ -85,3 +99,61 @@ async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
     for name in (LOG, LogId("b")):
         await shelf.folds.look_up(name)
         assert shelf.folds.find(name) is None
+
+
+# ---- what an activation keeps ----
+
+
+async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
+    active = ActiveLog(finish)
+    await active.say()
+    await active.run()
+    reads: list[int] = []
+    read = active.log.read
+
+    async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
+        reads.append(after)
+        return await read(log_id, after=after, limit=limit)
+
+    active.log.read = counted  # type: ignore[method-assign]
+    await active.say(TWO, is_new=False)
+    await active.run()
+    assert reads == [4]
+    active.activations.forget(LOG)
+    await active.say(TaskId("task_3"), is_new=False)
+    await active.run()
+    assert reads == [4, 0]
+
+
+async def test_what_another_process_erased_is_not_remembered() -> None:
+    """The event alone tells it: the text is blank on disk, not in what was folded before."""
+    seen: list[list[str]] = []
+
+    async def look(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        seen.append([each.content for each in held.state.said.messages])
+        held.add(ended(), task.task_id)
+
+    log = BlankedLog(FakeClock())
+    active = ActiveLog(look, log=log)
+    await active.say()
+    await active.run()
+    log.is_blank = True
+    await active.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
+    await active.say(TWO, is_new=False)
+    await active.run()
+    assert seen == [["Hi"], ["Hi"]]
+
+
+class BlankedLog(MemoryLog):
+    """Has lost the text of its first message, on demand."""
+
+    is_blank = False
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        records = await super().read(log_id, after=after, limit=limit)
+        if not self.is_blank:
+            return records
+        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]

@@ -25,7 +25,7 @@ from tests.flows.examples import (
     loop,
     ref,
 )
-from tests.flows.test_plan import run
+from tests.flows.planned import run
 
 
 @pytest.mark.parametrize(
