@@ -84,5 +84,4 @@ class ProjectFlows:
 
 
 def _source(read: ReadFlow) -> FlowSource:
-    text = read.source if isinstance(read.source, str) else read.source.decode(errors="replace")
-    return FlowSource(file=read.file, texts={read.file: text})
+    return FlowSource(file=read.file, texts={read.file: read.text})

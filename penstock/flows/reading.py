@@ -65,6 +65,12 @@ class ReadFlow:
         """What is wrong in the text alone."""
         return ordered(self.document.problems)
 
+    @property
+    def text(self) -> str:
+        """The text as it stands there; what is none of UTF-8 is replaced."""
+        source = self.source
+        return source if isinstance(source, str) else source.decode(errors="replace")
+
     @cached_property
     def lines(self) -> Sequence[str]:
         """The lines of the text."""

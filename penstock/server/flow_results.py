@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.chat.message import Reply
 from penstock.core.events import Record, TaskEnded
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import TaskId
@@ -17,7 +18,7 @@ BEFORE_THE_END = ("queued", "running", "suspended")
 """Where a run stands that has not ended."""
 
 
-def run_result(run_id: TaskId, command: str, ended: TaskEnded) -> dict[str, Any]:
+def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[str, Any]:
     """Return the FlowResult of a run; a made-up one for a run that ended before it began."""
     envelope = ended.envelope
     if envelope is not None and isinstance(envelope.output, dict):

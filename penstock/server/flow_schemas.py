@@ -1,0 +1,164 @@
+"""What the API answers about flows and their runs, as JSON Schemas."""
+
+from penstock.server.schemas import (
+    ANYTHING,
+    INTEGER,
+    NUMBER,
+    OBJECT,
+    STRING,
+    TIME,
+    TIME_OR_NULL,
+    TRUTH,
+    Schema,
+    listed,
+    page_of,
+    record,
+    ref,
+)
+
+ENDED = ("success", "error", "aborted", "rejected")
+"""How a run can end."""
+RUN_STATES = ("queued", "running", "suspended", *ENDED)
+STEP_STATES = (
+    *("pending", "running", "waiting"),
+    *("complete", "error", "blocked", "skipped", "aborted"),
+)
+FRAMES = (
+    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
+    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
+    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
+    "flow_complete",
+)
+"""Every frame of a run, by its `type`."""
+
+_STATE = {"enum": list(RUN_STATES)}
+_INPUT = {
+    "name": STRING,
+    "type": {"enum": ["string", "number", "boolean", "object", "array"]},
+    "required": TRUTH,
+    "description": STRING,
+    "default": ANYTHING,
+}
+_FLOW = {
+    "name": STRING,
+    "description": STRING,
+    "source": {"enum": ["local", "package", "built-in"]},
+    "path": STRING,
+    "taskRequired": TRUTH,
+    "taskPrompt": STRING,
+    "inputs": listed(record(_INPUT, "default")),
+    "stepCount": NUMBER,
+    "valid": TRUTH,
+}
+_MAYBE = ("taskPrompt", "inputs")
+_STEP = {"id": STRING, "type": STRING, "agent": STRING}
+_READ = {
+    "content": STRING,
+    "steps": listed(record(_STEP, "agent")),
+    "diagnostics": listed(ref("Finding")),
+    "graph": {"type": ["string", "null"]},
+}
+_RUN = {
+    "runId": STRING,
+    "status": _STATE,
+    "task": STRING,
+    "startedAt": TIME_OR_NULL,
+    "endedAt": TIME,
+    "stepCount": NUMBER,
+}
+_STEP_STATE = {
+    "id": STRING,
+    "type": STRING,
+    "state": {"enum": list(STEP_STATES)},
+    "visits": NUMBER,
+    "summary": STRING,
+}
+_RESULT = {
+    "runId": STRING,
+    "flowName": STRING,
+    "status": {"enum": list(ENDED)},
+    "reason": STRING,
+    "task": STRING,
+    "stepCount": NUMBER,
+    "totalDuration": NUMBER,
+    "results": OBJECT,
+    "forks": OBJECT,
+    "lastResult": {"type": ["object", "null"]},
+    "usage": OBJECT,
+    "warnings": listed(STRING),
+}
+_ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
+_AGENT = {
+    "name": STRING,
+    "description": STRING,
+    "tools": listed(STRING),
+    "inputs": listed(STRING),
+    "outputs": listed(OBJECT),
+    "card": OBJECT,
+    "source_type": {"enum": ["local", "package", "built-in"]},
+    "source_path": STRING,
+    "architect": OBJECT,
+}
+
+FLOWS: dict[str, Schema] = {
+    "Finding": record(
+        {
+            "line": INTEGER,
+            "severity": {"enum": ["error", "warning"]},
+            "message": STRING,
+            "suggestion": STRING,
+        },
+        "suggestion",
+    ),
+    "Findings": record({"diagnostics": listed(ref("Finding"))}),
+    "FlowSummary": record(_FLOW, *_MAYBE),
+    "Flows": page_of("flows", "FlowSummary"),
+    "Flow": record(_FLOW | _READ, *_MAYBE),
+    "WrittenFlow": record(
+        {
+            "written": {"const": True},
+            "path": STRING,
+            "name": STRING,
+            "diagnostics": listed(ref("Finding")),
+        }
+    ),
+    "Catalog": listed(record(_AGENT, "inputs", "outputs", "card", "source_path")),
+    "RunBegun": record(
+        {
+            "runId": STRING,
+            "taskId": STRING,
+            "status": _STATE,
+            "questions": listed(ref("OpenQuestion")),
+        },
+        "questions",
+    ),
+    "RunRejected": record({"error": _ERROR, "runId": STRING}, "runId"),
+    "FlowResult": record(_RESULT, "reason", "task", "totalDuration", "usage"),
+    "FlowRunSummary": record(_RUN, "endedAt"),
+    "FlowRuns": page_of("runs", "FlowRunSummary"),
+    "FlowRun": record(
+        _RUN
+        | {
+            "steps": listed(record(_STEP_STATE, "summary")),
+            "questions": listed(ref("Question")),
+            "result": ref("FlowResult"),
+        },
+        "endedAt",
+        "result",
+    ),
+    "RunFrame": {
+        "type": "object",
+        "required": ["type", "runId", "seq"],
+        "properties": {
+            "type": {"enum": list(FRAMES)},
+            "runId": STRING,
+            "seq": INTEGER,
+            "at": TIME,
+            "stepId": STRING,
+            "visit": INTEGER,
+            "path": STRING,
+        },
+    },
+}
+"""Every schema of a flow, of a run, and of its frames."""

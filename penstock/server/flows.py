@@ -1,0 +1,210 @@
+"""The flows of the project: read, written, checked; and the agents that flows may name."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from penstock.agents.catalog import catalog_entries
+from penstock.agents.charter import Tier
+from penstock.core.call_errors import NotAvailable
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.errors import InvalidRequest
+from penstock.core.profile import MANAGE, READ
+from penstock.core.text import one_line
+from penstock.flows.authoring import WrittenFlow, check_local, finding, remove_flow, write_flow
+from penstock.flows.definition import Flow, RunInput, Step
+from penstock.flows.files import FOLDERS, FlowFile
+from penstock.flows.graph import mermaid
+from penstock.flows.library import unknown_flow
+from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.reading import ReadFlow, has_error
+from penstock.flows.starting import FLOW_INVALID
+from penstock.server.bodies import Form, read_json
+from penstock.server.lists import Listed, page_of
+from penstock.server.openapi import answers, takes
+from penstock.server.problem import Json, answer
+from penstock.server.site import Site, allowed, site_of
+
+router = APIRouter(prefix="/api", tags=["flows"])
+
+SORTS = ("name", "source")
+"""By what flows are sorted."""
+_CONTENT = {"type": "string"}
+CONTENT = Form({"content": _CONTENT}, required=("content",))
+NEW_FLOW = Form(
+    {"path": {"type": "string", "minLength": 1, "maxLength": 1000}, "content": _CONTENT},
+    required=("path", "content"),
+)
+_UNWRITTEN = f"{FOLDERS[0]}/unwritten.yaml"
+"""As what a text is checked that nobody wants to keep."""
+
+
+@router.get("/flows", responses=answers("Flows"), response_class=Json)
+async def list_flows(request: Request, query: Listed) -> Response:
+    """Return the flows; `sort` is name or source."""
+    site, _ = site_of(request), allowed(request, READ)
+    by, page, flows = query.sorted_by(SORTS), query.page, flows_of(site)
+    needle = query.search.casefold()
+    listed = await asyncio.to_thread(_listed, flows)
+    found = [
+        each for each in listed if needle in f"{each['name']}\n{each['description']}".casefold()
+    ]
+    found.sort(key=lambda each: (each[by], each["name"]), reverse=page.descends(usually=False))
+    return page_of("flows", found[page.offset : page.offset + page.limit], page, len(found))
+
+
+@router.post(
+    "/flows",
+    status_code=201,
+    responses=answers("WrittenFlow", 201),
+    openapi_extra=takes(NEW_FLOW),
+    response_class=Json,
+)
+async def write_new_flow(request: Request) -> Response:
+    """Write a flow in the project, in the place of one that is there; one with errors is not."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    asked = NEW_FLOW.read(body)
+    return await _write(flows_of(site), asked["path"], asked["content"], 201)
+
+
+@router.post(
+    "/flows/check", responses=answers("Findings"), openapi_extra=takes(CONTENT), response_class=Json
+)
+async def check_flow(request: Request) -> Response:
+    """Return everything that is wrong with the text of a flow, which is kept nowhere."""
+    site, _ = site_of(request), allowed(request, READ)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    flows, content = flows_of(site), CONTENT.read(body)["content"]
+    file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
+    found = await asyncio.to_thread(flows.check_text, file, content)
+    return Json({"diagnostics": [finding(each) for each in found]})
+
+
+@router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
+async def read_flow(name: str, request: Request) -> Response:
+    """Return one flow: its text, its steps, what is wrong with it, and a picture in Mermaid."""
+    site, _ = site_of(request), allowed(request, READ)
+    flows = flows_of(site)
+    file = await file_of(flows, name)
+    read, found = await asyncio.to_thread(flows.check, file)
+    steps: Sequence[Step] = read.flow.steps if read.flow else ()
+    more = {
+        "content": read.text,
+        "steps": [step_part(each) for each in steps],
+        "diagnostics": [finding(each) for each in found],
+        "graph": mermaid(read.flow) if read.flow else None,
+    }
+    return Json(_part(file, read, found) | more)
+
+
+@router.put(
+    "/flows/{name}",
+    responses=answers("WrittenFlow"),
+    openapi_extra=takes(CONTENT),
+    response_class=Json,
+)
+async def write_flow_anew(name: str, request: Request) -> Response:
+    """Write a flow of the project anew; one with errors is not, and the old one stays."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    body, _ = await read_json(request, site.limits.request_bytes)
+    flows, content = flows_of(site), CONTENT.read(body)["content"]
+    file = await file_of(flows, name)
+    check_local(file)
+    return await _write(flows, file.path, content, 200)
+
+
+@router.delete(
+    "/flows/{name}", status_code=204, responses=answers(None, 204), response_class=Response
+)
+async def delete_flow(name: str, request: Request) -> Response:
+    """Remove a flow of the project; its runs stay."""
+    site, _ = site_of(request), allowed(request, MANAGE)
+    remove_flow(await file_of(flows_of(site), name))
+    return Response(status_code=204)
+
+
+@router.get("/catalog", responses=answers("Catalog"), response_class=Json)
+async def read_catalog(request: Request) -> Response:
+    """Return the agents that flows may name, as an agent reads them who designs flows."""
+    site, _ = site_of(request), allowed(request, READ)
+    return Json(catalog_entries(site.runtime.parts.agents))
+
+
+def flows_of(site: Site) -> ProjectFlows:
+    """Return the flows of the project. Raises NotAvailable where there is no folder."""
+    flows = site.runtime.parts.flow_files
+    if flows is None:
+        raise NotAvailable("this server has no project's folder, and so no flows")
+    return flows
+
+
+async def file_of(flows: ProjectFlows, name: str) -> FlowFile:
+    """Return the file of a flow. Raises NotFound, with the nearest one."""
+    found = (await asyncio.to_thread(flows.files)).files
+    if name not in found:
+        raise unknown_flow(name, found)
+    return found[name]
+
+
+def step_part(step: Step) -> dict[str, str]:
+    """Return what a list of steps shows of one."""
+    agent = getattr(step, "agent", None)
+    return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
+
+
+async def _write(flows: ProjectFlows, path: str, content: str, status: int) -> Response:
+    written = await asyncio.to_thread(write_flow, flows, path, content)
+    if written.is_written:
+        return Json({**written.to_wire(), "name": written.command}, status)
+    if written.error:
+        raise InvalidRequest([{"field": "/path", "issue": written.error}])
+    return _invalid(written)
+
+
+def _invalid(written: WrittenFlow) -> Json:
+    errors = [each for each in written.diagnostics if has_error([each])]
+    message = f"the flow has {len(errors)} errors and was not written; line {errors[0].line}: "
+    details = {"diagnostics": [finding(each) for each in written.diagnostics]}
+    return answer(422, FLOW_INVALID, message + errors[0].text, details=details)
+
+
+def _listed(flows: ProjectFlows) -> list[dict[str, Any]]:
+    return [_part(file, *flows.check(file)) for file in flows.files().files.values()]
+
+
+def _part(file: FlowFile, read: ReadFlow, found: Sequence[Diagnostic]) -> dict[str, Any]:
+    part = {
+        "name": file.command,
+        "description": "",
+        "source": file.tier.value,
+        "path": file.path,
+        "taskRequired": False,
+        "stepCount": 0,
+        "valid": not has_error(found),
+    }
+    return part if read.flow is None else part | _declared(read.flow)
+
+
+def _declared(flow: Flow) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "description": one_line(flow.description),
+        "taskRequired": flow.needs_task,
+        "stepCount": len(flow.steps),
+    }
+    if flow.task_prompt is not None:
+        part["taskPrompt"] = flow.task_prompt
+    return part | ({"inputs": [_input(each) for each in flow.inputs]} if flow.inputs else {})
+
+
+def _input(given: RunInput) -> dict[str, Any]:
+    part = {
+        "name": given.name,
+        "type": given.value_type.value,
+        "required": given.is_required,
+        "description": given.description,
+    }
+    return part if given.default is None else part | {"default": given.default}
