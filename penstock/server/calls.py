@@ -18,9 +18,10 @@ from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.schema import Problem, json_type
 from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.lists import Number, page_of
-from penstock.server.openapi import answers, document, takes, with_tools
+from penstock.server.openapi import answers, document, takes
 from penstock.server.problem import Json
 from penstock.server.site import PROFILE, Site, allowed, site_of
+from penstock.server.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
 from penstock.tools.faults import found, invalid
@@ -43,7 +44,7 @@ _OUTCOMES = answers("CallOutcome", s202="CallWaiting", s403="CallOutcome", s404=
 }
 
 Offset = Annotated[int, Query(ge=0, le=2**53)]
-Wait = Annotated[float, Query(ge=0, le=300)]
+Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 
 
 @router.get("", responses=answers("DirectCalls"), response_class=Json)
@@ -71,7 +72,7 @@ async def read_tool(tool_id: str, request: Request) -> Response:
     openapi_extra=takes(CALL, required=False),
     response_class=Json,
 )
-async def call_tool(tool_id: str, request: Request, wait: Wait = 120) -> Response:
+async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) -> Response:
     """Call a tool, and wait for its outcome so many seconds; the call goes on without who waits.
 
     An `Idempotency-Key` makes a repeated request the same one.

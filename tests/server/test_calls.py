@@ -244,10 +244,12 @@ async def test_each_tool_stands_in_the_document_for_those_who_may_call_it() -> N
         whole: Any = (await server.client.get("/openapi.json")).json()
         operation = whole["paths"][f"{URL}/look"]["post"]
         body = operation["requestBody"]["content"]["application/json"]["schema"]
-        assert Schema(body).problems({"input": {"n": 1}}) == []
-        assert [each.path for each in Schema(body).problems({"input": {"n": "x"}})] == ["/input/n"]
+        schema = Schema(body | {"components": whole["components"]})
+        assert schema.problems({"input": {"n": 1}}) == []
+        assert [each.path for each in schema.problems({"input": {"n": "x"}})] == ["/input/n"]
         outcome = operation["responses"]["200"]["content"]["application/json"]["schema"]
-        assert outcome["allOf"][1]["properties"]["output"]["type"] == "object"
+        output = outcome["allOf"][1]["properties"]["output"]["$ref"].rpartition("/")[2]
+        assert whole["components"]["schemas"][output]["type"] == "object"
     assert f"{URL}/hidden" not in whole["paths"]
 
 
