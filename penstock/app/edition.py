@@ -53,6 +53,8 @@ class Shelf:
         parts.agents.take(project.agent_files)
         parts.cast.preface = project.preface
         parts.handouts.handbooks = project.handbooks
+        if parts.authoring is not None:
+            parts.authoring.known = project.nameable
 
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:

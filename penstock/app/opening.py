@@ -157,6 +157,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         web_url=settings.server.web_url,
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
         handbooks=project.handbooks,
+        nameable=project.nameable,
         project=folder_of(settings),
         flow_settings=FlowSettings(
             config=settings.flows.config, is_autonomous=settings.flows.autonomous

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.archive import Archive
 from penstock.chat.desk import Desk
 from penstock.chat.follow import Source, follow
@@ -61,6 +62,8 @@ class Parts:
     """The skills of the project."""
     handouts: Handouts
     """What agents of flows are given to read."""
+    authoring: ProjectAuthoring | None = None
+    """Writes agents and flows of the project's folder; None where there is no folder."""
     flow_files: ProjectFlows | None = None
     """The flows of the project's folder; None where there is no folder."""
     archive: Archive | None = None

@@ -5,8 +5,11 @@ from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.agents.file import NOTHING_KNOWN
+from penstock.agents.file_checks import Known
 from penstock.agents.preface import Preface
 from penstock.agents.settings import DEFAULTS
+from penstock.app.authoring import ProjectAuthoring
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
 from penstock.chat.beginning import Beginnings
@@ -181,6 +184,8 @@ class Inventory:
     """What code steps of flows run in; None: they fail."""
     handbooks: Handbooks = NO_HANDBOOKS
     """What agents of flows are given to read, besides files of the project."""
+    nameable: Known = NOTHING_KNOWN
+    """What agents that are written may name."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
 
@@ -211,6 +216,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     )
     crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
+    authoring = _authoring(inventory)
+    resources.errands.authoring = authoring.errand if authoring is not None else None
     code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
     shell = ShellSteps(resources.project, shared.threads)
     flows = _flow_work(world, storage, inventory, Steps(crew, code, shell, world))
@@ -239,6 +246,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         skills=inventory.skills,
         flow_files=inventory.flow_files,
         handouts=crew.handouts,
+        authoring=authoring,
         archive=storage.archive,
     )
     return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))
@@ -275,6 +283,13 @@ def _door(shared: Invoker, tool: Tool, resources: Resources, world: World) -> In
     """Return a door to the tools of the project and to one more."""
     registry = Registry([*shared.registry, tool])
     return Invoker(registry, shared.rules, resources, world=world, threads=shared.threads)
+
+
+def _authoring(inventory: Inventory) -> ProjectAuthoring | None:
+    folder, flows = inventory.project, inventory.flow_files
+    if folder is None or flows is None:
+        return None
+    return ProjectAuthoring(folder, inventory.agents, flows, inventory.nameable)
 
 
 def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Steps) -> FlowWork:

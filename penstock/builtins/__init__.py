@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.builtins import (
+    architect,
     archive,
     artifacts,
     ask_user,
@@ -38,6 +39,7 @@ TOOLS: tuple[Tool, ...] = (
     *bash.TOOLS,
     *skill_read.TOOLS,
     *subagent.TOOLS,
+    *architect.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

@@ -1,0 +1,60 @@
+"""Writes agents and flows of an open project: what is written is known at once."""
+
+from penstock.agents.authoring import write_agent
+from penstock.agents.catalog import Catalog, catalog_entries
+from penstock.agents.file_checks import Known
+from penstock.agents.folders import load_agents
+from penstock.core.envelope import Json
+from penstock.flows.authoring import finding, write_flow
+from penstock.flows.project_flows import ProjectFlows
+from penstock.resources.project_files import ProjectFiles
+from penstock.tools.errands import Authoring
+from penstock.tools.resources import ProjectFolder
+
+_MOST_TOLD = 100
+"""Findings that are told of."""
+
+
+class ProjectAuthoring:
+    """Writes agents and flows, and reads all of them again."""
+
+    def __init__(
+        self, folder: ProjectFolder, catalog: Catalog, flows: ProjectFlows, known: Known
+    ) -> None:
+        self._files = ProjectFiles(folder.root)
+        self._catalog = catalog
+        self._flows = flows
+        self.known = known
+        """What agents may name; a newer edition of the project may say otherwise."""
+
+    @property
+    def errand(self) -> Authoring:
+        """What tools may have done of this."""
+        return Authoring(
+            agents=lambda: catalog_entries(self._catalog),
+            write_agent=self.write_agent,
+            write_flow=lambda path, content: write_flow(self._flows, path, content).to_wire(),
+            rediscover=self.rediscover,
+        )
+
+    def write_agent(self, path: str, content: str) -> Json:
+        """Write an agent; returns what `agent_write` answers."""
+        written = write_agent(self._files, path, content, self.known)
+        return {
+            "written": written.is_written,
+            "path": written.path,
+            "diagnostics": [finding(each) for each in written.diagnostics],
+            **({"error": written.error} if written.error else {}),
+        }
+
+    def rediscover(self) -> Json:
+        """Read the agents and the names of flows again; returns what is told of that."""
+        found = load_agents(self._files.root, self.known)
+        self._catalog.take(found)
+        flows = self._flows.files()
+        diagnostics = [*found.diagnostics, *flows.diagnostics]
+        return {
+            "agents": [each.name for each in self._catalog if each.charter is not None],
+            "flows": sorted(flows.files),
+            "diagnostics": [str(each) for each in diagnostics[:_MOST_TOLD]],
+        }

@@ -1,0 +1,109 @@
+"""`agent_catalog`, `agent_write`, `flow_write`: how the architect designs flows (section 15)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.envelope import Json
+from penstock.core.flow_events import FlowTold
+from penstock.core.schema import Problem
+from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin
+from penstock.tools.errands import Authoring
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+
+REDISCOVERED = "flow_rediscovered"
+WRITE = "project.write"
+IN_TURN = "authoring"
+"""One file is written after the other: each is checked against those before it."""
+PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
+ANSWERS = (
+    "Returns {written, path, diagnostics: [{line, severity, message, suggestion?}], error?}. With "
+    "an error among the diagnostics nothing is written: mend the text and write it again."
+)
+
+
+@builtin(
+    "List every agent that a flow may name, with what it is for, its tools, inputs and outputs.",
+    {},
+    effect=Effect.READ,
+)
+async def agent_catalog(input: Json, invocation: Invocation) -> Any:
+    """Return what is known of each agent, by tier and name."""
+    return _authoring(invocation).agents()
+
+
+def _writing(about: str, where: str) -> Callable[[Act], BuiltIn]:
+    """Make a tool of a coroutine that writes one file."""
+
+    def make(act: Act) -> BuiltIn:
+        fields = {
+            "path?": {**PATH, "description": where},
+            "name?": {**PATH, "description": "The same as path"},
+            "content": {**TEXT, "description": "The whole text of the file"},
+        }
+        made = builtin(f"{about} {ANSWERS}", fields, effect=Effect.WRITE, stays_inside=False)(act)
+        spec = replace(
+            made.spec,
+            idempotent=True,
+            exclusive=IN_TURN,
+            requires_permissions=frozenset({WRITE}),
+        )
+        return replace(made, spec=spec)
+
+    return make
+
+
+@_writing(
+    "Check an agent file, and write it if it has no error.",
+    "A name, or agents/NAME.md or .pi/flows/agents/NAME.md",
+)
+async def agent_write(input: Json, invocation: Invocation) -> Any:
+    """Return whether the agent was written, and what is wrong with it."""
+    path = _place(input, invocation)
+    write = partial(_authoring(invocation).write_agent, path, input["content"])
+    return await _written(write, invocation)
+
+
+@_writing(
+    "Check a flow, also that every agent it names is in the catalog, and write it if it has no "
+    "error.",
+    "A name, or a path below flows/ or .pi/flows/flows/ that ends in .yaml or .yml",
+)
+async def flow_write(input: Json, invocation: Invocation) -> Any:
+    """Return whether the flow was written, and what is wrong with it."""
+    path = _place(input, invocation)
+    write = partial(_authoring(invocation).write_flow, path, input["content"])
+    return await _written(write, invocation)
+
+
+def _place(input: Json, invocation: Invocation) -> str:
+    told = [input[name] for name in ("path", "name") if name in input]
+    if len(told) != 1:
+        problem = Problem("/path", "is required, once: as path or as name")
+        raise invalid(invocation.spec.tool_id, [problem])
+    path: str = told[0]
+    return path
+
+
+async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
+    """Write, and let everybody know of what there is now."""
+    threads = invocation.inside.threads
+    answer: Json = await threads.run(write)
+    if answer["written"]:
+        found = await threads.run(_authoring(invocation).rediscover)
+        invocation.ledger.add(FlowTold(kind=REDISCOVERED, body=found), invocation.call.path)
+    return answer
+
+
+def _authoring(invocation: Invocation) -> Authoring:
+    authoring = invocation.inside.resources.errands.authoring
+    if authoring is None:
+        raise ToolNotConfigured("there is no project folder here")
+    return authoring
+
+
+TOOLS = (agent_catalog, agent_write, flow_write)

@@ -1,0 +1,45 @@
+"""What the tools of the architect do in an open project."""
+
+from pathlib import Path
+
+from penstock.agents.catalog import Catalog
+from penstock.agents.file_checks import Known
+from penstock.app.authoring import ProjectAuthoring
+from penstock.flows.checks.surroundings import Surroundings, cards_of
+from penstock.flows.project_flows import ProjectFlows
+from penstock.tools.resources import ProjectFolder
+
+AGENT = "---\nname: scout\ndescription: d\ntools: [look]\n---\n"
+FLOW = "name: n\ndescription: d\nsteps: [{id: a, agent: scout}]\n"
+
+
+def over(root: Path, known: Known) -> tuple[ProjectAuthoring, Catalog]:
+    catalog = Catalog()
+    flows = ProjectFlows(root, lambda: Surroundings(agents=cards_of(catalog)))
+    return ProjectAuthoring(ProjectFolder(root=root), catalog, flows, known), catalog
+
+
+def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
+    authoring, catalog = over(tmp_path, Known(tools=["look"]))
+    assert authoring.write_agent("scout", AGENT)["written"]
+    assert catalog.find("scout") is None
+    told = authoring.rediscover()
+    assert catalog.find("scout") is not None
+    assert ("scout" in told["agents"], told["flows"]) == (True, [])
+    assert authoring.errand.write_flow("n", FLOW)["written"]
+    assert authoring.rediscover()["flows"] == ["n"]
+
+
+def test_agents_are_checked_by_what_there_is_in_the_newest_edition(tmp_path: Path) -> None:
+    authoring, _ = over(tmp_path, Known(tools=[]))
+    assert authoring.write_agent("scout", AGENT)["diagnostics"] != []
+    authoring.known = Known(tools=["look"])
+    assert authoring.write_agent("scout", AGENT)["diagnostics"] == []
+
+
+def test_what_is_broken_is_told(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/bad.md").write_text("no")
+    authoring, _ = over(tmp_path, Known())
+    (said,) = authoring.rediscover()["diagnostics"]
+    assert said.startswith("agents/bad.md:1:1: error")

@@ -1,0 +1,70 @@
+"""The architect at work in a project on disk: a chat starts it, and it calls what a test says."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.core.envelope import Envelope
+from penstock.core.events import CallSettled, Event
+from penstock.core.ids import LogId
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.tools.tool import Tool
+from tests.kit.flows import finish
+from tests.kit.project import ProjectFolder
+
+_DEPTH_OF_CHAT = 2
+SETTINGS = {"models": {"default": "scripted"}}
+
+
+class AtWork:
+    """What became of the calls of one agent session."""
+
+    def __init__(self, model: ScriptedModel, happened: list[tuple[str, Event]]) -> None:
+        self.model = model
+        self.happened = happened
+        """Events by path."""
+
+    @property
+    def outcomes(self) -> list[tuple[str, Envelope]]:
+        """The calls inside the session, in the order of the log."""
+        settled = [
+            (event.tool_id, event.envelope)
+            for path, event in self.happened
+            if isinstance(event, CallSettled) and path.count("/") > _DEPTH_OF_CHAT
+        ]
+        return [each for each in settled if each[0] != "finish"]
+
+    def outputs(self) -> list[Any]:
+        """Return the outputs of those calls."""
+        return [envelope.output for _, envelope in self.outcomes]
+
+    @property
+    def offered(self) -> list[str]:
+        """The names of what the session was offered."""
+        return [tool.name for tool in self.sessions[0].tools]
+
+    @property
+    def sessions(self) -> list[ModelRequest]:
+        """What agent sessions asked their model."""
+        return [each for each in self.model.requests if is_session(each)]
+
+
+def is_session(request: ModelRequest) -> bool:
+    """Whether an agent session asks, and not the chat."""
+    return any(tool.name == "finish" for tool in request.tools)
+
+
+async def at_work(
+    project: ProjectFolder,
+    *replies: ScriptedReply,
+    agent: str = "flow-architect",
+    tools: Iterable[Tool] = (),
+) -> AtWork:
+    """Have an agent make these replies, and finish."""
+    left = [*replies, finish("done")]
+    chat = [call("subagent", agent=agent, task="t"), say("Done.")]
+    model = ScriptedModel(lambda request: (left if is_session(request) else chat).pop(0))
+    async with project.opened(models=[model], tools=tools, settings=SETTINGS) as runtime:
+        reply = await runtime.chat("Go")
+        records = await runtime.parts.log.read(LogId(reply.session_id))
+    return AtWork(model, [(each.path or "", each.event) for each in records])
