@@ -11,6 +11,19 @@ LEAST_BYTES = 4
 """A shorter secret cannot be told from other text."""
 _LEAST_OF_BASE64 = 6
 """Characters of a piece of base64 that does not stand in other text by chance."""
+_ASCII, _LATIN = 0x80, 0x100
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+_KEPT = (";,/?:@&=+$-_.!~*'()#", "-_.!~*'()")
+"""What `encodeURI` and `encodeURIComponent` leave as it is."""
+_QUERY = ' "#<>'
+_PATH = _QUERY + "?`{}"
+_ENCODED = (
+    *(_QUERY, _QUERY + "'", _PATH, _PATH + "^", ' "<>`'),
+    *(_PATH + "/:;=@[\\]|", _PATH + "^/:;=@[\\]|"),
+)
+"""What a URL encodes: in its query, its path, its fragment, its user and password."""
+_STRIPPED = re.compile("[\\t\\r\\n]")
+_PERCENT = re.compile("%u?[0-9A-F]{2,4}")
 
 
 class Redactor:
@@ -29,7 +42,8 @@ class Redactor:
         """Take a secret out of everything from now on, however it is spelled."""
         if len(value.encode()) < LEAST_BYTES:
             return
-        new = {form: key for form in _forms(value) if form not in self._forms}
+        long = (form for form in _forms(value) if len(form.encode()) >= LEAST_BYTES)
+        new = {form: key for form in long if form not in self._forms}
         if not new:
             return
         self._forms.update(new)
@@ -74,17 +88,54 @@ def _is_same(cleaned: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield what a secret may look like: as it is, in JSON, percent-encoded, in base64."""
+    """Yield what a secret may look like: as it is, in JSON, in addresses, in base64."""
     yield value
     for ascii_alone in (True, False):
         yield json.dumps(value, ensure_ascii=ascii_alone)[1:-1]
-    for spelled in (quote(value, safe=""), quote(value), quote_plus(value)):
+    yield from _in_hosts(value)
+    for spelled in _in_addresses(value):
         yield spelled
-        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), spelled)
+        yield _PERCENT.sub(lambda found: found[0].lower(), spelled)
     content = value.encode()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(content).decode().rstrip("=")
         yield from _pieces(content, encode)
+
+
+def _in_hosts(value: str) -> Iterator[str]:
+    """Yield what a host shows of a secret, which has no capitals."""
+    yield value.lower()
+    try:
+        yield value.lower().encode("idna").decode()
+    except UnicodeError:
+        return
+
+
+def _in_addresses(value: str) -> Iterator[str]:
+    """Yield a secret as the ways to write it into an address spell it."""
+    for safe in ("", "/", *_KEPT):
+        yield quote(value, safe=safe)
+    yield quote_plus(value)
+    yield quote_plus(value, safe="*").replace("~", "%7E")  # as URLSearchParams
+    bare = _STRIPPED.sub("", value)  # as URL, which passes over these
+    for left in _ENCODED:
+        safe = "".join(each for each in _PRINTABLE if each not in left)
+        yield quote(bare, safe=safe)
+        yield quote(bare.replace("\\", "/"), safe=safe)
+    yield "".join(map(_escaped, _units(value)))
+
+
+def _units(text: str) -> list[int]:
+    """Return the UTF-16 units of a text."""
+    content = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(content[at : at + 2], "big") for at in range(0, len(content), 2)]
+
+
+def _escaped(unit: int) -> str:
+    """Return a unit as `escape` of JavaScript writes it."""
+    if unit < _ASCII and (chr(unit).isalnum() or chr(unit) in "@*_+-./"):
+        return chr(unit)
+    return f"%{unit:02X}" if unit < _LATIN else f"%u{unit:04X}"
 
 
 def _pieces(content: bytes, encode: Any) -> Iterator[str]:

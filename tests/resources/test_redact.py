@@ -31,6 +31,13 @@ FORMS = [
     quote(SECRET, safe=""),
     quote(SECRET, safe="").lower(),
     quote_plus(SECRET),
+    SECRET.lower(),
+    "p%C3%A4%22ss%20w%C3%B6rd/+&=%0A",
+    "p%C3%A4%22ss%20w%C3%B6rd%2F%2B%26%3D%0A",
+    "p%E4%22ss%20w%F6rd/+%26%3D%0A",
+    "p%e4%22ss%20w%f6rd/+%26%3d%0a",
+    "p%C3%A4%22ss%20w%C3%B6rd/+&=",
+    "p%C3%A4%22ss%20w%C3%B6rd%2F+&%3D",
     base64.b64encode(SECRET.encode()).decode(),
     base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
 ]
@@ -58,6 +65,29 @@ def test_no_form_of_any_secret_is_left(secret: str, before: str, after: str) -> 
     redactor = given_out(secret)
     for text in (f"{before}{secret}{after}", urlencode({"q": secret}), json.dumps([secret])):
         assert secret not in redactor.text(text).replace(AGAIN, "\x00")
+
+
+SPELLED = [
+    ("S3SamE/Open", "https://x/s3same/open"),
+    ("Tok~(1)!*'", "Tok~(1)!*'"),
+    ("Tok~(1)!*'", "q=Tok%7E%281%29%21*%27"),
+    ("𝄞clef", "%uD834%uDD1Eclef"),
+    ("𝄞clef", "%ud834%udd1eclef"),
+    ("a{b}|c^d", "/a%7Bb%7D|c^d"),
+    ("a{b}|c^d", "/a%7Bb%7D|c%5Ed"),
+    ("a'b#c?d", "?a%27b%23c?d"),
+    ("u:p@[h]", "//u%3Ap%40%5Bh%5D@"),
+    ("back\\slash", "/back/slash"),
+    ("two\nlines", "/twolines"),
+    ("Straße-1", "http://strasse-1/"),
+    ("Bücher", "http://xn--bcher-kva/"),
+]
+
+
+@pytest.mark.parametrize(("secret", "text"), SPELLED)
+def test_addresses_spell_a_secret_in_ways_of_their_own(secret: str, text: str) -> None:
+    """Of `encodeURI`, `escape`, `URL.href` and hosts, which have no capitals."""
+    assert AGAIN in given_out(secret).text(text)
 
 
 DEEP: list[tuple[Any, Any]] = [
@@ -91,3 +121,7 @@ def test_of_several_secrets_the_longest_is_named() -> None:
 
 def test_a_secret_that_is_too_short_is_left() -> None:
     assert given_out("abc").text("abc") == "abc"
+
+
+def test_a_secret_that_an_address_makes_too_short_is_not_looked_for() -> None:
+    assert given_out("a\n\n\n").text("a banana") == "a banana"
