@@ -1,11 +1,9 @@
 """How routes are described."""
 
-from penstock.core.schema import Schema
 from penstock.server.application import create_application
 from penstock.server.bodies import Form
-from penstock.server.openapi import PROBLEM, answers, document, streams, takes, with_tools
+from penstock.server.openapi import PROBLEM, answers, document, streams, takes
 from penstock.testing.runtime import memory_runtime
-from tests.kit.tools import Act
 
 
 def test_what_a_route_answers() -> None:
@@ -31,17 +29,3 @@ async def test_the_document_is_made_once() -> None:
         app = create_application(runtime)
         assert document(app) is document(app)
         assert "HTTPValidationError" not in document(app)["components"]["schemas"]
-
-
-def test_a_tool_s_schema_keeps_its_own_references() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"n": {"$ref": "#/$defs/count"}},
-        "$defs": {"count": {"type": "integer"}},
-    }
-    whole = with_tools({"paths": {"/x": {}}}, [Act("count", input_schema=schema)])
-    operation = whole["paths"]["/api/direct-calls/count"]["post"]
-    body = Schema(operation["requestBody"]["content"]["application/json"]["schema"])
-    assert set(whole["paths"]) == {"/x", "/api/direct-calls/count"}
-    assert body.problems({"input": {"n": 1}, "conversationId": None}) == []
-    assert [each.path for each in body.problems({"input": {"n": "x"}})] == ["/input/n"]
