@@ -40,6 +40,6 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
                 assert said | {"taskId": ""} == json.loads(expected) | {"taskId": ""}
             elif "-d" in line:
                 (problem,) = said["error"]["details"]["problems"]
-                assert "name" in problem["message"]
+                assert problem == {"path": "/name", "message": "is required"}
             else:
                 assert said["toolId"] == "hello"

@@ -30,21 +30,21 @@ AUTONOMOUS = guard(is_autonomous=True)
 @pytest.mark.parametrize(
     ("session", "tool_id", "may"),
     [
-        *((FLOW, each, True) for each in ALWAYS),
-        *((ARCHITECT, each, True) for each in ALWAYS),
+        *((FLOW, each, True) for each in sorted(ALWAYS)),
+        *((ARCHITECT, each, True) for each in sorted(ALWAYS)),
         (AUTONOMOUS, "ask_user", False),
         (guard(is_architect=True, is_autonomous=True), "ask_user", False),
         (FLOW, "subagent", False),
         (ARCHITECT, "subagent", False),
-        *((FLOW, each, False) for each in AUTHORING),
-        *((ARCHITECT, each, True) for each in AUTHORING),
+        *((FLOW, each, False) for each in sorted(AUTHORING)),
+        *((ARCHITECT, each, True) for each in sorted(AUTHORING)),
         *((FLOW, each, each in DECLARED) for each in FILE_TOOLS),
         *((guard(declared=FILE_TOOLS), each, True) for each in FILE_TOOLS),
         *((guard(declared=()), each, False) for each in FILE_TOOLS),
         (FLOW, "t_reg", True),
         (guard(declared=()), "t_reg", False),
         (guard(declared=(*AUTHORING, "subagent")), "subagent", False),
-        *((guard(declared=(*AUTHORING, "subagent")), each, False) for each in AUTHORING),
+        *((guard(declared=(*AUTHORING, "subagent")), each, False) for each in sorted(AUTHORING)),
     ],
 )
 def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
