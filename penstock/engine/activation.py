@@ -164,6 +164,7 @@ class Activations:
                 raise
             raise held.lost from None
         finally:
+            held.leave()
             del self._held[lease.log_id]
             if held.lost is not None:
                 here.uncancel()

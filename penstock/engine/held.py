@@ -20,7 +20,7 @@ from penstock.core.world import World
 from penstock.engine.state import SessionState
 from penstock.store.log import Lease, Log
 
-_MOMENT_SECONDS = 0.002
+MOMENT_SECONDS = 0.002
 
 
 class HeldLog:
@@ -118,7 +118,13 @@ class HeldLog:
         For what is done again at no harm when a crash forgets it: the next `commit` takes it along.
         """
         if self._later is None:
-            self._later = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.submit)
+            self._later = asyncio.get_running_loop().call_later(MOMENT_SECONDS, self.submit)
+
+    def leave(self) -> None:
+        """Forget what was to be sent later: whoever holds the log next does it again."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
 
     async def commit(self) -> int:
         """Wait until all that was added is on disk; returns the `seq` of the newest event.

@@ -23,7 +23,7 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId
 from penstock.core.scope import Scope, ScopeKind
 from penstock.core.signals import LeaseLost
-from penstock.engine.held import HeldLog
+from penstock.engine.held import MOMENT_SECONDS, HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
@@ -363,3 +363,18 @@ async def test_what_is_handed_on_has_the_order_of_the_log() -> None:
     assert again
     assert again.settled == held.state.current.settled
     assert list(again.settled) == [path_of("a"), path_of("b")]
+
+
+@pytest.mark.parametrize(("leaves", "written"), [(False, ["TaskStarted"]), (True, [])])
+async def test_what_was_to_be_sent_later_stays_with_who_held_the_log(
+    leaves: bool, written: list[str]
+) -> None:
+    log, moment = MemoryLog(FakeClock()), asyncio.Event()
+    held = await held_log(log=log)
+    held.add(TaskStarted(), ONE)
+    held.submit_later()
+    if leaves:
+        held.leave()
+    asyncio.get_running_loop().call_later(2 * MOMENT_SECONDS, moment.set)
+    await moment.wait()
+    assert await kinds(log) == written
