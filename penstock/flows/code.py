@@ -33,8 +33,8 @@ from penstock.tools.tool import Tool
 
 NO_BINDINGS = Bindings()
 NO_SANDBOX = "code steps cannot run here: there is no sandbox"
-SOONEST_SHARE, MOST_EARLY_MS = 20, 100
-"""`ctx.signal` comes before the timeout, so that it is heard: a twentieth of it, or so many ms."""
+SOONEST_SHARE, MOST_EARLY_MS = 10, 100
+"""`ctx.signal` comes before the timeout, so that it is heard: a tenth of it, at most so many ms."""
 Door = Callable[[Tool], Invoker]
 """Returns a door to all tools of the project and to this one."""
 

@@ -1,23 +1,13 @@
 """Flows with code steps, run whole: modules in the sandbox, the log in memory."""
 
-import asyncio
-
 import pytest
 
-from penstock.core.call import Effect
-from penstock.core.envelope import Status
 from penstock.core.events import NoteEmitted
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.core.step import Outcome
 from penstock.flows.code import Coding
-from penstock.models.scripted import ScriptedModel
-from penstock.testing.runtime import memory_runtime
 from tests.kit.coding import place_of, run_code, settled, visit
-from tests.kit.flows import RUN, WORKERS, by_task, run_in
-from tests.kit.origin import answer, origin
-from tests.kit.tools import Act, echo
-from tests.kit.ways import way
+from tests.kit.flows import RUN
 
 DO = "export default"
 WORDS = """
@@ -242,144 +232,6 @@ async def test_what_stands_beside_a_module_can_be_imported(coding: Coding) -> No
     text = f"  - {{id: count, type: code{ONE}}}"
     envelope = await run_code(coding, text, modules)
     assert envelope.output["results"]["count"]["n"] == 3
-
-
-CALLS = """
-    const call = (tool_id) => flo.callTool({ tool_id, input: { n: 1 } });
-    export default async () => ({ said: [
-      (await call("named")).status, (await call("open")).status,
-      (await call("direct")).status, (await call("other")).error.code,
-      (await call("nothing")).error.code, (await call("code:count")).error.code] });
-"""
-
-
-async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: Coding) -> None:
-    """`callTool` reaches global runtime tools and `tools:`."""
-    tools = [
-        Act("named", echo),
-        Act("open", echo, is_global=True),
-        Act("direct", echo, direct_call=True),
-        Act("other", echo),
-    ]
-    event = await visit(coding, CALLS, *tools, fields=", outputs: [said], tools: [named]")
-    assert event.result.outputs["said"] == [
-        *["success"] * 3,
-        "NOT_PERMITTED",
-        "TOOL_NOT_FOUND",
-        "NOT_PERMITTED",
-    ]
-    assert [len(each.runs) for each in tools] == [1, 1, 1, 0]
-
-
-async def test_a_module_reaches_the_hosts_of_its_step(coding: Coding) -> None:
-    async def say(heard: str, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer(b"hello"))
-
-    module = f"""
-        {DO} async ({{ port }}) => {{
-          const said = await (await fetch(`http://api.test:${{port}}/`)).text();
-          const refused = await fetch(`http://b.test:${{port}}/`).catch((e) => e.code);
-          return {{ said, refused }};
-        }}"""
-    async with origin(say) as running:
-        egress = f"egress: ['http://api.test:{running.port}']"
-        inputs = f"inputs: {{port: '{running.port}'}}"
-        text = f"  - {{id: count, type: code, outputs: [said, refused], {egress}, {inputs}}}"
-        place = place_of(
-            coding, text, {"count.ts": module}, egress=way(running.port, Limits()).egress
-        )
-        envelope = await run_code(coding, text, {}, place=place)
-    count = envelope.output["results"]["count"]
-    assert (count["said"], count["refused"]) == ("hello", "EGRESS_DENIED")
-
-
-LATE = """
-    export default (input, { signal }) => new Promise((_, reject) => {
-      signal.addEventListener("abort", () => {
-        console.log(`heard ${signal.reason.name}`);
-        reject(new Error("stopped"));
-      });
-    });
-"""
-
-
-@pytest.mark.parametrize(
-    ("module", "source", "text"),
-    [
-        (f"{DO} () => {{ for (;;); }}", "code_timeout", "gave no answer in 0.2 s"),
-        ("for (;;); export default () => {};", "code_timeout", "gave no answer in 0.2 s"),
-        (f"{DO} () => flo.sleep(60000)", "code_timeout", "gave no answer in 0.2 s"),
-        (LATE, "code_node", "stopped"),
-        (f"{DO} () => ({{ n: 'x'.repeat(2 << 20) }})", "code_node", "over 1048576 bytes"),
-        (
-            f"{DO} () => {{ const a = []; for (;;) a.push(new Uint8Array(1 << 20)); }}",
-            "code_node",
-            "",
-        ),
-        (f"{DO} () => {{ const f = () => f() + 1; f(); }}", "code_node", ""),
-        (
-            f"{DO} () => {{ let a = {{}}; for (let i = 0; i < 500; i++) a = {{ a }}; return a; }}",
-            "code_node",
-            "",
-        ),
-        ("Object.prototype.toJSON = () => [1]; export default () => ({})", "", ""),
-        ("Promise.prototype.then = () => {}; export default async () => {}", "", ""),
-        ("globalThis.clearTimeout = () => { throw 1 }; export default () => {}", "code_node", ""),
-    ],
-)
-async def test_a_hostile_module_ends_its_step_alone(
-    coding: Coding, module: str, source: str, text: str
-) -> None:
-    event = await visit(coding, module, fields=", timeout: 200")
-    assert event.source == source, event
-    assert text in event.text
-
-
-async def test_a_step_that_ran_out_of_time_is_tried_again(coding: Coding) -> None:
-    """Soft failures are tried again; each try is a visit with an entry of its own."""
-    text = "  - {id: count, type: code, timeout: 50, retry: {attempts: 1, delay: 0}}"
-    place = place_of(coding, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})
-    envelope = await run_code(coding, text, {}, place=place)
-    assert envelope.status is Status.FAILED
-    events = await settled(place)
-    assert [each.source for each in events] == ["code_timeout"] * 2
-
-
-async def test_a_module_may_wait_for_a_person(coding: Coding) -> None:
-    module = f"""
-        {DO} async () => {{
-          const said = await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
-          return {{ said: said.user_message }};
-        }}"""
-    text = "  - {id: count, type: code, timeout: 500, outputs: [said]}"
-    place = place_of(coding, text, {"count.ts": module})
-    model = ScriptedModel(by_task({}))
-    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        envelope = await run_in(runtime)
-        assert envelope.status is Status.SUSPENDED
-        (asked,) = await place.log.open_questions(LogId(RUN), RUN)
-        await runtime.answer(asked.question.question_id, {"text": "yes"})
-        reply = await runtime.wait(RUN)
-    assert reply is not None
-    assert reply.envelope is not None
-    assert reply.envelope.output["results"]["count"]["said"] == "yes"
-
-
-async def test_a_tool_that_needs_approval_asks_a_person(coding: Coding) -> None:
-    send = Act("send", echo, effect=Effect.WRITE, requires_approval=True)
-    asks = "await flo.callTool({ tool_id: 'send', input: {} })"
-    module = f"{DO} async () => ({{ s: ({asks}).status }})"
-    text = "  - {id: count, type: code, outputs: [s], tools: [send]}"
-    place = place_of(coding, text, {"count.ts": module})
-    async with memory_runtime(tools=[send], agents=WORKERS, place=place) as runtime:
-        await run_in(runtime)
-        (asked,) = await place.log.open_questions(LogId(RUN), RUN)
-        assert send.runs == []
-        await runtime.answer(asked.question.question_id, {"decision": "approve"})
-        reply = await runtime.wait(RUN)
-    assert reply is not None
-    assert reply.envelope is not None
-    assert reply.envelope.output["results"]["count"]["s"] == "success"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Modules of code steps that take too long, want too much, or change the world they run in."""
+
+import pytest
+
+from penstock.core.envelope import Status
+from penstock.flows.code import Coding
+from tests.kit.coding import place_of, run_code, settled, visit
+
+DO = "export default"
+LATE = """
+    export default (input, { signal }) => new Promise((_, reject) => {
+      signal.addEventListener("abort", () => {
+        console.log(`heard ${signal.reason.name}`);
+        reject(new Error("stopped"));
+      });
+    });
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "text"),
+    [
+        (f"{DO} () => {{ for (;;); }}", "code_timeout", "gave no answer in 0.2 s"),
+        ("for (;;); export default () => {};", "code_timeout", "gave no answer in 0.2 s"),
+        (f"{DO} () => flo.sleep(60000)", "code_timeout", "gave no answer in 0.2 s"),
+        (LATE, "code_node", "stopped"),
+        (f"{DO} () => ({{ n: 'x'.repeat(2 << 20) }})", "code_node", "over 1048576 bytes"),
+        (
+            f"{DO} () => {{ const a = []; for (;;) a.push(new Uint8Array(1 << 20)); }}",
+            "code_node",
+            "",
+        ),
+        (f"{DO} () => {{ const f = () => f() + 1; f(); }}", "code_node", ""),
+        (
+            f"{DO} () => {{ let a = {{}}; for (let i = 0; i < 500; i++) a = {{ a }}; return a; }}",
+            "code_node",
+            "",
+        ),
+        ("Object.prototype.toJSON = () => [1]; export default () => ({})", "", ""),
+        ("Promise.prototype.then = () => {}; export default async () => {}", "", ""),
+        ("globalThis.clearTimeout = () => { throw 1 }; export default () => {}", "code_node", ""),
+    ],
+)
+async def test_a_hostile_module_ends_its_step_alone(
+    coding: Coding, module: str, source: str, text: str
+) -> None:
+    limit = 600 if module is LATE else 200 if source == "code_timeout" else 20_000
+    event = await visit(coding, module, fields=f", timeout: {limit}")
+    assert event.source == source, event
+    assert text in event.text
+
+
+async def test_a_step_that_ran_out_of_time_is_tried_again(coding: Coding) -> None:
+    """Soft failures are tried again; each try is a visit with an entry of its own."""
+    text = "  - {id: count, type: code, timeout: 50, retry: {attempts: 1, delay: 0}}"
+    place = place_of(coding, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})
+    envelope = await run_code(coding, text, {}, place=place)
+    assert envelope.status is Status.FAILED
+    events = await settled(place)
+    assert [each.source for each in events] == ["code_timeout"] * 2
