@@ -92,23 +92,27 @@ def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) 
     """Read a host call. What is nested too deeply is a mistake of the script, which goes on."""
     name, _, spelled = text.partition("\n")
     size = len(text) + sum(map(len, attachments))
-    problem = f"the arguments of {name[:80]} may be nested {depth} deep; they are nested deeper"
     try:
         value = _STRICT.decode(spelled)
     except RecursionError:
-        return Message(kind="ask", number=number, name=name, problem=problem, size=size)
+        return _too_deep(number, name, depth)
     except ValueError as error:
         raise ScriptError(f"the arguments of {name[:80]} cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise ScriptError(f"the arguments of {name[:80]} are no object")
     # The object around the arguments is ours.
     if _may_be_deeper(spelled, depth + 1) and _is_deeper(value, depth + 1):
-        return Message(kind="ask", number=number, name=name, problem=problem, size=size)
+        return _too_deep(number, name, depth)
     value = _whole(value, spelled)
     value.pop("attachments", None)
     if attachments:
         value["attachments"] = list(attachments)
     return Message(kind="ask", number=number, name=name, value=value, size=size)
+
+
+def _too_deep(number: int, name: str, depth: int) -> Message:
+    problem = f"the arguments of {name[:80]} may be nested {depth} deep; they are nested deeper"
+    return Message(kind="ask", number=number, name=name, problem=problem)
 
 
 def _may_be_deeper(text: str, depth: int) -> bool:

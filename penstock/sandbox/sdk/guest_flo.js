@@ -4,7 +4,6 @@ const LONGEST_WAIT = 3600000;
 const LONGEST_LIFE = 31536000;
 const SCOPE_KINDS = ["profile", "session", "task", "shared"];
 const NEVER_IN_NAMES = pattern(/[\\\x00-\x1F\x7F]/);
-const MEMBERS_OF_CALL = ["tool_id", "input", "wait"];
 const LEVELS = ["info", "warning", "error"];
 
 function oneOf(value, what, choices) {
@@ -24,7 +23,13 @@ function given(source, names, of) {
 }
 
 function callTool(request) {
-  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool", MEMBERS_OF_CALL);
+  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
+  const names = keys(request);
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at];
+    if (name === "tool_id" || name === "input" || name === "wait" || request[name] === undefined) continue;
+    throw unknownMember(name, "flo.callTool", ["tool_id", "input", "wait"]);
+  }
   text(tool_id, 'flo.callTool: "tool_id"');
   if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
   const inputText = jsonText(input, 'flo.callTool: "input"');

@@ -50,7 +50,8 @@ class Steps:
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
         if self._is_inline:
-            await self._site.turn.come()
+            if self._site.turn.is_held:
+                await self._site.turn.come()
             try:
                 return self._step(deliveries, held)
             except TimeoutError as stopped:

@@ -10,6 +10,11 @@ class Turn:
         self._passed: asyncio.Future[None] | None = None
         """Done when the loop has gone around since the last long step."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether there may be something to wait for, which is cheaper than to come for nothing."""
+        return self._passed is not None
+
     async def come(self) -> None:
         """Wait while the loop was held for long, and nobody else has had it since."""
         loop = asyncio.get_running_loop()
