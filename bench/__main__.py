@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import cli, durable, fold, idle, loop, nested, peers, report, sandbox, sse
+from bench import cli, durable, flow, fold, idle, loop, nested, peers, report, sandbox, sse
 from bench.harness import Line, Options
 
 BENCHES = {
@@ -18,6 +18,7 @@ BENCHES = {
     "fold": "a conversation of 10,000 events: cold, warm, and beside a new one",
     "sandbox": "one script: warm, through a thread, at rest, the first of a process",
     "nested": "calls that a script makes: in turn, at once, and whole invocations",
+    "flow": "flows of agents: a step, many at once, a plan, a check, the end of a killed run",
     "cli": "penstock --help",
     "model": "client CPU of one streamed reply, beside other clients",
 }
@@ -34,6 +35,7 @@ MEASURES = {
     "fold": fold.measure,
     "sandbox": sandbox.measure,
     "nested": nested.measure,
+    "flow": flow.measure,
     "cli": cli.measure,
 }
 

@@ -74,6 +74,12 @@ BARS = (
     Bar("nested", "nested_us", 150, "a script's call, one after another, µs"),
     Bar("nested", "all_us", 80, "a script's call, 1,000 at once, each, µs"),
     Bar("nested", "inv_per_s", 350, "script invocations/s, five calls each", higher=True),
+    Bar("flow", "step_us_10", 400, "a step of a flow of 10, CPU µs"),
+    Bar("flow", "step_us_1000", 400, "a step of a flow of 1,000, CPU µs"),
+    Bar("flow", "plan_1000_ms", 50, "plan of 1,000 steps, ms"),
+    Bar("flow", "check_200_ms", 50, "check of a flow of 200 steps, ms"),
+    Bar("flow", "steps_per_s", 500, "steps/s, 100 flows of 10 at once", higher=True),
+    Bar("flow", "resume_1000_s", 0.5, "end of a killed run of 1,000 steps, s"),
     Bar("cli", "help_ms", 150, "penstock --help, ms"),
 )
 STANDS_BESIDE = {
