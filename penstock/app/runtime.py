@@ -28,6 +28,7 @@ from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
 from penstock.store.projections import Projections
+from penstock.tools.errands import Errands
 from penstock.tools.invoker import Invoker
 from penstock.tools.skills import Skills
 
@@ -62,6 +63,8 @@ class Parts:
     """The skills of the project."""
     handouts: Handouts
     """What agents of flows are given to read."""
+    errands: Errands
+    """What tools have done by what is built on their door."""
     authoring: ProjectAuthoring | None = None
     """Writes agents and flows of the project's folder; None where there is no folder."""
     flow_files: ProjectFlows | None = None

@@ -17,6 +17,7 @@ from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.closing import Closing
 from penstock.chat.commands import CommandWork, MakeLink
 from penstock.chat.desk import Desk
+from penstock.chat.runs import ToolRuns
 from penstock.chat.session import Cast, ChatWork
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
@@ -246,10 +247,13 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         skills=inventory.skills,
         flow_files=inventory.flow_files,
         handouts=crew.handouts,
+        errands=resources.errands,
         authoring=authoring,
         archive=storage.archive,
     )
-    return Runtime(parts, Desk(storage.log, storage.projections, beginnings, bus=bus, world=world))
+    desk = Desk(storage.log, storage.projections, beginnings, bus=bus, world=world)
+    resources.errands.runs = ToolRuns(desk, inventory.flows.find, world).errand
+    return Runtime(parts, desk)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:

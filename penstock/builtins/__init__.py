@@ -15,6 +15,7 @@ from penstock.builtins import (
     skill_read,
     skills,
     subagent,
+    workflow,
 )
 from penstock.builtins.code import reading, searching, writing
 from penstock.builtins.sheets import csv, excel
@@ -40,6 +41,7 @@ TOOLS: tuple[Tool, ...] = (
     *skill_read.TOOLS,
     *subagent.TOOLS,
     *architect.TOOLS,
+    *workflow.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

@@ -348,6 +348,7 @@ def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
         inputs=run.inputs,
         autonomous=run.autonomous,
         max_concurrent=run.max_concurrent,
+        depth=run.depth,
         idempotency_key=key,
         request_hash=request_hash,
     )

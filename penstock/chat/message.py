@@ -46,6 +46,8 @@ class NewRun:
     autonomous: bool | None = None
     """Whether nobody is asked; None is the project's default."""
     max_concurrent: int | None = None
+    depth: int = 0
+    """How many calls of tools started it, each in a run that the one before started."""
     idempotency: tuple[str, str] | None = None
     """The sender's own name for the request, and what the request was."""
 

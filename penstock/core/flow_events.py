@@ -24,6 +24,8 @@ class FlowRequested:
     autonomous: bool | None = None
     """Whether nobody is asked; None is the project's default."""
     max_concurrent: int | None = None
+    depth: int = 0
+    """How many calls of tools started it, each in a run that the one before started."""
     idempotency_key: str | None = None
     """As that of a message."""
     request_hash: str | None = None

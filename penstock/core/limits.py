@@ -66,6 +66,8 @@ class Limits:
     """Starts of steps in one run, those of sub-flows counted."""
     flow_depth: int = 8
     """How deep flows stand inside each other."""
+    run_depth: int = 16
+    """How deep runs may be nested that tools start inside of each other."""
     lease_seconds: float = 3
     """How long a log stays with a process that does not renew its lease."""
     renew_seconds: float = 1

@@ -1,0 +1,131 @@
+"""`execute_workflow`: a flow as a run of its own, and its result (chat, section 14.6)."""
+
+import asyncio
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import (
+    Cancelled,
+    DepthExceeded,
+    ToolFailed,
+    ToolNotConfigured,
+)
+from penstock.core.envelope import Envelope, Json
+from penstock.core.errors import NotFound
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import TaskId
+from penstock.core.schema import Problem
+from penstock.tools.builtin import fields_of
+from penstock.tools.errands import RunErrand, Runs
+from penstock.tools.faults import invalid
+from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
+
+TOOL_ID = "execute_workflow"
+TIMEOUT_MS = 300_000
+FAILED = "WORKFLOW_FAILED"
+_WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
+"""Why a run is rejected that another input might begin."""
+_STATUS = {"success": "success", "aborted": "cancelled"}
+
+
+class ExecuteWorkflow:
+    """Starts a flow, waits until it has ended, and finds it again after a crash."""
+
+    spec = ToolSpec(
+        tool_id=TOOL_ID,
+        description=(
+            "Run a workflow of this project from its beginning to its end, and wait for it: at "
+            "most 5 minutes. Returns {workflowId, runId, status, output}: status is success or "
+            "cancelled, output the result of the run with what each step left. Not for a single "
+            "question that another tool answers."
+        ),
+        input_schema=fields_of(
+            {
+                "workflowId": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 512,
+                    "description": "The command of the workflow, such as research or dom:apply",
+                },
+                "input?": {
+                    "type": "object",
+                    "default": {},
+                    "description": "task is its task in words; all else are inputs it declares",
+                },
+            }
+        ),
+        effect=Effect.WRITE,
+        idempotent=True,
+        timeout_ms=TIMEOUT_MS,
+    )
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return what became of the run."""
+        runs = invocation.inside.resources.errands.runs
+        if runs is None:
+            raise ToolNotConfigured("no flows can be run here")
+        command = input["workflowId"].removeprefix("/")
+        run_id = await _begun(runs, command, input.get("input", {}), invocation)
+        envelope = await _ended(runs, run_id, invocation)
+        return _answer(input["workflowId"], run_id, envelope)
+
+    def preview(self, output: Any) -> str | None:
+        """Return the workflow, and how it ended."""
+        return f"{output['workflowId']}: {output['status']}"
+
+
+async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) -> TaskId:
+    task = given.get("task")
+    if task is not None and not isinstance(task, str):
+        raise invalid(TOOL_ID, [Problem("/input/task", "must be a text")])
+    brief, most = invocation.ledger.task.brief, invocation.inside.world.limits.run_depth
+    depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
+    if depth > most:
+        raise DepthExceeded(f"runs that start each other are nested more than {most} deep")
+    errand = RunErrand(
+        command=command,
+        task=task,
+        inputs={name: value for name, value in given.items() if name != "task"},
+        key=invocation.idempotency_key,
+        depth=depth,
+        profile=invocation.caller.profile,
+    )
+    try:
+        return await runs.begin(errand)
+    except NotFound as error:
+        raise ToolFailed(
+            str(error), "NOT_FOUND", suggestion="Name a workflow of this project."
+        ) from None
+
+
+async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope:
+    """Wait for a run; one that nobody wants any more is ended, but not when the process stops."""
+    try:
+        return await runs.end(run_id)
+    except asyncio.CancelledError:
+        if invocation.ledger.task.cancel_requested or not invocation.is_unwanted:
+            await runs.abort(run_id, invocation.caller.profile)
+        raise
+
+
+def _answer(workflow_id: str, run_id: TaskId, envelope: Envelope) -> Json:
+    result, error = envelope.output or {}, envelope.error
+    status = _STATUS.get(result.get("status", ""))
+    if error is not None and error.code == Cancelled.code:
+        status = "cancelled"
+    if status is not None:
+        return {"workflowId": workflow_id, "runId": run_id, "status": status, "output": result}
+    said = result.get("reason") or (error.message if error is not None else "it did not succeed")
+    if error is not None and error.code in _WRONG_INPUT:
+        raise invalid(TOOL_ID, [Problem("/input", said)])
+    details = {"runId": run_id, "step": _failed_step(result), "message": said}
+    raise ToolFailed(f'the workflow "{workflow_id}" failed: {said}', FAILED, details=details)
+
+
+def _failed_step(result: Json) -> str | None:
+    steps = result.get("results", {})
+    return next((name for name, each in steps.items() if each["status"] == "error"), None)
+
+
+TOOLS = (ExecuteWorkflow(),)

@@ -1,0 +1,184 @@
+"""The tool that runs a flow as a run of its own."""
+
+from typing import Any
+
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.builtins.workflow import TOOLS
+from penstock.chat.message import NewMessage
+from penstock.core.envelope import Envelope, Status
+from penstock.core.events import CallSettled
+from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.store.projections import Page
+from penstock.testing.invocation import open_workbench
+from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps, worker
+
+ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')
+INPUTS = "inputs: {n: {type: string, required: true}}\n"
+ASKS = steps(
+    '  - {id: pick, question: "Sure?", branches: {Yes: one, No: one}}\n  - {id: one, agent: scout}'
+)
+LIMITS = Limits(poll_seconds=0.01, run_depth=2, shutdown_seconds=0.05)
+
+
+def place() -> MemoryPlace:
+    nested = steps("  - {id: one, agent: runner, task: nest}")
+    flows = flows_of(demo=INPUTS + ONE, dom_asks=ASKS, nested=nested, broken="steps: 1")
+    return MemoryPlace(flows=flows, limits=LIMITS)
+
+
+def model_of(answers: dict[str, Any], *chat: ScriptedReply) -> ScriptedModel:
+    left, agents = list(chat), by_task(answers)
+
+    def answer(request: ModelRequest) -> ScriptedReply:
+        is_session = any(tool.name == "finish" for tool in request.tools)
+        return agents(request) if is_session else left.pop(0)
+
+    return ScriptedModel(answer)
+
+
+def wanted(workflow: str, **input: Any) -> ScriptedReply:
+    return call("execute_workflow", workflowId=workflow, input=input)
+
+
+async def outcome(runtime: Runtime, session_id: SessionId) -> Envelope:
+    records = await runtime.parts.log.read(LogId(session_id))
+    return next(each.event.envelope for each in records if isinstance(each.event, CallSettled))
+
+
+async def ran(reply: ScriptedReply, answers: dict[str, Any] | None = None) -> Envelope:
+    model = model_of(answers or {}, reply, say("Done."))
+    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
+        said = await runtime.chat("Go")
+        return await outcome(runtime, said.session_id)
+
+
+async def test_the_output_is_the_result_of_the_run() -> None:
+    """19: "`input.task` and the rest of `input` as inputs; its `output` is the FlowResult"."""
+    envelope = await ran(wanted("demo", task="look", n="twice"))
+    assert envelope.ok, envelope
+    assert (envelope.output["workflowId"], envelope.output["status"]) == ("demo", "success")
+    result = envelope.output["output"]
+    assert (result["runId"], result["status"]) == (envelope.output["runId"], "success")
+    assert result["results"]["one"]["summary"] == "look twice done"
+    assert TOOLS[0].preview(envelope.output) == "demo: success"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "said"),
+    [
+        (wanted("demu", n="x"), "NOT_FOUND", "Did you mean 'demo'?"),
+        (wanted("demo"), "INVALID_INPUT", "/inputs/n: is required"),
+        (wanted("demo", n=1), "INVALID_INPUT", "/inputs/n: must be string"),
+        (wanted("demo", n="x", m="y"), "INVALID_INPUT", "is no input of this flow"),
+        (wanted("demo", n="x", task=1), "INVALID_INPUT", "/input/task: must be a text"),
+        (wanted("broken"), "WORKFLOW_FAILED", "has errors"),
+        (call("execute_workflow"), "INVALID_INPUT", "workflowId"),
+    ],
+)
+async def test_what_cannot_begin_is_said(reply: ScriptedReply, code: str, said: str) -> None:
+    envelope = await ran(reply)
+    assert envelope.error is not None
+    assert envelope.error.code == code
+    assert said in envelope.error.message
+
+
+async def test_a_run_that_fails_names_its_step() -> None:
+    """14.6: `WORKFLOW_FAILED` (`details {runId, step, message}`)."""
+    envelope = await ran(wanted("demo", task="t", n="x"), {"t x": finish("no way", status="error")})
+    assert envelope.error is not None
+    assert envelope.error.code == "WORKFLOW_FAILED"
+    details = envelope.error.details or {}
+    assert (details["step"], details["message"]) == ("one", "no way")
+    assert details["runId"].startswith("task_")
+
+
+async def runs_of(runtime: Runtime) -> list[TaskId]:
+    """Return the runs of flows that were begun."""
+    tasks, _ = await runtime.parts.projections.tasks(page=Page(limit=100))
+    return [each.task_id for each in tasks if each.kind == "flow"]
+
+
+async def open_question(runtime: Runtime) -> tuple[TaskId, QuestionId]:
+    """Wait until the run that asks has asked."""
+    while True:
+        for run_id in await runs_of(runtime):
+            for asked in await runtime.parts.projections.open_questions(LogId(run_id)):
+                return run_id, asked.question.question_id
+        await runtime.parts.clock.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [({"value": "Yes"}, "success"), ({"cancel": True}, "cancelled")]
+)
+async def test_the_call_waits_while_the_run_waits_for_a_person(
+    answer: dict[str, Any], status: str
+) -> None:
+    """19: "its status says `cancelled` for `aborted`"."""
+    model = model_of({}, wanted("/dom:asks"), say("Done."))
+    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        run_id, question_id = await open_question(runtime)
+        await runtime.answer(question_id, answer)
+        reply = await runtime.wait(sent.task_id)
+        envelope = await outcome(runtime, sent.session_id)
+    assert reply is not None
+    assert reply.content == "Done."
+    assert (envelope.output["runId"], envelope.output["status"]) == (run_id, status)
+
+
+async def test_cancelling_the_chat_cancels_the_run() -> None:
+    """14.6: "Cancelling the chat task cancels the run"."""
+    model = model_of({}, wanted("dom:asks"))
+    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        run_id, _ = await open_question(runtime)
+        await runtime.cancel(sent.task_id)
+        chat, run = await runtime.wait(sent.task_id), await runtime.wait(run_id)
+    assert chat is not None
+    assert run is not None
+    assert (chat.status, run.status) == (TaskStatus.CANCELLED, TaskStatus.CANCELLED)
+
+
+async def test_after_a_crash_the_call_finds_its_run_again() -> None:
+    """14.6: "safe to run again: the run's id comes from the call"."""
+    here = place()
+    model = model_of({}, wanted("dom:asks"), say("Done."))
+    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=here) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        run_id, question_id = await open_question(runtime)
+    async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=here) as runtime:
+        await runtime.answer(question_id, {"value": "Yes"})
+        reply = await runtime.wait(sent.task_id)
+        envelope = await outcome(runtime, sent.session_id)
+        runs = await runs_of(runtime)
+    assert reply is not None
+    assert reply.content == "Done."
+    assert runs == [run_id] == [envelope.output["runId"]]
+
+
+async def test_runs_that_start_each_other_end_somewhere() -> None:
+    """14.6: `DEPTH_EXCEEDED`."""
+    runner = worker("runner", tools=("execute_workflow",))
+    left = [wanted("nested"), wanted("nested"), finish("end"), finish("end")]
+    model = model_of({"nest": lambda _: left.pop(0)}, wanted("nested"), say("Done."))
+    async with memory_runtime(model=model, tools=TOOLS, agents=[runner], place=place()) as runtime:
+        await runtime.chat("Go")
+        runs = await runs_of(runtime)
+        found = [await outcome(runtime, SessionId(run_id)) for run_id in runs]
+    codes = [each.error.code for each in found if each.error is not None]
+    assert (len(runs), codes) == (2, ["DEPTH_EXCEEDED"])
+
+
+async def test_where_nothing_runs_flows_the_call_says_so() -> None:
+    bench = await open_workbench(*TOOLS)
+    envelope = await bench.call("execute_workflow", {"workflowId": "x"})
+    assert envelope.status is Status.FAILED
+    assert envelope.error is not None
+    assert envelope.error.code == "NOT_CONFIGURED"
