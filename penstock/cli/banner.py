@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Tier
 from penstock.agents.offer import definition, offered
 from penstock.app.runtime import Runtime
 from penstock.cli.project import ReadProject
@@ -32,7 +34,7 @@ def banner(
     host, port = address
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     parts = runtime.parts
-    agents = ", ".join(agent.name for agent in parts.agents)
+    agents = ", ".join(agent.name for agent in parts.agents if not _is_of_flows(agent))
     tools = len(list(parts.invoker.registry))
     key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
     body = {"content": first_words(_offered(runtime)), "stream": True}
@@ -112,3 +114,8 @@ def _pairs(sample: Json) -> str:
 def _text(value: Any) -> str:
     is_word = isinstance(value, str) and len(value.split()) == 1
     return str(value) if is_word else json.dumps(value, ensure_ascii=False)
+
+
+def _is_of_flows(agent: Agent) -> bool:
+    """Whether it is one of the agents that every project has for its flows."""
+    return agent.charter is not None and agent.charter.tier is Tier.BUILT_IN

@@ -16,6 +16,8 @@ from penstock.flows.reading import ReadFlow, read_flow
 from penstock.manifest.discover import shown
 from penstock.manifest.source import Document, Place
 
+BUILT_IN = Path(__file__).parent / "builtin"
+"""Where the flows lie that every project has."""
 FOLDERS = ("flows", ".pi/flows/flows")
 """Where a project's flows lie; a command of an earlier folder hides one of a later."""
 SUFFIXES = (".yaml", ".yml")
@@ -46,6 +48,8 @@ class FlowFile:
     def name(self) -> str:
         """The file as findings name it."""
         own = shown(self.path)
+        if self.tier is Tier.BUILT_IN:
+            return f"builtin/{own}"
         return own if self.tier is Tier.LOCAL else f"{shown(self.root.as_posix())}/{own}"
 
 
@@ -62,6 +66,13 @@ def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
     found = FlowFiles()
     _add(found, _tier((root, folder, Tier.LOCAL) for folder in FOLDERS))
     _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
+    return found
+
+
+def built_in_flows() -> FlowFiles:
+    """Return the flows that every project has."""
+    found = FlowFiles()
+    _add(found, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
     return found
 
 

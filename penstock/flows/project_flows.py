@@ -12,6 +12,7 @@ from penstock.flows.files import (
     FlowFile,
     FlowFiles,
     FlowRoot,
+    built_in_flows,
     find_flows,
     read_flow_file,
 )
@@ -44,7 +45,9 @@ class ProjectFlows:
 
     def files(self) -> FlowFiles:
         """Return every flow by its command, and what is wrong with names."""
-        return find_flows(self.root, self._packages)
+        found = find_flows(self.root, self._packages)
+        found.files = built_in_flows().files | found.files
+        return found
 
     def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
         """Return a flow, and everything that is wrong with it."""
