@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import jsonschema_rs
@@ -52,7 +52,8 @@ class Schema:
             if self._is_valid(value):
                 return []
             errors = islice(self._validator.iter_errors(value), MOST_PROBLEMS)
-            return [_problem(error) for error in errors]
+            found = chain.from_iterable(map(_problems, errors))
+            return list(islice(found, MOST_PROBLEMS))
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
 
@@ -152,8 +153,62 @@ _JSON_TYPES = (
     (list | tuple, "array"),
     (dict, "object"),
 )
+_ANY_OF = (
+    jsonschema_rs.ValidationErrorKind.AnyOf,
+    jsonschema_rs.ValidationErrorKind.OneOfNotValid,
+)
 _HARMLESS = frozenset({str, bool, type(None)})
 _NESTING = frozenset({dict, list})
+
+
+def _problems(error: jsonschema_rs.ValidationError) -> list[Problem]:
+    """Return what is wrong; of several schemas one of which should fit, with the one that is meant.
+
+    That is the one whose constants are there; else what is wrong with all of them is told.
+    """
+    kind = error.kind
+    if not isinstance(kind, _ANY_OF):
+        return [_problem(error)]
+    meant = [each for each in kind.context if not _is_other(each, error)]
+    if len(meant) == 1:
+        return [found for each in meant[0] for found in _problems(each)]
+    wanted = _constants(kind.context)
+    if wanted:
+        at, values = wanted
+        return [Problem(at, cut(f"must be one of: {', '.join(values)}", MESSAGE_CHARACTERS))]
+    first, *others = (
+        [one for each in branch for one in _problems(each)] for branch in kind.context
+    )
+    return [each for each in first if all(each in other for other in others)] or [_problem(error)]
+
+
+def _is_other(
+    branch: list[jsonschema_rs.ValidationError], error: jsonschema_rs.ValidationError
+) -> bool:
+    """Whether a schema is about something else than this value."""
+    kinds, here = jsonschema_rs.ValidationErrorKind, error.instance_path
+    return any(
+        isinstance(each.kind, kinds.Constant)
+        or (isinstance(each.kind, kinds.Type) and each.instance_path == here)
+        for each in branch
+    )
+
+
+def _constants(
+    branches: list[list[jsonschema_rs.ValidationError]],
+) -> tuple[str, list[str]] | None:
+    """Return where each of the schemas wants another constant, and which; None if they do not."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    found = [
+        {pointer(each.instance_path): each.kind.expected_value for each in branch
+         if isinstance(each.kind, kinds.Constant)}
+        for branch in branches
+    ]  # fmt: skip
+    common = set(found[0]).intersection(*found[1:])
+    at = min(common, default=None)
+    if at is None:
+        return None
+    return at, [json.dumps(each[at], ensure_ascii=False) for each in found]
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:

@@ -290,3 +290,37 @@ def test_references_that_lead_out_are_found(
 )  # fmt: skip
 def test_a_value_is_called_what_json_calls_it(value: Any, name: str) -> None:
     assert json_type(value) == name
+
+
+KINDS: dict[str, Any] = {
+    "properties": {
+        "m": {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "required": ["kind", name],
+                    "properties": {"kind": {"const": name}, name: {"minLength": 1}},
+                }
+                for name in ("text", "link")
+            ]
+        },
+        "n": {"anyOf": [{"type": "null"}, {"type": "object", "required": ["x"]}]},
+        "o": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    }
+}
+MEANT = [
+    ({"m": {"kind": "text"}}, ["/m/text: is required"]),
+    ({"m": {"kind": "link", "link": ""}}, ['/m/link: "" is shorter than 1 character']),
+    ({"m": {"kind": "sms"}}, ['/m/kind: must be one of: "text", "link"']),
+    ({"m": {}}, ["/m/kind: is required"]),
+    ({"m": 5}, ['/m: 5 is not of type "object"']),
+    ({"n": {}}, ["/n/x: is required"]),
+    ({"o": []}, ["/o: [] is not valid under any of the schemas listed in the 'anyOf' keyword"]),
+]
+
+
+@pytest.mark.parametrize(("value", "said"), MEANT)
+def test_of_several_schemas_the_one_that_is_meant_is_told(
+    value: dict[str, Any], said: list[str]
+) -> None:
+    assert [str(each) for each in Schema(KINDS).problems(value)] == said
