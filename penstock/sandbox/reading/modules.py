@@ -18,6 +18,7 @@ from penstock.sandbox.reading.imports import (
     target,
 )
 from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.remains import exported, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
 from penstock.sandbox.script import RUNTIME, Module, Script
 
@@ -187,6 +188,9 @@ class _Check:
     def _of_entrypoint(self) -> Iterator[Diagnostic]:
         entry, wanted = self._graph.entry, self._wanted.entrypoint
         names = self._graph.exported(entry)
+        broken = self._graph.scans[entry].source if self._graph.scans[entry].is_broken else ""
+        if broken and not may_export(broken, wanted):
+            names = frozenset(exported(broken))
         if names is not None and wanted not in names:
             there = ", ".join(f'"{each}"' for each in sorted(names)) or "nothing"
             is_file = isinstance(self._wanted.entry, str)

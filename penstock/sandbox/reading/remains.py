@@ -18,6 +18,11 @@ _STATIC = re.compile(
     r"|[;=()]",
     re.MULTILINE,
 )
+_EXPORT_ALL = re.compile(r"\bexport\s*\*")
+_EXPORT_NAME = re.compile(
+    r"\bexport\s+(?:async\s+)?(?:function\s*\*?|class|const|let|var)\s+([\w$]+)"
+)
+_WORD = re.compile(r"[\w$]+")
 _DYNAMIC = re.compile(r"(?<![.\w$])import\s*(\(|\.\s*meta\b)")
 _ENUM = re.compile(r"^[ \t]*(?:export\s+)?((?:const\s+)?enum)\s+[\w$]+\s*\{", re.MULTILINE)
 
@@ -47,6 +52,16 @@ def forbidden(text: str) -> Iterator[tuple[int, str]]:
         yield found.start(), "import()" if found[1] == "(" else "import.meta"
     for found in _ENUM.finditer(mask):
         yield found.start(1), "enum"
+
+
+def may_export(mask: str, name: str) -> bool:
+    """Whether a broken source could export a name: it stands there, or `export *` does."""
+    return _EXPORT_ALL.search(mask) is not None or name in _WORD.findall(mask)
+
+
+def exported(mask: str) -> list[str]:
+    """Return the names that a source that is broken exports in so many words."""
+    return sorted(set(_EXPORT_NAME.findall(mask)))
 
 
 def _imports(mask: str) -> Iterator[tuple[int, int]]:

@@ -18,12 +18,13 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.blobs import pinned
 from penstock.sandbox.reading.kept import Kept
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
+from penstock.sandbox.reading.mask import masked
 from penstock.sandbox.reading.remains import forbidden, imports_alone, without
 from penstock.sandbox.reading.typescript import DECORATOR, Stripped, TypeScript
 
 TYPESCRIPT, JAVASCRIPT, JSON = (".mts", ".ts"), (".mjs", ".js"), ".json"
 LARGEST_JSON = 1 << 20
-_FORMAT = "3"
+_FORMAT = "4"
 """Raised when what is kept changes its meaning."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -53,6 +54,7 @@ class Scanned:
     """What one file holds; positions are those of the file, in characters."""
 
     source: str = ""
+    """Of what is broken, what stands where: its strings and comments are blank."""
     statements: tuple[Statement, ...] = ()
     exports: tuple[Export, ...] = ()
     types: tuple[str, ...] = ()
@@ -163,7 +165,10 @@ class Scanner:
             if what != ENUM or suffix in TYPESCRIPT:
                 problems.append(Diagnostic(code=code, message=said, line=line, column=column))
         return Scanned(
-            statements=found.statements, problems=tuple(dict.fromkeys(problems)), is_broken=True
+            source=masked(text),
+            statements=found.statements,
+            problems=tuple(dict.fromkeys(problems)),
+            is_broken=True,
         )
 
     def _scanned(self, text: str, source: str) -> Scanned:

@@ -167,7 +167,7 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
     ("text", "problem"),
     [
         ("'\ud800'", "a.yaml:3:1: error file-encoding: not UTF-8 at byte 1"),
-        ("\0", "a.yaml:3:1: error script-syntax: Unexpected character '\\0'"),
+        ("\0 default", "a.yaml:3:1: error script-syntax: Unexpected character '\\0'"),
         (
             "",
             (
@@ -295,6 +295,35 @@ def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
     wanted = Wanted(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
     codes = [each.split()[:3] for each in told(load(wanted, scanner))]
     assert codes == [
+        ["tools/a.tool.yaml:7:5:", "error", "entrypoint-missing:"],
         ["tools/a.tool.yaml:7:12:", "error", "import-bare:"],
         ["tools/a.tool.yaml:8:11:", "error", "script-syntax:"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_missing"),
+    [
+        ("const = 1;\nexport const go = 1;", True),
+        ("// run\nconst = 'run';", True),
+        ("export const run = {;", False),
+        ("const = 1; export * from './a.mts'", False),
+        ("const = 1; export const a = 1, run = 2", False),
+    ],
+)
+def test_a_syntax_error_does_not_hide_that_nothing_is_begun(
+    scanner: Scanner, text: str, is_missing: bool
+) -> None:
+    files = {"main.mts": text, "a.mts": ""}
+    codes = [each.code for each in loaded(scanner, files, "run").problems]
+    assert ("entrypoint-missing" in codes, "script-syntax" in codes) == (is_missing, True)
+
+
+def test_beside_a_syntax_error_each_import_stands_where_it_is(scanner: Scanner) -> None:
+    text = "const = 1;\n'a';\n  import 'lodash';\nexport const run = 1;"
+    assert [
+        each.partition(": ")[0] for each in told(loaded(scanner, {"main.mts": text}, "run"))
+    ] == [
+        "tools/main.mts:1:7",
+        "tools/main.mts:3:10",
     ]
