@@ -24,14 +24,15 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             inputs={"n": 1},
             autonomous=True,
             max_concurrent=2,
+            depth=1,
             idempotency_key="key",
             request_hash="ab",
         ),
         "flow_requested",
         (
             '{"command":"dom:apply","profile_id":"ann","permissions":["chat"],"task":"Do it",'
-            '"inputs":{"n":1},"autonomous":true,"max_concurrent":2,"idempotency_key":"key","r'
-            'equest_hash":"ab"}'
+            '"inputs":{"n":1},"autonomous":true,"max_concurrent":2,"depth":1,"idempotency_key":"'
+            'key","request_hash":"ab"}'
         ),
     ),
     (
@@ -81,6 +82,7 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             targets=("x",),
             answer="X",
             notes="n",
+            decided_by="judge",
             will_retry=True,
             duration_ms=5,
             usage=Usage(input_tokens=9),
@@ -90,8 +92,8 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             '{"step_id":"gate","visit":1,"outcome":"soft","result":{"status":"error","summary'
             '":"s","artifacts":"<x/>","files":[{"path":"a.py","action":"created"}],"full_outp'
             'ut":"all","branch":"x","outputs":{"n":1},"finish":{"status":"error"}},"source":"'
-            'agent_no_finish","text":"no finish","targets":["x"],"answer":"X","notes":"n","wi'
-            'll_retry":true,"duration_ms":5,"usage":{"input_tokens":9}}'
+            'agent_no_finish","text":"no finish","targets":["x"],"answer":"X","notes":"n","de'
+            'cided_by":"judge","will_retry":true,"duration_ms":5,"usage":{"input_tokens":9}}'
         ),
     ),
     (
