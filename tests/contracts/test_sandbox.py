@@ -155,6 +155,31 @@ async def test_what_a_script_does_to_its_own_world_changes_nothing_of_what_the_h
     assert (ending.code, ending.said.partition(" ")[0]) == ("SCRIPT_ERROR", "x")
 
 
+@pytest.mark.parametrize("levels", [199, 201, 250, 3000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "flo.callTool({ tool_id: 't', input: { deep } })",
+        "flo.task.putState({ key: 'k', value: { deep } })",
+        "flo.task.emitEvent({ event_type: 'e', payload: { deep } })",
+    ],
+)
+async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
+    sandbox: Sandbox, call: str, levels: int
+) -> None:
+    bridge = FakeBridge(dict.fromkeys(("callTool", "task.putState", "task.emitEvent"), lambda _: 1))
+    caught = f"""await (async () => {{
+      let deep = 1;
+      for (let n = 0; n < {levels}; n++) deep = [deep];
+      const name = await {call}.then(() => "", (error) => error.name);
+      await flo.callTool({{ tool_id: "t" }});
+      return name;
+    }})()"""
+    source = f"export const run = async () => ({caught});"
+    ending = await attack(sandbox, source, 5, bridge)
+    assert ending.output == ("" if levels < 200 else "TypeError")
+
+
 @pytest.mark.slow("many scripts that never end share two cores with one that does")
 async def test_scripts_that_loop_hold_nobody_up(sandbox: Sandbox) -> None:
     looping = [
@@ -165,3 +190,11 @@ async def test_scripts_that_loop_hold_nobody_up(sandbox: Sandbox) -> None:
     assert await canary(sandbox) == 190
     assert not all(task.done() for task in looping)
     assert {(await task).code for task in looping} == {"TIMEOUT"}
+
+
+async def test_the_root_of_a_workspace_is_a_path_that_the_host_may_judge(sandbox: Sandbox) -> None:
+    """W3: `task://` alone is the root directory."""
+    host = FakeBridge({"fs.readBytes": lambda _: b""})
+    source = "export const run = () => flo.fs.readBytes('task://').then((bytes) => bytes.length);"
+    ending = await attack(sandbox, source, 5, host)
+    assert (ending.output, host.asked) == (0, [("fs.readBytes", {"path": "task://"})])

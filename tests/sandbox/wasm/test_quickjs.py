@@ -218,29 +218,6 @@ async def test_a_mistake_is_a_type_error_in_words(
     assert said in message
 
 
-@pytest.mark.parametrize("levels", [199, 201, 250, 3000])
-@pytest.mark.parametrize(
-    "call",
-    [
-        "flo.callTool({ tool_id: 't', input: { deep } })",
-        "flo.task.putState({ key: 'k', value: { deep } })",
-        "flo.task.emitEvent({ event_type: 'e', payload: { deep } })",
-    ],
-)
-async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
-    sandbox: Sandbox, call: str, levels: int
-) -> None:
-    bridge = FakeBridge(dict.fromkeys(("callTool", "task.putState", "task.emitEvent"), lambda _: 1))
-    caught = f"""await (async () => {{
-      let deep = 1;
-      for (let n = 0; n < {levels}; n++) deep = [deep];
-      const name = await {call}.then(() => "", (error) => error.name);
-      await flo.callTool({{ tool_id: "t" }});
-      return name;
-    }})()"""
-    assert await value_of(sandbox, caught, bridge) == ("" if levels < 200 else "TypeError")
-
-
 @pytest.mark.parametrize(
     "name", ["task.spawn", "task.runSubagent", "dispatcher.syncSubjects", "browser.run"]
 )
@@ -320,13 +297,6 @@ async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: Sandbox) -> None:
         bridge,
     )
     assert found == [True, 0, 255]
-
-
-async def test_the_root_of_a_workspace_is_a_path_that_the_host_may_judge(sandbox: Sandbox) -> None:
-    """W3: `task://` alone is the root directory."""
-    bridge = FakeBridge({"fs.readBytes": lambda _: b""})
-    await value_of(sandbox, "await flo.fs.readBytes('task://').then((b) => b.length)", bridge)
-    assert bridge.asked == [("fs.readBytes", {"path": "task://"})]
 
 
 async def test_a_handle_shows_its_placeholder_alone(sandbox: Sandbox) -> None:
