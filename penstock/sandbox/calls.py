@@ -101,6 +101,7 @@ class Calls:
 
     async def finish(self) -> None:
         """Wait for what is open; what parks now is passed over."""
+        self.check()
         while self._open:
             await asyncio.wait(self._open.values(), return_when=asyncio.FIRST_COMPLETED)
             self.check()

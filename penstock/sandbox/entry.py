@@ -113,9 +113,10 @@ class Entry:
 
     async def _end(self, ending: Message) -> Any:
         """Settle what is open, then return the output or raise the error."""
+        names = self._calls.unawaited()
         await self._tell_rejections()
         self._guest.free()
-        if names := self._calls.unawaited():
+        if names:
             said = ", ".join(sorted(set(names)))
             self._bridge.warn(
                 "script.unawaited_calls",
