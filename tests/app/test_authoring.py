@@ -25,9 +25,9 @@ def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
     assert catalog.find("scout") is None
     told = authoring.rediscover()
     assert catalog.find("scout") is not None
-    assert ("scout" in told["agents"], told["flows"]) == (True, [])
+    assert ("scout" in told["agents"], "n" in told["flows"]) == (True, False)
     assert authoring.errand.write_flow("n", FLOW)["written"]
-    assert authoring.rediscover()["flows"] == ["n"]
+    assert "n" in authoring.rediscover()["flows"]
 
 
 def test_agents_are_checked_by_what_there_is_in_the_newest_edition(tmp_path: Path) -> None:

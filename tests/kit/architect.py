@@ -30,7 +30,8 @@ class AtWork:
         settled = [
             (event.tool_id, event.envelope)
             for path, event in self.happened
-            if isinstance(event, CallSettled) and path.count("/") > _DEPTH_OF_CHAT
+            if isinstance(event, CallSettled) and event.call_id is not None
+            if path.count("/") > _DEPTH_OF_CHAT
         ]
         return [each for each in settled if each[0] != "finish"]
 

@@ -1,0 +1,225 @@
+"""Who may use which tool: the seed's matrix, in real chats and in real agent sessions."""
+
+from typing import Any
+
+import pytest
+
+from penstock.builtins import TOOLS
+from penstock.builtins.ask_user import TOOLS as ASK_USER
+from penstock.core.events import CallSettled
+from penstock.core.ids import LogId
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.tools.invocation import Invocation
+from tests.kit.architect import SETTINGS, at_work, is_session
+from tests.kit.flows import finish, run_flow, worker
+from tests.kit.project import ProjectFolder
+from tests.kit.tools import Act
+
+FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
+AUTHORING = ("agent_catalog", "agent_write", "flow_write")
+ALL = ("ask_user", "skill_read", "subagent", "finish", *AUTHORING, *FILE_TOOLS)
+ALWAYS = {"ask_user", "skill_read", "finish"}
+AGENT = "---\nname: {name}\ndescription: d\ntools: {tools}\n---\nWork.\n"
+COLUMNS = {
+    "chat": {"ask_user", "skill_read", "subagent", *FILE_TOOLS},
+    "flow": {*ALWAYS},
+    "declaring": {*ALWAYS, *FILE_TOOLS},
+    "greedy": {*ALWAYS},
+    "flow-architect": {*ALWAYS, *AUTHORING, "read", "grep", "find", "ls"},
+}
+"""What each column of the matrix may use: the chat, and agents by what they declare."""
+
+
+def write_agents(project: ProjectFolder) -> None:
+    """Write the flow agents of the table."""
+    declared = {
+        "flow": "",
+        "declaring": ", ".join(FILE_TOOLS),
+        "greedy": ", ".join(("subagent", *AUTHORING)),
+    }
+    for name, tools in declared.items():
+        project.write(f"agents/{name}.md", AGENT.format(name=name, tools=tools))
+
+
+async def in_chat(project: ProjectFolder, *replies: ScriptedReply, **more: Any) -> Any:
+    """Have a chat make these replies; returns its model, and the outcomes by tool."""
+    model = ScriptedModel([*replies, say("Done.")])
+    async with project.opened(models=[model], settings=SETTINGS) as runtime:
+        reply = await runtime.chat("Go", **more)
+        records = await runtime.parts.log.read(LogId(reply.session_id))
+    events = [each.event for each in records]
+    settled = {each.tool_id: each.envelope for each in events if isinstance(each, CallSettled)}
+    return model, settled
+
+
+def refused(envelope: Any) -> bool:
+    """Whether a call did not even come to its tool."""
+    return envelope.error is not None and envelope.error.code in {
+        "TOOL_NOT_FOUND",
+        "NOT_PERMITTED",
+    }
+
+
+TRIED = [each for each in ALL if each not in {"ask_user", "finish"}]
+"""Called with an input that no tool takes: who may call gets to hear that."""
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+async def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
+    project: ProjectFolder, column: str
+) -> None:
+    """T01: "Tools are divided into three contexts": the seed's matrix, cell by cell; T45, T46."""
+    write_agents(project)
+    may = COLUMNS[column]
+    first, *others = [call(each, no_such="x") for each in TRIED]
+    calls = [sum(others, first)]
+    if column == "chat":
+        model, settled = await in_chat(project, *calls)
+        offered = [tool.name for tool in model.requests[0].tools]
+    else:
+        found = await at_work(project, *calls, agent=column)
+        offered, settled = found.offered, dict(found.outcomes)
+    assert {each for each in ALL if each in offered} == may
+    assert {each for each in TRIED if not refused(settled[each])} == may & set(TRIED)
+
+
+async def test_a_chat_is_offered_its_three_tools_and_none_of_the_others(
+    project: ProjectFolder,
+) -> None:
+    """T02, T05, T23: "They do not appear in the main session's system prompt"."""
+    model, settled = await in_chat(project, call("finish", status="complete"))
+    (request, *_) = model.requests
+    offered = {tool.name for tool in request.tools}
+    assert {"ask_user", "skill_read", "subagent"} <= offered
+    assert not {"finish", *AUTHORING} & offered
+    assert not [each for each in ("finish", *AUTHORING) if each in request.system]
+    assert settled["finish"].error.code == "TOOL_NOT_FOUND"
+
+
+async def test_a_chat_with_the_architect_itself_has_no_tools_of_agent_sessions(
+    project: ProjectFolder,
+) -> None:
+    """T05: "They are not available to ordinary flow agents or the main LLM session"."""
+    calls = [call(each) for each in AUTHORING]
+    model, settled = await in_chat(project, *calls, agent="flow-architect")
+    assert not set(AUTHORING) & {tool.name for tool in model.requests[0].tools}
+    assert {settled[each].error.code for each in AUTHORING} == {"TOOL_NOT_FOUND"}
+
+
+async def test_an_agent_that_declares_them_is_told_that_they_are_not_granted(
+    project: ProjectFolder,
+) -> None:
+    """G18: such a tool "is not granted to agent", even if declared."""
+    write_agents(project)
+    found = await at_work(project, call("agent_catalog"), call("subagent"), agent="greedy")
+    assert [each.error.message for _, each in found.outcomes if each.error] == [
+        '"agent_catalog" is not granted to agent "greedy".',
+        '"subagent" is not granted to agent "greedy".',
+    ]
+
+
+async def test_an_agent_that_a_tool_of_the_architect_starts_is_an_architect_too(
+    project: ProjectFolder,
+) -> None:
+    """T04: "in any other agent session launched via the architect subprocess"."""
+    project.write("agents/flow-architect.md", AGENT.format(name="flow-architect", tools="launch"))
+    project.write("agents/inner.md", AGENT.format(name="inner", tools="launch"))
+    project.write("agents/other.md", AGENT.format(name="other", tools="launch"))
+
+    async def launching(input: Any, invocation: Invocation) -> Any:
+        envelope = await invocation.invoke("subagent", {"agent": "inner", "task": "inner"})
+        return envelope.output or (envelope.error and envelope.error.code)
+
+    for agent, wanted in (("flow-architect", "done"), ("other", "NOT_PERMITTED")):
+        outer, inner = [call("launch"), finish("outer")], [call("agent_catalog"), finish("done")]
+        chat = [call("subagent", agent=agent, task="outer"), say("Done.")]
+
+        def answer(
+            request: ModelRequest,
+            outer: list[ScriptedReply] = outer,
+            inner: list[ScriptedReply] = inner,
+            chat: list[ScriptedReply] = chat,
+        ) -> ScriptedReply:
+            if not is_session(request):
+                return chat.pop(0)
+            is_inner = request.messages[0].content == "Task: inner"
+            return (inner if is_inner else outer).pop(0)
+
+        model, launch = ScriptedModel(answer), Act("launch", launching)
+        async with project.opened(models=[model], tools=[launch], settings=SETTINGS) as runtime:
+            reply = await runtime.chat("Go")
+            records = await runtime.parts.log.read(LogId(reply.session_id))
+        settled = [each.event for each in records if isinstance(each.event, CallSettled)]
+        (launched,) = [each for each in settled if each.tool_id == "launch"]
+        assert wanted in str(launched.envelope.output)
+        catalogs = [each.envelope.ok for each in settled if each.tool_id == "agent_catalog"]
+        assert catalogs == ([True] if agent == "flow-architect" else [])
+
+
+async def test_a_tool_of_a_program_is_there_for_agents_that_declare_it(
+    project: ProjectFolder,
+) -> None:
+    """T06: "External packages can add tools to subagent sessions"; the agent must declare it."""
+    project.write("agents/has.md", AGENT.format(name="has", tools="look"))
+    project.write("agents/has-not.md", AGENT.format(name="has-not", tools=""))
+    look = Act("look", is_offered=False)
+    has = await at_work(project, call("look"), agent="has", tools=[look])
+    has_not = await at_work(project, call("look"), agent="has-not", tools=[look])
+    assert [envelope.ok for _, envelope in (*has.outcomes, *has_not.outcomes)] == [True, False]
+    assert ("look" in has.offered, "look" in has_not.offered) == (True, False)
+    assert not [
+        each for each in has.model.requests if not is_session(each) and "look" in str(each.tools)
+    ]
+
+
+@pytest.mark.parametrize("tools", ["read, ls", "[read, ls]", "\n  - read\n  - ls"])
+async def test_a_comma_text_and_a_list_grant_the_same(project: ProjectFolder, tools: str) -> None:
+    """T45: "declared in frontmatter"."""
+    project.write("agents/a.md", AGENT.format(name="a", tools=tools))
+    project.write("notes.txt", "text\n")
+    found = await at_work(
+        project, call("read", path="notes.txt"), call("grep", pattern="t"), agent="a"
+    )
+    assert [envelope.ok for _, envelope in found.outcomes] == [True, False]
+
+
+async def polling(input: Any, invocation: Invocation) -> Any:
+    """Ask a person, as the code of a tool does."""
+    envelope = await invocation.invoke("ask_user", {"question": "Which?", "type": "input"})
+    return envelope.error and envelope.error.message
+
+
+ASK = call("ask_user", question="Which?", type="input")
+BLOCKED = "ask_user is blocked: {}. Decide on your own and go on."
+
+
+async def test_an_agent_that_is_not_interactive_asks_nobody_nor_does_its_code(
+    project: ProjectFolder,
+) -> None:
+    """G16: `interactive: false`."""
+    project.write("agents/b.md", AGENT.format(name="b", tools="poll\ninteractive: false"))
+    found = await at_work(project, ASK, call("poll"), agent="b", tools=[Act("poll", polling)])
+    said = BLOCKED.format('agent "b" is not interactive')
+    (_, asked), (_, polled) = found.outcomes
+    assert asked.error is not None
+    assert (asked.error.message, polled.output) == (said, said)
+
+
+async def test_in_an_autonomous_run_nobody_is_asked_and_the_agent_goes_on() -> None:
+    """T12, G16: "In autonomous mode, ask_user is blocked in subagent sessions"."""
+    poll, said = Act("poll", polling), BLOCKED.format("this run is autonomous")
+    model = ScriptedModel([ASK, call("poll"), finish("decided")])
+    envelope = await run_flow(
+        "  - {id: one, agent: a}",
+        model,
+        tools=[*ASK_USER, poll],
+        agents=[worker("a", tools=("poll",))],
+        autonomous=True,
+    )
+    assert envelope.output["results"]["one"]["summary"] == "decided"
+    assert [said in each.messages[-1].content for each in model.requests] == [False, True, True]
+
+
+def test_every_tool_of_the_table_is_built_in_but_finish() -> None:
+    assert set(ALL) - {each.spec.tool_id for each in TOOLS} == {"finish"}
