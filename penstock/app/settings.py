@@ -1,13 +1,14 @@
 """What the operator chose: penstock.toml and PENSTOCK_ variables, read once, frozen."""
 
 import dataclasses
+import json
 import math
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -173,7 +174,8 @@ def load(root: Path, **overrides: Any) -> Settings:
     try:
         settings = Settings.model_validate_json(sources.merged(_is_text))
     except ValidationError as error:
-        raise refused([_described(each, sources) for each in error.errors()]) from None
+        described = (_described(each, sources) for each in error.errors())
+        raise refused(list(dict.fromkeys(described))) from None
     entries = settings.models.entries
     variables = {name: entry.api_key_env for name, entry in entries.items() if entry.api_key_env}
     keys = {name: os.environ.get(variable, "") for name, variable in variables.items()}
@@ -192,6 +194,8 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
     """Return one problem as a line: where it is, what is wrong, what would be right."""
     full = tuple(str(part) for part in error["loc"])
     path = tuple(part for part in full if not part.isdigit())
+    if choices := _choices(path[:-1]):
+        full, path = full[:-1], path[:-1]
     where, name = sources.of(full), ".".join(full)
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         known = sorted(_inside(_kinds(path[:-1])))
@@ -200,9 +204,25 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
     if error["type"] == "missing":
         return f"{where}{name} is missing."
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if choices:
+        said = f"must be {choices}"
     if isinstance(error["input"], dict | list):
         return f"{where}{name} {said}."
     return f"{where}{name} {said}, found {error['input']!r}."
+
+
+def _choices(path: PathInSettings) -> str:
+    """Return what a setting of several types may be, as its file says it; else nothing."""
+    kinds = _kinds(path)
+    if get_origin(kinds[0]) is not Union:
+        return ""
+    words: list[str] = []
+    for kind in get_args(kinds[0]):
+        if get_origin(kind) is Literal:
+            words += (json.dumps(each) for each in get_args(kind))
+        else:
+            words += ["true", "false"] if kind is bool else [kind.__name__]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _is_text(path: PathInSettings) -> bool:

@@ -18,6 +18,7 @@ from penstock.core.schema import Schema
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.offline import decide
 from penstock.models.offline_choice import harmless_without_input
+from penstock.tools.policy import SCRIPT
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
@@ -39,9 +40,8 @@ def banner(
     key = ' -H "authorization: Bearer $KEY"' if needs_key else ""
     body = {"content": first_words(_offered(runtime)), "stream": True}
     given = shlex.quote(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
-    warning = (
-        "\nIts tools/*.py run in this process, with all its rights." if found.project.tools else ""
-    )
+    is_python = any(each.spec.kind != SCRIPT for each in found.project.tools)
+    warning = "\nIts tools/*.py run in this process, with all its rights." if is_python else ""
     return (
         f"penstock serves {found.project.root} on {url}\n"
         f"  agents: {agents}; model: {parts.models.default}; {tools} tools{warning}\n\n"

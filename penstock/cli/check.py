@@ -147,7 +147,7 @@ def _further(*, types: bool) -> tuple[Look, ...]:
     if not types:
         return ()
     try:
-        return (late("penstock.app.type_check:check_types", extra="deno"),)
+        return (late("penstock.app.type_check:check_types", extra="deno", what="--types"),)
     except ConfigError as error:
         note(f"Error: {error}")
         raise typer.Exit(WRONG_USAGE) from None

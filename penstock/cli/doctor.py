@@ -40,7 +40,10 @@ EXTRAS = {
     "deno": ("deno",),
     "speed": ("uvloop", "httptools"),
     "postgres": ("psycopg",),
-    "providers": ("pydantic_ai_slim",),
+    "sheets": ("openpyxl",),
+    "anthropic": ("pydantic_ai_slim", "anthropic"),
+    "google": ("pydantic_ai_slim", "google-genai"),
+    "openai": ("pydantic_ai_slim", "openai"),
 }
 """What each extra brings."""
 _PATIENCE = 2.0

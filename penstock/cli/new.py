@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.app.project import Project, load_project
-from penstock.app.typings import FILE, typing_files
+from penstock.app.typings import typing_files
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.project import read_settings
@@ -125,7 +125,7 @@ def _check(name: str, taken: set[str], noun: str) -> None:
 
 
 def _write(root: Path, folder: str, files: Mapping[str, str]) -> None:
-    """Write new files, and the types of the folder beside them."""
+    """Write new files, and the types of the folder beside them; those of others say so, too."""
     there = [name for name in files if (root / name).exists()]
     if there:
         said = f"{', '.join(there)} would be written over: nothing was written. Choose another name"
@@ -143,13 +143,15 @@ def _write(root: Path, folder: str, files: Mapping[str, str]) -> None:
 
 def _write_types(root: Path, folder: str) -> None:
     for each in typing_files(load_project(read_settings(root))):
-        if each.path.parent == root / folder:
-            try:
-                each.write()
-            except NameTaken as error:
-                note(f"Warning: {error}")
-            else:
-                print(f"  {folder}/{FILE}")
+        is_here = each.path.parent == root / folder
+        if not is_here and not (each.path.exists() and each.is_stale):
+            continue
+        try:
+            each.write()
+        except NameTaken as error:
+            note(f"Warning: {error}")
+        else:
+            print(f"  {each.path.relative_to(root)}")
 
 
 def _say_next(tool: str, also: str) -> None:

@@ -10,8 +10,11 @@ from typing import Any
 from penstock.core.errors import ConfigError
 
 
-def late(path: str, *, extra: str = "") -> Any:
-    """Return what "package.module:name" names; the caller annotates what it gets."""
+def late(path: str, *, extra: str = "", what: str = "") -> Any:
+    """Return what "package.module:name" names; the caller annotates what it gets.
+
+    `what` people call it, who may have to install the extra.
+    """
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -19,7 +22,8 @@ def late(path: str, *, extra: str = "") -> Any:
         if not extra:
             raise
         raise ConfigError(
-            f"{path} needs {error.name!r}, which is not installed: pip install 'penstock[{extra}]'"
+            f"{what or path} needs {error.name!r}, which is not installed: "
+            f"pip install 'penstock[{extra}]'"
         ) from error
 
 

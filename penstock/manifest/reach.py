@@ -44,7 +44,7 @@ def check_script_tools(
     tools: Sequence[ReadTool], skills: Mapping[str, ReadSkill], neighbours: Neighbours
 ) -> None:
     """Warn of `script_tools` that have no effect, or none where a model calls the tool."""
-    with_helpers = [each for each in tools if each.manifest.script_tools]
+    with_helpers = [each for each in tools if each.manifest.script_tools and each.manifest.tool_id]
     if not with_helpers:
         return
     direct = {each.manifest.tool_id for each in tools if each.manifest.direct_call}

@@ -159,7 +159,11 @@ class LateModel:
 
     def _loaded(self) -> Model:
         try:
-            make: MakeModel = late("penstock.models.pydantic_ai:PydanticAIModel", extra="anthropic")
+            make: MakeModel = late(
+                "penstock.models.pydantic_ai:PydanticAIModel",
+                extra="anthropic",
+                what=f"the model {self._config.name!r}",
+            )
             return make(self._config, self._limits)
         except ConfigError as error:
             raise ModelRefused(str(error)) from error

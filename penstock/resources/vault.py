@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, and_, select
@@ -11,6 +12,7 @@ from penstock.core.call_errors import VaultDenied, VaultNotFound
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import ConfigError, InvalidRequest
 from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL
 from penstock.core.scope import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher, Sealed
@@ -172,7 +174,8 @@ def warning_of(value: str) -> str | None:
 
 def not_there(scope: Scope, key: str) -> VaultNotFound:
     """Return the failure of a secret that nobody set."""
-    place = f"{scope.kind}:{scope.id}" if scope.kind is ScopeKind.SHARED else scope.kind.value
+    is_usual = scope == Scope(ScopeKind.PROFILE, LOCAL)
+    place = scope.kind.value if is_usual else quote(str(scope))
     return VaultNotFound(
         f'no value is stored for the vault key "{key}" in {scope}: penstock vault set {place} {key}'
     )

@@ -130,6 +130,10 @@ WRONG = [
     ("[server]\nport = 70000", "2: server.port must be less than or equal to 65535, found 70000."),
     ("synchronous = 'OFF'", "1: synchronous must be 'FULL' or 'NORMAL', found 'OFF'."),
     ("[tools]\npython = 'yes'", "2: tools.python must be a valid boolean, found 'yes'."),
+    (
+        "[sandbox]\nhardened = 'yes'",
+        "2: sandbox.hardened must be true, false or \"auto\", found 'yes'.",
+    ),
     ("\n[limits]\nstrems = 1", "3: limits.strems is not a setting. Did you mean 'streams'?"),
     ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),

@@ -11,6 +11,7 @@ from penstock.app.runtime import Runtime
 from penstock.cli.banner import GREETING, TRY, banner, first_words
 from penstock.cli.project import find, run
 from penstock.core.call import Effect
+from tests.kit.manifests import tool
 from tests.kit.tools import Act
 
 ADDRESSES = [
@@ -72,3 +73,13 @@ WORDS = [
 @pytest.mark.parametrize(("tools", "words"), WORDS)
 def test_the_message_is_one_on_which_a_tool_is_called(tools: list[Act], words: str) -> None:
     assert first_words(tools) == words
+
+
+def test_where_no_python_runs_nothing_is_said_of_its_rights(project: Path) -> None:
+    (project / "tools/hello.py").unlink()
+    (project / "tools/a.tool.yaml").write_text(tool())
+
+    async def work(runtime: Runtime) -> str:
+        return banner(find(project), runtime, ("127.0.0.1", 8000), needs_key=False)
+
+    assert "with all its rights" not in run(project, work)

@@ -1,6 +1,7 @@
 """What is installed, reachable, misconfigured."""
 
 import asyncio
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from penstock.cli.doctor import EXTRAS
 from penstock.cli.main import main
 from penstock.core.clock import SystemClock
 from penstock.core.ids import TaskId
@@ -116,3 +118,10 @@ def test_where_there_is_no_project_it_says_so(
     monkeypatch.chdir(tmp_path)
     assert main(["doctor"]) == 1
     assert "Make one with `penstock init`" in capsys.readouterr().out
+
+
+def test_every_extra_that_can_be_installed_is_looked_for() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    bring_something = {name for name, packages in extras.items() if packages}
+    assert set(EXTRAS) == bring_something - {"dev"}

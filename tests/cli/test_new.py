@@ -68,3 +68,9 @@ def test_types_by_hand_are_left(run: Run, project: Path) -> None:
 @pytest.mark.parametrize(("length", "code"), [(64, 0), (65, 2)])
 def test_a_tool_has_a_name_of_at_most_64_letters(run: Run, length: int, code: int) -> None:
     assert run("new", "tool", "x" * length)[0] == code
+
+
+def test_types_that_were_written_before_know_of_what_is_new(run: Run) -> None:
+    run("new", "tool", "first")
+    assert "tools/flo.d.ts" in run("new", "skill", "greeter")[1]
+    assert run("types", "--check")[0] == 0

@@ -42,8 +42,12 @@ async def test_a_secret_is_under_its_key_and_scope_alone(vault: Vault) -> None:
 
 async def test_a_missing_secret_says_how_to_set_it(vault: Vault) -> None:
     """V2: "Declared but not stored: `VAULT_NOT_FOUND`"."""
-    with pytest.raises(VaultNotFound, match="in shared:team: penstock vault set shared:team token"):
-        await vault.get(TEAM, "token")
+    local = Scope(ScopeKind.PROFILE, "local")
+    odd = Scope(ScopeKind.SHARED, "a team")
+    for scope, place in ((TEAM, "shared:team"), (ANN, "profile:ann"), (local, "profile"),
+                         (odd, "'shared:a team'")):  # fmt: skip
+        with pytest.raises(VaultNotFound, match=f"penstock vault set {place} token$"):
+            await vault.get(scope, "token")
 
 
 async def test_lists_hold_keys_and_dates_and_no_values(vault: Vault) -> None:

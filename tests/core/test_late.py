@@ -24,6 +24,11 @@ def test_what_is_not_installed_is_named_with_its_extra() -> None:
         late(NOWHERE, extra="browser")
 
 
+def test_what_needs_an_extra_is_called_as_people_call_it() -> None:
+    with pytest.raises(ConfigError, match=r"^Excel needs 'penstock\.nowhere'"):
+        late(NOWHERE, extra="sheets", what="Excel")
+
+
 def test_what_the_base_install_misses_is_a_fault_and_stays_one() -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
         late(NOWHERE)

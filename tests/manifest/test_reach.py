@@ -89,3 +89,8 @@ def test_helpers_of_an_inline_tool_are_hidden_in_its_skill(tmp_path: Path) -> No
     inline = "tool_definitions:\n- " + tool(HELPED).strip().replace("\n", "\n  ")
     (found,) = load(tmp_path, {"s.skill.yaml": skill(inline)}).diagnostics
     assert str(found) == f"s.skill.yaml:10:3: {HIDDEN}"
+
+
+def test_helpers_of_a_tool_whose_name_cannot_be_read_are_not_spoken_of(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, {"a.tool.yaml": tool(HELPED, name='"no id"')})
+    assert "script_tools" not in found
