@@ -132,9 +132,12 @@ def find_fault(path: str, root: Path, scanner: Scanner) -> CodeFault | None:
     loaded = load_module(path, Folder(root / posixpath.dirname(path)), scanner)
     if not loaded.problems:
         return None
-    first = next((each for each in loaded.problems if each.file == path), loaded.problems[0])
-    where = "" if first.file == path else f"{first.file}:{first.line}:{first.column}: "
-    return CodeFault(line=first.line, column=first.column, problem=f"{where}{first.message}")
+    own = next((each for each in loaded.problems if each.file == path), None)
+    if own is not None:
+        return CodeFault(line=own.line, column=own.column, problem=own.message)
+    other = loaded.problems[0]
+    said = f"{other.file}:{other.line}:{other.column}: {other.message}"
+    return CodeFault(line=1, column=1, problem=said)
 
 
 def module_texts(flow: Flow, file: str, root: Path, scanner: Scanner) -> dict[str, str]:
