@@ -46,6 +46,10 @@ MISTAKES = {
         "any(flo).state.get({ scope_kind: 'session', scope_id: 'x', key: 's.k' })",
         "any(flo).state.get({ scope_kind: 'all', key: 's.k' })",
         "any(flo).state.put({ scope_kind: 'session', key: 's.k' })",
+        "any(flo).state.put({ scope_kind: 'session', key: 's.k', value: 1, ttl: 60 })",
+        "any(flo).state.get({ scope_kind: 'session', key: 's.k', value: 1 })",
+        "any(flo).state.list({ scope_kind: 'session', key_prefix: 's.', limt: 1 })",
+        "any(flo).state.delete({ scope_kind: 'session', key: 's.k', revision: 'r' })",
         "any(flo).state.patch({ scope_kind: 'session', key: 's.k', patch: [1] })",
         "flo.state.list({ scope_kind: 'session', key_prefix: 's.', limit: 1001 })",
     ],
@@ -172,6 +176,19 @@ async def test_t11_of_two_equal_writes_one_is_made(project: ProjectFolder) -> No
     """
     project.tool("ask", script, state=STATE)
     assert await Stage(project).output("ask") == [True, False]
+
+
+async def test_a_member_that_a_write_does_not_know_is_named_with_the_nearest(
+    project: ProjectFolder,
+) -> None:
+    script = """
+        export const run = () => (flo.state as any).put({
+          scope_kind: "session", key: "s.k", value: 1, ttl_second: 60, if_revision: undefined,
+        }).catch((error: Error) => error.message);
+    """
+    project.tool("ask", script, state=STATE)
+    said = await Stage(project).output("ask")
+    assert said == 'flo.state.put takes no "ttl_second"; did you mean "ttl_seconds"?'
 
 
 async def test_where_and_for_whom_a_script_runs(project: ProjectFolder) -> None:

@@ -102,10 +102,24 @@ function vaultRequest(request, of) {
 
 // ---- state
 
+const STATE_MEMBERS = {
+  __proto__: null,
+  get: ["scope_kind", "key"],
+  list: ["scope_kind", "key_prefix", "limit", "cursor"],
+  put: ["scope_kind", "key", "value", "ttl_seconds", "if_revision"],
+  patch: ["scope_kind", "key", "patch", "ttl_seconds", "if_revision"],
+  append: ["scope_kind", "key", "item", "ttl_seconds", "if_revision"],
+  delete: ["scope_kind", "key", "if_revision"],
+};
+
 function stateRequest(request, name, checks) {
   const of = `flo.state.${name}`;
   const asked_ = members(request, of);
   wanted(asked_.scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
+  const names = keys(asked_);
+  for (let at = 0; at < names.length; at++) {
+    if (!includes(STATE_MEMBERS[name], names[at]) && asked_[names[at]] !== undefined) throw unknownMember(names[at], of, STATE_MEMBERS[name]);
+  }
   oneOf(asked_.scope_kind, `${of}: "scope_kind"`, SCOPE_KINDS);
   return { scope_kind: asked_.scope_kind, ...checks(asked_, of) };
 }
