@@ -198,24 +198,11 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
     invokers = AgentInvokers(shared, resources, world)
-    cast = Cast(
-        lambda _, name: inventory.agents.get(name),
-        invokers.of,
-        lambda agent, wanted: _model(inventory, agent, wanted),
-        skills=inventory.skills,
-        preface=inventory.preface,
-    )
+    cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
     commands = CommandWork(calls, DirectTools(shared), _web_link(storage, inventory), world)
-    crew = Crew(
-        inventory.agents.get,
-        lambda agent, wanted: _model(inventory, agent, wanted),
-        shared,
-        world=world,
-        bus=bus,
-    )
-    crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
+    crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     authoring = _authoring(inventory)
     resources.errands.authoring = authoring.errand if authoring is not None else None
@@ -254,6 +241,28 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     desk = Desk(storage.log, storage.projections, beginnings, bus=bus, world=world)
     resources.errands.runs = ToolRuns(desk, inventory.flows.find, world).errand
     return Runtime(parts, desk)
+
+
+def _cast(inventory: Inventory, invokers: AgentInvokers) -> Cast:
+    return Cast(
+        lambda _, name: inventory.agents.get(name),
+        invokers.of,
+        lambda agent, wanted: _model(inventory, agent, wanted),
+        skills=inventory.skills,
+        preface=inventory.preface,
+    )
+
+
+def _crew(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> Crew:
+    crew = Crew(
+        inventory.agents.get,
+        lambda agent, wanted: _model(inventory, agent, wanted),
+        shared,
+        world=world,
+        bus=bus,
+    )
+    crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
+    return crew
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:

@@ -1,0 +1,41 @@
+"""The tool that puts a named agent to work, without an agent."""
+
+from typing import Any
+
+import pytest
+
+from penstock.builtins.subagent import TOOLS
+from penstock.core.call import Effect
+from penstock.testing.invocation import open_workbench
+
+(SUBAGENT,) = TOOLS
+
+
+def test_a_crash_enters_it_again_and_an_agent_has_an_hour() -> None:
+    spec = SUBAGENT.spec
+    assert (spec.effect, spec.is_frame, spec.timeout_ms) == (Effect.WRITE, True, 3_600_000)
+    assert (spec.direct_call, spec.is_global, spec.is_offered) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    ("input", "code"),
+    [
+        ({"agent": "a", "task": "t"}, "NOT_CONFIGURED"),
+        ({"agent": "a", "task": "t", "inputs": {"n": "x"}}, "NOT_CONFIGURED"),
+        ({"agent": "a"}, "INVALID_INPUT"),
+        ({"agent": "a", "task": ""}, "INVALID_INPUT"),
+        ({"agent": "", "task": "t"}, "INVALID_INPUT"),
+        ({"agent": "a", "task": "t", "inputs": {"n": 1}}, "INVALID_INPUT"),
+        ({"agent": "a", "task": "t", "model": "x"}, "INVALID_INPUT"),
+    ],
+)
+async def test_what_it_takes(input: dict[str, Any], code: str) -> None:
+    """T20: "agent: string; task: string; inputs?: Record<string, string>"."""
+    bench = await open_workbench(*TOOLS)
+    envelope = await bench.call("subagent", input)
+    assert envelope.error is not None
+    assert envelope.error.code == code
+
+
+def test_people_see_how_it_ended() -> None:
+    assert SUBAGENT.preview({"status": "blocked", "summary": "no key"}) == "blocked: no key"
