@@ -2,7 +2,6 @@
 
 import asyncio
 import posixpath
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +9,16 @@ from typing import Any
 from penstock.core.call import Call, CallPath, Origin
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.canonical import canonical
-from penstock.core.flow_events import FlowStarted
+from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.code import WRITTEN, module_of, stems
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_modules import Texts, command_of, load_module
+from penstock.flows.code_modules import Modules, Texts, command_of
 from penstock.flows.code_results import conclude
 from penstock.flows.definition import Code
 from penstock.flows.session import Ended, failed
 from penstock.resources.hosts import read_patterns
-from penstock.sandbox.reading.modules import Loaded
-from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.script import Sandbox
 from penstock.tools.invocation import Nest
 from penstock.tools.invoker import Invoker
@@ -44,7 +41,7 @@ class Coding:
     """What code steps run in."""
 
     sandbox: Sandbox
-    scanner: Scanner
+    modules: Modules
     usual: Bindings = NO_BINDINGS
     """What holds for every script of the project."""
 
@@ -72,7 +69,6 @@ class CodeSteps:
     def __init__(self, coding: Coding | None, door: Door) -> None:
         self._coding = coding
         self._door = door
-        self._reading = threading.Lock()
 
     async def pursue(self, visit: CodeVisit, ledger: Ledger) -> Ended:
         """Go on with a visit until it is over.
@@ -82,12 +78,13 @@ class CodeSteps:
         if self._coding is None:
             return failed("code_node", NO_SANDBOX)
         started, step = _started(ledger, visit.frame), visit.step
-        command, texts = command_of(started.file), started.texts
+        command, texts = _command(ledger, visit.frame, started), started.texts
         around = Surroundings(file=started.file, command=command, has_file=texts.__contains__)
         path = module_of(step, around)
         if path is None:
             return failed("code_node", _missing(step, around))
-        loaded = await asyncio.to_thread(self._load, self._coding, path, texts)
+        beside = Texts(texts, posixpath.dirname(path))
+        loaded = await asyncio.to_thread(self._coding.modules.load, path, beside)
         if loaded.script is None:
             return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
         try:
@@ -99,10 +96,6 @@ class CodeSteps:
             _spec(step), loaded.script, bindings=bindings, sandbox=self._coding.sandbox
         )
         return await self._call(tool, visit, ledger, command)
-
-    def _load(self, coding: Coding, path: str, texts: Mapping[str, str]) -> Loaded:
-        with self._reading:
-            return load_module(path, Texts(texts, posixpath.dirname(path)), coding.scanner)
 
     async def _call(
         self, tool: ScriptTool, visit: CodeVisit, ledger: Ledger, command: str
@@ -127,6 +120,15 @@ def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
     return next(
         event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
     )
+
+
+def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
+    """Return the command of the flow of a visit; that of a flow inside comes from its path."""
+    task = ledger.task
+    is_inside = frame.rsplit("/", 2)[0] != task.task_id
+    if is_inside or not isinstance(task.brief, FlowRequested):
+        return command_of(started.file)
+    return task.brief.command
 
 
 def _missing(step: Code, around: Surroundings) -> str:

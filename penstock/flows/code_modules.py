@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -111,8 +112,55 @@ class _Noted:
         return self._files.names()
 
 
-def load_module(path: str, files: Files, scanner: Scanner) -> Loaded:
-    """Return the script of a module, or all that is wrong with it; `files` are those beside it."""
+class Modules:
+    """Makes scripts of modules, one at a time, from whichever thread."""
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._lock = threading.Lock()
+
+    def load(self, path: str, files: Files) -> Loaded:
+        """Return the script of a module, or all that is wrong; `files` are those beside it."""
+        with self._lock:
+            return _load(path, files, self._scanner)
+
+    def find_fault(self, path: str, root: Path) -> CodeFault | None:
+        """Return what is wrong with a module of the project, if anything is."""
+        loaded = self.load(path, Folder(root / posixpath.dirname(path)))
+        if not loaded.problems:
+            return None
+        own = next((each for each in loaded.problems if each.file == path), None)
+        if own is not None:
+            return CodeFault(line=own.line, column=own.column, problem=own.message)
+        other = loaded.problems[0]
+        said = f"{other.file}:{other.line}:{other.column}: {other.message}"
+        return CodeFault(line=1, column=1, problem=said)
+
+    def texts(self, flow: Flow, file: str, root: Path) -> dict[str, str]:
+        """Return the texts of all modules that a flow's code steps are made of, by file.
+
+        `file` is that of the flow. What is missing or broken is so in the run too.
+        """
+        around = Surroundings(file=file, command=command_of(file), has_file=FlowRoot(root).has_file)
+        texts: dict[str, str] = {}
+        for step in flow.steps:
+            path = module_of(step, around) if isinstance(step, Code) else None
+            if path is not None:
+                folder = posixpath.dirname(path)
+                noted = _Noted(Folder(root / folder))
+                self.load(path, noted)
+                texts |= {posixpath.join(folder, name): text for name, text in noted.texts.items()}
+        return texts
+
+
+def command_of(file: str) -> str:
+    """Return the command of a flow by its file."""
+    start = next((f"{each}/" for each in FOLDERS if file.startswith(f"{each}/")), "")
+    stem = posixpath.splitext(file.removeprefix(start))[0]
+    return stem.removesuffix("/flow").replace("/", ":")
+
+
+def _load(path: str, files: Files, scanner: Scanner) -> Loaded:
     folder, name = posixpath.split(path)
     if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
         said = f'"{name}" must end in .mts, .ts, .mjs or .js'
@@ -125,43 +173,6 @@ def load_module(path: str, files: Files, scanner: Scanner) -> Loaded:
             return loaded
     said = f'"{name}" must export a function, as default or as run'
     return _broken("entrypoint-missing", said, path)
-
-
-def find_fault(path: str, root: Path, scanner: Scanner) -> CodeFault | None:
-    """Return what is wrong with a module of the project, if anything is."""
-    loaded = load_module(path, Folder(root / posixpath.dirname(path)), scanner)
-    if not loaded.problems:
-        return None
-    own = next((each for each in loaded.problems if each.file == path), None)
-    if own is not None:
-        return CodeFault(line=own.line, column=own.column, problem=own.message)
-    other = loaded.problems[0]
-    said = f"{other.file}:{other.line}:{other.column}: {other.message}"
-    return CodeFault(line=1, column=1, problem=said)
-
-
-def module_texts(flow: Flow, file: str, root: Path, scanner: Scanner) -> dict[str, str]:
-    """Return the texts of all modules that a flow's code steps are made of, by file.
-
-    `file` is that of the flow. What is missing or broken is so in the run too.
-    """
-    around = Surroundings(file=file, command=command_of(file), has_file=FlowRoot(root).has_file)
-    texts: dict[str, str] = {}
-    for step in flow.steps:
-        path = module_of(step, around) if isinstance(step, Code) else None
-        if path is not None:
-            folder = posixpath.dirname(path)
-            noted = _Noted(Folder(root / folder))
-            load_module(path, noted, scanner)
-            texts |= {posixpath.join(folder, name): text for name, text in noted.texts.items()}
-    return texts
-
-
-def command_of(file: str) -> str:
-    """Return the command of a flow by its file."""
-    start = next((f"{each}/" for each in FOLDERS if file.startswith(f"{each}/")), "")
-    stem = posixpath.splitext(file.removeprefix(start))[0]
-    return stem.removesuffix("/flow").replace("/", ":")
 
 
 def _step(name: str, export: str) -> str:

@@ -7,9 +7,8 @@ import pytest
 from penstock.core.step import Output, ValueType
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.code_drafts import drafts
-from penstock.flows.code_modules import Texts, load_module
+from penstock.flows.code_modules import Modules, Texts
 from penstock.flows.definition import Code, CodeDecision, Flow
-from penstock.sandbox.reading.scan import Scanner
 
 DECIDE = CodeDecision(
     step_id="route",
@@ -70,9 +69,9 @@ def test_a_draft_says_what_comes_in_and_what_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "a.mts", "a.js"])
-def test_a_draft_is_a_module(module_scanner: Scanner, target: str | None) -> None:
+def test_a_draft_is_a_module(modules: Modules, target: str | None) -> None:
     ((file, text),) = drafted(target=target, inputs={"a": "b"}).items()
     path = file.removesuffix(".default")
-    loaded = load_module(path, Texts({path: text}, path.rpartition("/")[0]), module_scanner)
+    loaded = modules.load(path, Texts({path: text}, path.rpartition("/")[0]))
     assert loaded.problems == ()
     assert ("interface" in text) is (target != "a.js")

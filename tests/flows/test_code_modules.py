@@ -8,15 +8,12 @@ from penstock.core.step import Output
 from penstock.flows.code_modules import (
     HARD_ERROR,
     STEP,
+    Modules,
     Texts,
     command_of,
-    find_fault,
-    load_module,
-    module_texts,
 )
 from penstock.flows.definition import Code, Flow
 from penstock.sandbox.reading.folder import Absence
-from penstock.sandbox.reading.scan import Scanner
 
 GOOD = "export default () => {};"
 FLOW = Flow(
@@ -38,9 +35,9 @@ def written(root: Path, files: dict[str, str | bytes]) -> Path:
     return root
 
 
-def test_a_module_stands_between_two_of_ours(module_scanner: Scanner) -> None:
+def test_a_module_stands_between_two_of_ours(modules: Modules) -> None:
     text = "import { FlowHardError } from '@x/pi-flows'; export default () => {};"
-    loaded = load_module("f/a.ts", Texts({"f/a.ts": text}, "f"), module_scanner)
+    loaded = modules.load("f/a.ts", Texts({"f/a.ts": text}, "f"))
     assert loaded.script is not None
     assert loaded.script.entry == STEP
     assert set(loaded.script.modules) == {STEP, HARD_ERROR, "a.ts"}
@@ -66,22 +63,20 @@ def test_a_module_stands_between_two_of_ours(module_scanner: Scanner) -> None:
 )
 def test_what_is_wrong_with_a_module_is_told_by_line(
     tmp_path: Path,
-    module_scanner: Scanner,
+    modules: Modules,
     name: str,
     text: str,
     fault: tuple[int, int, str] | None,
 ) -> None:
     root = written(tmp_path, {f"flows/{name}": text, "flows/bad.js": "let 1"})
-    found = find_fault(f"flows/{name}", root, module_scanner)
+    found = modules.find_fault(f"flows/{name}", root)
     assert (found is None) == (fault is None), found
     if found is not None and fault is not None:
         assert (found.line, found.column) == fault[:2], found
         assert fault[2] in found.problem
 
 
-def test_a_run_keeps_all_that_its_modules_are_made_of(
-    tmp_path: Path, module_scanner: Scanner
-) -> None:
+def test_a_run_keeps_all_that_its_modules_are_made_of(tmp_path: Path, modules: Modules) -> None:
     """`flow_started` holds the hashes, or the texts, of handlers."""
     files: dict[str, str | bytes] = {
         "flows/handlers/demo/a.mts": "import './lib/x.ts'; import './gone.ts';" + GOOD,
@@ -90,14 +85,14 @@ def test_a_run_keeps_all_that_its_modules_are_made_of(
         "flows/handlers/demo/other.ts": GOOD,
         "b.js": b"\xff export default 1",
     }
-    found = module_texts(FLOW, "flows/demo.yaml", written(tmp_path, files), module_scanner)
+    found = modules.texts(FLOW, "flows/demo.yaml", written(tmp_path, files))
     assert found == {name: files[name] for name in list(files)[:3]}
 
 
-def test_nothing_outside_is_kept(tmp_path: Path, module_scanner: Scanner) -> None:
+def test_nothing_outside_is_kept(tmp_path: Path, modules: Modules) -> None:
     root = written(tmp_path, {"secret.ts": GOOD, "p/flows/handlers/demo/x.ts": ""}) / "p"
     (root / "flows/handlers/demo/a.ts").symlink_to(tmp_path / "secret.ts")
-    assert module_texts(FLOW, "flows/demo.yaml", root, module_scanner) == {}
+    assert modules.texts(FLOW, "flows/demo.yaml", root) == {}
 
 
 def test_texts_are_files_of_one_folder() -> None:

@@ -12,6 +12,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.flow_events import StepSettled
 from penstock.core.ids import LogId
 from penstock.flows.code import Coding
+from penstock.flows.code_modules import Modules
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.scan import Scanner
@@ -27,19 +28,19 @@ BESIDE = "flows/handlers/demo"
 
 
 @pytest.fixture(scope="module")
-def module_scanner(machine_code: Path) -> Iterator[Scanner]:
+def modules(machine_code: Path) -> Iterator[Modules]:
     """Return what reads modules."""
     clock = SystemClock()
     typescript, lexer = TypeScript(clock, machine_code), Lexer(clock, machine_code)
-    yield Scanner(typescript, lexer)
+    yield Modules(Scanner(typescript, lexer))
     typescript.close()
     lexer.close()
 
 
 @pytest.fixture
-def coding(sandbox: Sandbox, module_scanner: Scanner) -> Coding:
+def coding(sandbox: Sandbox, modules: Modules) -> Coding:
     """Return what code steps run in."""
-    return Coding(sandbox=sandbox, scanner=module_scanner)
+    return Coding(sandbox=sandbox, modules=modules)
 
 
 def place_of(
