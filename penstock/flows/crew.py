@@ -15,7 +15,7 @@ from penstock.core.profile import Profile
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
-from penstock.flows.finish import Contract
+from penstock.flows.finish import Contract, known
 from penstock.flows.handouts import Handouts
 from penstock.flows.hands import SessionHands
 from penstock.flows.prompt import Briefing, system_prompt, user_message
@@ -92,7 +92,8 @@ class Crew:
                 return briefing
             self._begin(visit, ledger, model=model, guard=guard, briefing=briefing)
         dialogue = task.agents[visit.frame]
-        offer = SessionOffer(self._offer(visit, guard, dialogue.system))
+        contract = known(visit.contract)
+        offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
         settings, limits = agent.settings, self._world.limits
         limit = room(
             model.card.context_tokens,
@@ -101,9 +102,7 @@ class Crew:
             usual=limits.window_tokens,
         )
         transcript = Transcript(dialogue, system=dialogue.system, limit=limit)
-        hands = SessionHands(
-            self._invoker, ledger, settings, session=guard, contract=visit.contract
-        )
+        hands = SessionHands(self._invoker, ledger, settings, session=guard, contract=contract)
         restart = not is_new and needs_restart(dialogue, begins=ledger.held.begins)
         voice = Voice(model, offer, settings)
         turns = Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
@@ -129,14 +128,16 @@ class Crew:
         )
         ledger.add(began, visit.frame)
 
-    def _offer(self, visit: Visit, guard: SessionGuard, system: str) -> Offer:
+    def _offer(
+        self, visit: Visit, guard: SessionGuard, contract: Contract, *, system: str
+    ) -> Offer:
         registry = self._invoker.registry
         tools = [tool for tool in map(registry.find, guard.tools) if tool is not None]
         usable = [tool for tool in tools if not tool.spec.is_broken]
         definitions = [definition(tool) for tool in usable]
         return Offer(
             system=system,
-            definitions=(*definitions, definition_of(visit.contract)),
+            definitions=(*definitions, definition_of(contract)),
             caller=Caller(
                 origin=Origin.MODEL,
                 profile=visit.profile,

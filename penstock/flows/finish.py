@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from penstock.core.envelope import Json
@@ -17,6 +17,8 @@ STATUSES = (StepStatus.COMPLETE, StepStatus.ERROR, StepStatus.BLOCKED)
 ACTIONS = ("created", "modified", "read")
 AGAIN, OUT = "loop", "exit"
 """What the agent of a loop may say in place of the steps' ids."""
+_MOST_KEPT = 256
+"""Contracts whose schemas need not be compiled again."""
 _OWN = ("status", "summary", "files", "artifacts", "branch")
 _FILE = {
     "type": "object",
@@ -46,7 +48,7 @@ class Refused:
 class Contract:
     """What `finish` takes in one visit of one step."""
 
-    outputs: Sequence[Output] = ()
+    outputs: tuple[Output, ...] = ()
     branches: tuple[str, ...] = ()
     """Names to choose from; empty when the step decides nothing."""
     is_multiple: bool = False
@@ -108,6 +110,10 @@ class Contract:
     def _lenient(self) -> Schema:
         return Schema({**self.parameters, "required": ["status", "summary", "files"]})
 
+    @cached_property
+    def _choice(self) -> Schema:
+        return Schema(self._branch())
+
     def _branch(self) -> dict[str, Any]:
         one = {"enum": list(self.branches)}
         if not self.is_multiple:
@@ -117,7 +123,7 @@ class Contract:
     def _bad_branch(self, given: Mapping[str, Any]) -> str | None:
         """Return what is wrong with the branch that was chosen, if anything is."""
         found = given.get("branch")
-        if "branch" in given and not Schema(self._branch()).problems(found):
+        if "branch" in given and not self._choice.problems(found):
             return None
         wanted = "a list of" if self.is_multiple else "one of"
         seen = quoted(found) if "branch" in given else "nothing"
@@ -134,6 +140,12 @@ class Contract:
             outputs={name: given[name] for name in sorted(names) if name in given},
             finish={name: value for name, value in given.items() if name in {*names, *_OWN}},
         )
+
+
+@lru_cache(_MOST_KEPT)
+def known(contract: Contract) -> Contract:
+    """Return an equal contract that was asked for before, if there is one: it is compiled."""
+    return contract
 
 
 def loop_branches(step: LoopDecision) -> tuple[str, ...]:

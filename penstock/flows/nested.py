@@ -11,7 +11,7 @@ from penstock.engine.state import TaskState
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import read_flow
+from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 
@@ -60,7 +60,7 @@ def failed_inside(run: Run) -> Ended:
 
 
 def _started(source: FlowSource, run: Run, wired: Mapping[str, Any]) -> FlowStarted | Ended:
-    flow = read_flow(source.text, source.file).flow
+    flow = flow_of(source.text, source.file)
     if flow is None:
         return failed("ref_failed", f"{source.file} has errors: it cannot run")
     inputs, problems = run_inputs(flow, wired)

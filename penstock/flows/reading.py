@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from penstock.manifest.source import Document, Place
 
 WHAT = "the flow"
 MOST_AT_ONCE = 64
+_MOST_KEPT = 32
+"""Flows that are not read again for their next run."""
 _TEXT = Text(wanted="text", least=1)
 _TOP = Place(line=1, column=1)
 _NOWHERE = Home(folder=Path(), shown=".")
@@ -95,6 +97,12 @@ def read_flow(text: str | bytes, file: str = "") -> ReadFlow:
         flow=None if has_error(document.problems) else _flow(values, steps),
         inputs=[each.name for each in values["inputs"]],
     )
+
+
+@lru_cache(_MOST_KEPT)
+def flow_of(text: str, file: str) -> Flow | None:
+    """Return the flow of a text, None if it has an error; runs read the same text many times."""
+    return read_flow(text, file).flow
 
 
 def ordered(findings: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -10,7 +10,7 @@ from penstock.core.schema import Problem
 from penstock.flows.definition import Flow
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowSource
-from penstock.flows.reading import read_flow
+from penstock.flows.reading import flow_of, read_flow
 
 FLOW_INVALID = "FLOW_INVALID"
 TASK_REQUIRED = "TASK_REQUIRED"
@@ -40,10 +40,9 @@ def begin(
     source: FlowSource, asked: FlowRequested, *, is_autonomous: bool
 ) -> Beginning | Rejection:
     """Return what a run begins with; `is_autonomous` is for a request that does not say."""
-    read = read_flow(source.text, source.file)
-    flow = read.flow
-    errors = list(source.errors) or ([] if flow is not None else list(read.findings))
-    if flow is None or errors:
+    flow = flow_of(source.text, source.file)
+    if flow is None or source.errors:
+        errors = source.errors or read_flow(source.text, source.file).findings
         return _invalid(asked.command, errors)
     if flow.needs_task and not (asked.task or "").strip():
         question = flow.task_prompt or f"What should {asked.command} do?"

@@ -23,7 +23,7 @@ from penstock.flows.conductor import Conductor, Means
 from penstock.flows.definition import AnyStep
 from penstock.flows.library import Library
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import read_flow
+from penstock.flows.reading import flow_of
 from penstock.flows.report import flow_result, rejected
 from penstock.flows.run import Run
 from penstock.flows.starting import Beginning, Rejection, begin
@@ -103,7 +103,7 @@ class FlowWork:
     def _conductor(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
     ) -> Conductor:
-        flow = read_flow(started.texts[started.file], started.file).flow
+        flow = flow_of(started.texts[started.file], started.file)
         assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)

@@ -6,7 +6,15 @@ import pytest
 
 from penstock.core.step import FileUse, Output, StepStatus, ValueType
 from penstock.flows.definition import LoopDecision
-from penstock.flows.finish import Contract, Finished, Refused, loop_branches, loop_target, merged
+from penstock.flows.finish import (
+    Contract,
+    Finished,
+    Refused,
+    known,
+    loop_branches,
+    loop_target,
+    merged,
+)
 
 PLAIN = {"status": "complete", "summary": "done", "files": []}
 DECISION = Contract(branches=("a", "b"))
@@ -178,6 +186,12 @@ def test_a_loop_takes_the_steps_or_the_words_for_them(
     step = LoopDecision(step_id="l", agent="j", task="?", loop_target=again, exit_target=out)
     assert answer in loop_branches(step)
     assert loop_target(step, answer) == wanted
+
+
+def test_a_contract_that_was_asked_for_before_is_not_compiled_again() -> None:
+    first, other = Contract(outputs=TYPED.outputs), Contract(outputs=TYPED.outputs, branches=("a",))
+    assert known(first) is known(Contract(outputs=TYPED.outputs))
+    assert known(other) is not known(first)
 
 
 def test_the_outputs_of_a_step_win_by_name() -> None:

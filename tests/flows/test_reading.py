@@ -5,7 +5,7 @@ import pytest
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
-from penstock.flows.reading import has_error, ordered, read_flow
+from penstock.flows.reading import flow_of, has_error, ordered, read_flow
 from tests.flows.texts import read, said_of
 
 STEP = "\nsteps: [{id: a, agent: b}]\n"
@@ -180,6 +180,12 @@ inputs:
 def test_a_flow_with_an_error_is_none_and_one_with_a_warning_is_there() -> None:
     assert read("- {id: a, agent: b, reads: x}").flow is not None
     assert read("- {id: a}").flow is None
+
+
+def test_a_text_that_runs_again_is_not_read_again() -> None:
+    assert flow_of(REST, "f.yaml") is flow_of(f"{REST}", "f.yaml")
+    assert flow_of(f"{REST}\nmax_concurrent: 2", "f.yaml") != flow_of(REST, "f.yaml")
+    assert flow_of("name: x", "f.yaml") is None
 
 
 def test_findings_are_sorted_by_line_the_errors_of_a_line_first() -> None:
