@@ -15,7 +15,7 @@ from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, Step
 from penstock.flows.library import Library, is_glob
 from penstock.flows.nested import begun, failed_inside, framed, referred
 from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
-from penstock.flows.reading import read_flow
+from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.steps import Place, Steps, Visited
@@ -95,13 +95,16 @@ class Conductor:
         finally:
             await self._stop()
 
-    async def _some_over(self) -> "set[asyncio.Task[Visited]]":
-        """Return what is over, or nothing after a while, if an answer may have come."""
+    async def _some_over(self) -> "list[asyncio.Task[Visited]]":
+        """Return what is over, as it was begun; nothing after a while, if an answer may have come.
+
+        Of what is over at the same time, the order is not left to chance.
+        """
         seconds = _LOOK_SECONDS if self._waiting else None
         done, _ = await asyncio.wait(
             self._tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
         )
-        return done
+        return [each for each in self._tasks if each in done]
 
     def _take_up_answered(self) -> None:
         """Go on with steps whose questions were answered while others are still at work."""
@@ -229,7 +232,7 @@ class Conductor:
         return known
 
     def _inner(self, frame: CallPath, started: FlowStarted) -> "Conductor":
-        flow = read_flow(started.texts[started.file], started.file).flow
+        flow = flow_of(started.texts[started.file], started.file)
         assert flow is not None  # noqa: S101  it was read before it was begun
         run = Run(flow, started.task, inputs=started.inputs, config=self.run.config)
         place = replace(self.place, run=run, frame=frame)
