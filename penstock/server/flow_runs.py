@@ -211,7 +211,7 @@ def _rejection(run_id: TaskId, error: ErrorDetail, headers: dict[str, str]) -> J
     details: Any = error.details
     if error.code == VALIDATION_ERROR and details:
         problems = details.get("problems", ())
-        details = [{"field": f"/inputs{e['path']}", "issue": e["message"]} for e in problems]
+        details = [{"field": e["path"], "issue": e["message"]} for e in problems]
     body = {"error": told | ({"details": details} if details else {}), "runId": run_id}
     return Json(body, REFUSED.get(error.code, 422), headers)
 

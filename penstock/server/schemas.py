@@ -83,6 +83,11 @@ _FAILURE = {
     "suggestion": STRING,
     "detector": {"enum": ["identical", "cycle", "no_progress"]},
 }
+_FORM = {
+    "type": {"enum": ["input", "select", "confirm"]},
+    **dict.fromkeys(("multiSelect", "allowCustom", "allowNotes", "allowDecide"), TRUTH),
+    **dict.fromkeys(("defaultValue", "stepId"), STRING),
+}
 _QUESTION = {
     "id": STRING,
     "kind": {"enum": ["approval", "ask_user", "user_message", "fork", "task"]},
@@ -94,17 +99,7 @@ _QUESTION = {
     "context": STRING,
     "options": listed(record({"label": STRING, "value": STRING})),
     "schema": OBJECT,
-    "form": record(
-        {
-            "type": {"enum": ["input", "select", "confirm"]},
-            "multiSelect": TRUTH,
-            "allowCustom": TRUTH,
-            "defaultValue": STRING,
-        },
-        "multiSelect",
-        "allowCustom",
-        "defaultValue",
-    ),
+    "form": record(_FORM, *list(_FORM)[1:]),
 }
 _QUESTION_OPTIONAL = tuple(name for name in _QUESTION if name not in {"id", "kind", "text"})
 _CHECKS = record(
