@@ -7,7 +7,11 @@ from penstock.app.project import Project
 from penstock.app.settings import Settings
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.surroundings import Surroundings, cards_of
+from penstock.flows.code import Coding
+from penstock.flows.code_modules import Modules
 from penstock.flows.project_flows import ProjectFlows
+from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.manifests import open_scanner
 
 
 def flows_of(settings: Settings, agents: Catalog) -> ProjectFlows:
@@ -16,7 +20,20 @@ def flows_of(settings: Settings, agents: Catalog) -> ProjectFlows:
     def around() -> Surroundings:
         return Surroundings(agents=cards_of(agents.list()), broken_agents=agents.broken)
 
-    return ProjectFlows(settings.root, around)
+    return ProjectFlows(settings.root, around, modules=modules_of(settings))
+
+
+def modules_of(settings: Settings) -> Modules:
+    """Return what reads the modules of code steps."""
+    return Modules(open_scanner(settings.cache_path))
+
+
+def coding_of(settings: Settings, project: Project) -> Coding | None:
+    """Return what the code steps of a project's flows run in."""
+    if project.sandbox is None:
+        return None
+    usual = Bindings(runtime_config=settings.runtime_config)
+    return Coding(sandbox=project.sandbox, modules=modules_of(settings), usual=usual)
 
 
 def project_flows(settings: Settings, project: Project) -> ProjectFlows:

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.flows import flows_of
+from penstock.app.flows import coding_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, check_root, load_project
@@ -165,4 +165,5 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         model_names=ModelNames(roles=settings.models.roles),
         flows=flows,
         flow_files=flows,
+        coding=coding_of(settings, project),
     )

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.code_modules import Modules
 from penstock.flows.files import (
     SUFFIXES,
     FlowFile,
@@ -27,21 +29,29 @@ class ProjectFlows:
     """The Library of a project's folder, and of packages: files are read when they are wanted."""
 
     def __init__(
-        self, root: Path, around: Callable[[], Surroundings], packages: Sequence[Path] = ()
+        self,
+        root: Path,
+        around: Callable[[], Surroundings],
+        *,
+        packages: Sequence[Path] = (),
+        modules: Modules | None = None,
     ) -> None:
         self.root = root
         self._around = around
         """The agents that there are now, and what else a flow may name."""
         self._packages = packages
+        self._modules = modules
+        """Reads the modules of code steps; None where no script can be read."""
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command, with what keeps it from running."""
         found = self.files().files
         if command not in found:
             raise unknown_flow(command, found)
-        read, diagnostics = self.check(found[command])
+        file = found[command]
+        read, diagnostics = self.check(file)
         errors = [each for each in diagnostics if each.severity is Severity.ERROR]
-        return replace(_source(read), errors=errors)
+        return replace(self._source(read, file.root), errors=errors)
 
     def files(self) -> FlowFiles:
         """Return every flow by its command, and what is wrong with names."""
@@ -52,13 +62,11 @@ class ProjectFlows:
     def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
         """Return a flow, and everything that is wrong with it."""
         read = read_flow_file(file)
-        around = FlowRoot(file.root).around(file, self._around())
-        return read, check_flow(read, around)
+        return read, check_flow(read, self._surroundings(file))
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return everything that is wrong with a text that may become a flow's file."""
-        around = FlowRoot(file.root).around(file, self._around())
-        return check_flow(read_flow(content, file.name), around)
+        return check_flow(read_flow(content, file.name), self._surroundings(file))
 
     def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
@@ -68,7 +76,7 @@ class ProjectFlows:
         root = FlowRoot(self.root)
         for place in places:
             flows = [root.flow_at(each) for each in self._meant(place, root)]
-            if found := [_source(each) for each in flows if each is not None]:
+            if found := [self._source(each, self.root) for each in flows if each]:
                 return found
         return ()
 
@@ -85,6 +93,14 @@ class ProjectFlows:
             if name.endswith(SUFFIXES) and not any(p.startswith(".") for p in name.split("/")):
                 yield name
 
+    def _surroundings(self, file: FlowFile) -> Surroundings:
+        around = FlowRoot(file.root).around(file, self._around())
+        if self._modules is None:
+            return around
+        return replace(around, code_fault=partial(self._modules.find_fault, root=file.root))
 
-def _source(read: ReadFlow) -> FlowSource:
-    return FlowSource(file=read.file, texts={read.file: read.text})
+    def _source(self, read: ReadFlow, root: Path) -> FlowSource:
+        texts = {read.file: read.text}
+        if self._modules is not None and read.flow is not None:
+            texts |= self._modules.texts(read.flow, read.file, root)
+        return FlowSource(file=read.file, texts=texts)

@@ -1,0 +1,75 @@
+"""Code steps of a project on disk: found, checked, kept by their runs."""
+
+from penstock.chat.message import NewRun
+from penstock.core.step import Output
+from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.code_modules import Modules
+from penstock.flows.definition import Code
+from penstock.flows.project_flows import ProjectFlows
+from tests.kit.project import ProjectFolder
+
+FLOW = """
+name: demo
+description: d
+steps:
+  - {id: count, type: code, inputs: {text: "${{task}}"}, outputs: [words]}
+"""
+COUNT = """
+import { words } from "./lib/words.ts";
+import type { Flow } from "@any/pi-flows";
+
+interface Input { text: string }
+
+export default ({ text }: Input, ctx: Flow) => ({ words: `${ctx.flowName} ${words(text)}` });
+"""
+WORDS = "export const words = (text: string): number => text.split(' ').length;\n"
+
+
+def write(project: ProjectFolder, beside: str, flow: str) -> None:
+    project.write(flow, FLOW)
+    project.write(f"{beside}/count.ts", COUNT)
+    project.write(f"{beside}/lib/words.ts", WORDS)
+
+
+async def test_a_flow_of_a_project_runs_its_modules(project: ProjectFolder) -> None:
+    write(project, "flows/dom/handlers/demo", "flows/dom/demo.yaml")
+    write(project, ".pi/flows/flows/whole", ".pi/flows/flows/whole/flow.yaml")
+    async with project.opened() as runtime:
+        for command in ("dom:demo", "whole"):
+            envelope = await runtime.run_flow(NewRun(command=command, task="one two three"))
+            assert envelope.ok, envelope
+            assert envelope.output["results"]["count"]["words"] == f"{command} 3"
+
+
+def test_a_flow_comes_with_the_texts_of_its_modules(
+    project: ProjectFolder, modules: Modules
+) -> None:
+    write(project, "flows/handlers/demo", "flows/demo.yaml")
+    library = ProjectFlows(project.root, Surroundings, modules=modules)
+    source = library.find("demo")
+    names = ["flows/demo.yaml", "flows/handlers/demo/count.ts", "flows/handlers/demo/lib/words.ts"]
+    assert list(source.texts) == names
+    assert source.errors == []
+
+
+def test_a_module_that_is_broken_keeps_its_flow_from_running(
+    project: ProjectFolder, modules: Modules
+) -> None:
+    """`handler-broken`: `{path}:{line}:{col}: {problem}`, error."""
+    write(project, "flows/handlers/demo", "flows/demo.yaml")
+    project.write("flows/handlers/demo/count.ts", "import fs from 'node:fs';\nexport default 1;")
+    (error,) = ProjectFlows(project.root, Surroundings, modules=modules).find("demo").errors
+    assert error.code == "handler-broken"
+    wanted = 'flows/handlers/demo/count.ts:1:16: package import "node:fs" is not allowed'
+    assert error.message == wanted
+
+
+def test_a_flow_made_of_code_alone_has_no_finding(project: ProjectFolder, modules: Modules) -> None:
+    write(project, "flows/handlers/demo", "flows/demo.yaml")
+    library = ProjectFlows(project.root, Surroundings, modules=modules)
+    read, found = library.check(library.files().files["demo"])
+    assert list(found) == []
+    assert read.flow is not None
+    (step,) = read.flow.steps
+    assert isinstance(step, Code)
+    assert step.outputs == (Output(name="words"),)
