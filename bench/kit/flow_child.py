@@ -42,7 +42,7 @@ async def _measure(loaded: Any, name: str, scratch: str) -> dict[str, Any]:
     with TemporaryDirectory(dir=scratch) as directory:
         many = await _many(loaded, directory)
     with TemporaryDirectory(dir=scratch) as directory:
-        resumed = await _resumed(loaded, name, Path(directory))
+        resumed = await _resumed(name, Path(directory))
     windows = (planned, checked, read, *steps, many, resumed)
     return {
         **{
@@ -97,38 +97,44 @@ async def _many(loaded: Any, directory: str) -> dict[str, Any]:
         await loaded.end(context)
 
 
-async def _resumed(loaded: Any, name: str, directory: Path) -> dict[str, Any]:
-    """Kill a process in the last step of a long flow, and end its run again and again."""
+async def _resumed(name: str, directory: Path) -> dict[str, Any]:
+    """Kill a process in the last step of a long flow, and end its run in new ones."""
     killed, left = directory / "killed", directory / "left"
     killed.mkdir()
-    _kill(name, killed)
+    done = _process(name, killed, "die")
+    if done.returncode != -signal.SIGKILL:
+        raise SystemExit(f"the run to be killed ended with {done.returncode}: {done.stderr}")
 
     async def sample() -> tuple[float]:
         shutil.copytree(killed, left)
-        started = time.perf_counter()
-        await loaded.resume(str(left), LENGTHS[-1])
-        took = time.perf_counter() - started
+        ended = await asyncio.to_thread(_process, name, left, "resume")
         shutil.rmtree(left)
-        return (took,)
+        if ended.returncode:
+            raise SystemExit(f"the run was not resumed: {ended.stderr}")
+        return (float(ended.stdout),)
 
     return await calibrate.window(sample, 3, 3)
 
 
-def _kill(name: str, directory: Path) -> None:
-    """Run a long flow in a process that is killed in the last step."""
-    command = [sys.executable, "-m", "bench.kit.flow_child", name, str(directory), "die"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != -signal.SIGKILL:
-        raise SystemExit(f"the run to be killed ended with {done.returncode}: {done.stderr}")
+def _process(name: str, directory: Path, act: str) -> subprocess.CompletedProcess[str]:
+    """Run a long flow until it is killed in the last step, or from there to its end."""
+    command = [sys.executable, "-m", "bench.kit.flow_child", name, str(directory), act]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 async def main() -> None:
     """Load the adapter in the first argument, and measure on the disk of the second."""
-    name, scratch, *rest = sys.argv[1:]
+    name, directory, *act = sys.argv[1:]
     loaded = adapter.load(name)
-    if rest:
-        await loaded.die_at_the_end(scratch, LENGTHS[-1])
-    adapter.report(loaded, await _measure(loaded, name, scratch))
+    match act:
+        case ["die"]:
+            await loaded.die_at_the_end(directory, LENGTHS[-1])
+        case ["resume"]:
+            started = time.perf_counter()
+            await loaded.resume(directory, LENGTHS[-1])
+            print(time.perf_counter() - started)
+        case _:
+            adapter.report(loaded, await _measure(loaded, name, directory))
 
 
 if __name__ == "__main__":
