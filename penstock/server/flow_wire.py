@@ -19,7 +19,7 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.engine.bus import Delta, DeltaKind, Live
 from penstock.flows.definition import AnyStep, Fork, StepKind
-from penstock.flows.reading import read_flow
+from penstock.flows.reading import flow_of
 from penstock.server.flow_results import run_result
 from penstock.server.frame import Frame, Position, Unseen
 
@@ -151,7 +151,7 @@ class RunFrames:
                 pass
 
     def _begin_flow(self, path: str, started: FlowStarted) -> None:
-        flow = read_flow(started.texts[started.file], started.file).flow
+        flow = flow_of(started.texts[started.file], started.file)
         self._steps[path] = {} if flow is None else dict(flow.by_id)
         self._is_autonomous = started.autonomous
 
