@@ -105,7 +105,7 @@ async def test_n02_the_commands_answer_and_ask_no_model(project: ProjectFolder) 
     """Seed N02: "slash commands are /call and /web"."""
     async with opened(project) as client:
         assert (await client.say("/call")).startswith("Direct-call tools:")
-        assert "/#web=" in await client.say("/web")
+        assert "/link/" in await client.say("/web")
         assert (await client.say("/web https://penstock.example")).startswith("NOT_AVAILABLE: ")
         assert client.model.requests == []
 

@@ -26,16 +26,18 @@ async def test_flows_are_listed_with_what_they_take(tmp_path: Path) -> None:
         found = (await server.client.get("/api/flows", params={"search": "need"})).json()
     assert [(each["name"], each["valid"]) for each in body["flows"]] == [
         ("broken", False),
+        ("flows:edit", True),
+        ("flows:new", True),
         ("needy", True),
     ]
-    assert body["meta"] == {"total": 2, "limit": 50, "offset": 0}
-    assert found["flows"] == body["flows"][1:]
-    given = body["flows"][1].pop("inputs")
+    assert body["meta"] == {"total": 4, "limit": 50, "offset": 0}
+    assert found["flows"] == body["flows"][-1:]
+    given = body["flows"][-1].pop("inputs")
     assert [(each["name"], each["required"], each.get("default")) for each in given] == [
         ("n", True, None),
         ("s", False, "x"),
     ]
-    assert body["flows"][1] == {
+    assert body["flows"][-1] == {
         "name": "needy",
         "description": "d",
         "source": "local",
