@@ -11,7 +11,7 @@ from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
 from penstock.resources.project_access import OPEN
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
+from penstock.tools.policy import PLUGIN, Caller
 from penstock.tools.session_guard import AUTHORING
 from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
@@ -112,7 +112,7 @@ def _is_named(tool: Tool, names: tuple[str, ...] | None) -> bool:
 def _may_be_used(tool: Tool, profile: Profile) -> bool:
     """Whether a tool is whole, is for more than agent sessions, and the profile holds its needs."""
     spec = tool.spec
-    if spec.is_broken or spec.tool_id in AUTHORING:
+    if spec.is_broken or spec.tool_id in AUTHORING or spec.kind == PLUGIN:
         return False
     needed = spec.requires_permissions
     return not needed or all(profile.holds(each) for each in needed)

@@ -1,5 +1,8 @@
 """Writes agents and flows of an open project: what is written is known at once."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
 from penstock.agents.file_checks import Known
@@ -26,6 +29,10 @@ class ProjectAuthoring:
         self._flows = flows
         self.known = known
         """What agents may name; a newer edition of the project may say otherwise."""
+        self.packages: Sequence[Path] = ()
+        """Folders of plugins with agents."""
+        self.tell: Callable[[Json], None] = _nobody
+        """Hears what was found whenever all was read again."""
 
     @property
     def errand(self) -> Authoring:
@@ -49,12 +56,18 @@ class ProjectAuthoring:
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""
-        found = load_agents(self._files.root, self.known)
+        found = load_agents(self._files.root, self.known, self.packages)
         self._catalog.take(found)
         flows = self._flows.files()
         diagnostics = [*found.diagnostics, *flows.diagnostics]
-        return {
+        told: Json = {
             "agents": [each.name for each in self._catalog if each.charter is not None],
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MOST_TOLD]],
         }
+        self.tell(told)
+        return told
+
+
+def _nobody(told: Json) -> None:
+    """Tell nobody."""

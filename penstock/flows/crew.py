@@ -1,6 +1,6 @@
 """The agents of flows: each visit is a session of its own, with what its agent declared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.agents.agent import Agent
@@ -30,7 +30,7 @@ from penstock.flows.session import (
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
-from penstock.tools.session_guard import ARCHITECT, SessionGuard
+from penstock.tools.session_guard import ARCHITECT, Check, Guarded, SessionGuard
 
 FindAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""
@@ -38,6 +38,9 @@ FindModel = Callable[[Agent, str | None], Model]
 """The model for an agent, or the one a step asks for. Raises ConfigError."""
 BriefingOf = Callable[[Agent], Briefing | Ended]
 """What an agent is told in a visit, or why it cannot begin; asked for once, as it begins."""
+
+ChecksOf = Callable[[Guarded], Sequence[Check] | str]
+"""The guards of plugins for one agent session; a text says why one could not be made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,8 @@ class Crew:
         self._bus = bus
         self.handouts = Handouts()
         """What agents are given to read; app/wiring.py puts that of the project here."""
+        self.checks: ChecksOf = lambda _: ()
+        """The guards of plugins; app/wiring.py puts those of the project here."""
 
     async def pursue(self, visit: Visit, ledger: Ledger) -> Ended:
         """Go on with the session of a visit until it has ended.
@@ -85,6 +90,10 @@ class Crew:
     def _session(self, visit: Visit, ledger: Ledger, model: Model) -> AgentSession | Ended:
         agent, task = visit.agent, ledger.task
         guard = _guard(visit)
+        checks = self.checks(_guarded(visit, guard, ledger))
+        if isinstance(checks, str):
+            return failed("guard_failed", checks, is_hard=True)
+        guard.checks = checks
         is_new = visit.frame not in task.agents
         if is_new:
             briefing = visit.briefing(agent)
@@ -167,6 +176,16 @@ def _guard(visit: Visit) -> SessionGuard:
         is_architect=visit.is_architect or visit.agent.name == ARCHITECT,
         is_autonomous=visit.is_autonomous,
         is_interactive=charter.is_interactive,
+    )
+
+
+def _guarded(visit: Visit, guard: SessionGuard, ledger: Ledger) -> Guarded:
+    return Guarded(
+        run_id=ledger.task.task_id,
+        frame=visit.frame,
+        agent=guard.agent,
+        tools=tuple(guard.tools),
+        is_autonomous=guard.is_autonomous,
     )
 
 

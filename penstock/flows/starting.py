@@ -13,6 +13,7 @@ from penstock.flows.library import FlowSource
 from penstock.flows.reading import flow_of, read_flow
 
 FLOW_INVALID = "FLOW_INVALID"
+GATE_CLOSED = "GATE_CLOSED"
 TASK_REQUIRED = "TASK_REQUIRED"
 VALIDATION_ERROR = "VALIDATION_ERROR"
 _SAID = 3

@@ -1,6 +1,6 @@
 """The body of a task that is a run of a flow."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,12 +26,19 @@ from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.report import flow_result, rejected
 from penstock.flows.run import Run
-from penstock.flows.starting import Beginning, Rejection, begin
+from penstock.flows.starting import GATE_CLOSED, Beginning, Rejection, begin
 from penstock.flows.steps import Place, Steps
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
 End = Callable[[HeldLog, TaskState, TaskEnded], None]
+Gate = Callable[[str], Awaitable[str | None]]
+"""Why a run of a flow, named by its command, may not begin; None if it may."""
+
+
+async def _open(command: str) -> str | None:
+    """Let every run begin."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +63,7 @@ class FlowWork:
     """Closes what is open in a task, and ends it."""
     allowance: Allowance
     settings: FlowSettings = field(default_factory=FlowSettings)
+    gate: Gate = _open
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Go on with a run until it has ended or waits."""
@@ -64,6 +72,8 @@ class FlowWork:
         started = _started(task)
         if started is None:
             begun = self._begin(brief)
+            if isinstance(begun, Beginning) and (closed := await self.gate(brief.command)):
+                begun = Rejection(code=GATE_CLOSED, reason=closed)
             if isinstance(begun, Rejection):
                 held.add(_rejected(task, brief, begun), task.task_id)
                 return

@@ -15,6 +15,8 @@ from penstock.tools.spec import ToolSpec
 
 SCRIPT = "script"
 """The kind of the tools that are scripts."""
+PLUGIN = "plugin"
+"""The kind of the tools that plugins bring: agent sessions alone may call them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,9 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
         return
     if tool_id == SUBAGENT and caller.session is not None:
         yield "architect", is_architect and caller.origin is Origin.SCRIPT
+        return
+    if spec.kind == PLUGIN and caller.session is None:
+        yield "session", False
         return
     if caller.origin is Origin.DIRECT:
         yield "direct_call", spec.direct_call

@@ -7,8 +7,9 @@ order. Paths and commands are looked at by the tools that take them.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.core.call import Call
+from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
+from penstock.core.ids import TaskId
 
 FINISH, ASK_USER, SKILL_READ, SUBAGENT = "finish", "ask_user", "skill_read", "subagent"
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)
@@ -20,6 +21,18 @@ ARCHITECT = "flow-architect"
 
 Check = Callable[[Call], str | None]
 """A guard of a plugin: why it refuses a call, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What a guard of a plugin knows of the agent session that it stands before."""
+
+    run_id: TaskId
+    frame: CallPath
+    agent: str
+    tools: Sequence[str]
+    """What its model is offered."""
+    is_autonomous: bool
 
 
 @dataclass(slots=True, kw_only=True)

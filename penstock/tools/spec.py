@@ -48,7 +48,7 @@ class ToolSpec:
     exclusive: Exclusive = False
     labels: tuple[str, ...] = ()
     kind: str = "builtin"
-    """`builtin`, `python`, `script`; where the tool comes from, for lists."""
+    """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""
 
     @property
     def is_cut_short(self) -> bool:
