@@ -13,6 +13,8 @@ IN_TURN = (
     ("sse", sse.PEERS),
     ("idle", idle.PEERS),
     ("fold", ()),
+    ("nested", ()),
+    ("flow", ()),
     ("cli", ()),
     ("model", ()),
 )
