@@ -19,6 +19,7 @@ from penstock.builtins.skill_read import with_handbooks
 from penstock.core.diagnostics import Diagnostic, Severity, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
+from penstock.flows.files import find_flows
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
@@ -81,6 +82,7 @@ class ProjectCheck:
     diagnostics: tuple[Diagnostic, ...]
     tools: int
     skills: int
+    flows: int = 0
 
     @property
     def errors(self) -> int:
@@ -181,6 +183,7 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
         diagnostics=tuple(sort(found)),
         tools=project.bundle.tool_count + sum(each.spec.kind != SCRIPT for each in project.tools),
         skills=project.bundle.skill_count,
+        flows=len(find_flows(settings.root).files),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.edition import SECONDS, look
+from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.columns import in_utf16
@@ -102,7 +103,7 @@ def show(found: ProjectCheck, *, as_json: bool | None) -> None:
     for each in found.diagnostics:
         print(annotation(each) if as_json is False else clean(str(each)), flush=True)
     counts = f"{found.errors} errors, {found.warnings} warnings"
-    print(f"{found.tools} tools, {found.skills} skills, {counts}", flush=True)
+    print(f"{found.tools} tools, {found.skills} skills, {found.flows} flows, {counts}", flush=True)
 
 
 def to_wire(found: ProjectCheck) -> dict[str, Any]:
@@ -111,6 +112,7 @@ def to_wire(found: ProjectCheck) -> dict[str, Any]:
         "problems": [each.to_wire() for each in found.diagnostics],
         "tools": found.tools,
         "skills": found.skills,
+        "flows": found.flows,
         "errors": found.errors,
         "warnings": found.warnings,
     }
@@ -157,7 +159,7 @@ def _look(
     folder: Path | None, further: Sequence[Look] = (), engine: Engine | None = None
 ) -> ProjectCheck:
     settings = read_settings(folder, **in_engine(engine))
-    return check_project(settings, *further, engine=engine)
+    return check_project(settings, partial(check_flows, settings), *further, engine=engine)
 
 
 def _look_in_utf16(folder: Path | None, again: Callable[[], ProjectCheck]) -> ProjectCheck:

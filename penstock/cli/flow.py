@@ -1,49 +1,35 @@
-"""Flows: list them, look at one, check them, run one and follow it."""
+"""Flows: list them, look at one, check and draw them; what became of their runs."""
 
-import asyncio
-import json
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from penstock.app.flows import project_flows
-from penstock.app.runtime import Runtime, outcome_of
-from penstock.chat.follow import Source, follow
-from penstock.chat.message import NewRun
-from penstock.cli.asking import ask_here, show_waiting
-from penstock.cli.exit_codes import FAILED, FINE, INVALID_INPUT, WAITING, WRONG_USAGE
-from penstock.cli.flow_board import Board
-from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.app.runtime import Runtime
+from penstock.cli.answer import answer
+from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.flow_run import FlowName, start
+from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find, run
 from penstock.cli.render import clean, pretty, print_table, when
 from penstock.core.diagnostics import Diagnostic, Severity
-from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
-from penstock.core.events import Record, TaskEnded, TaskSuspended
-from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.question import QuestionRecord
-from penstock.core.task import TaskStatus
+from penstock.core.ids import TaskId
+from penstock.core.task import TaskRecord
 from penstock.core.text import one_line
 from penstock.flows.files import FlowFile
 from penstock.flows.graph import mermaid
-from penstock.flows.starting import TASK_REQUIRED
-from penstock.store.projections import Page
+from penstock.flows.library import unknown_flow
+from penstock.server.flow_results import result_of, status_of
+from penstock.store.projections import Page, TasksOf
 
-FlowName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
+OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this flow alone.")]
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PATH]", help="These flows alone: commands, or files."),
 ]
-Task = Annotated[str | None, typer.Argument(metavar="[TASK]", help="What it should do.")]
-Inputs = Annotated[
-    list[str] | None, typer.Option("--input", "-i", help="KEY=VALUE of a typed input.")
-]
-Auto = Annotated[bool | None, typer.Option("--auto/--ask", help="Whether nobody is asked.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Start it, and do not wait.")]
-Paths = Annotated[list[str] | None, typer.Argument(metavar="[NAME]", help="These flows alone.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
@@ -97,12 +83,14 @@ def check(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find everything that is wrong with flows, all at once."""
+    """Find everything that is wrong with flows and agents, or with these flows, all at once."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     files = library.files()
     wanted = [_file(files.files, name) for name in names or sorted(files.files)]
-    diagnostics: list[Diagnostic] = [] if names else list(files.diagnostics)
+    diagnostics: list[Diagnostic] = []
+    if not names:
+        diagnostics += [*found.project.agent_files.diagnostics, *files.diagnostics]
     for file in wanted:
         diagnostics += library.check(file)[1]
     errors = sum(each.severity is Severity.ERROR for each in diagnostics)
@@ -134,48 +122,6 @@ def graph(name: FlowName, *, project: ProjectFolder = None) -> None:
     print(mermaid(flow))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What `penstock flow run` takes."""
-
-    name: FlowName
-    task: Task = None
-    inputs: Inputs = None
-    auto: Auto = None
-    detach: Detach = False
-    project: ProjectFolder = None
-    as_json: AsJson = False
-
-
-@taking(RunOptions)
-def start(options: RunOptions) -> None:
-    """Run a flow, and show its steps as they happen; questions are asked here.
-
-    Exit codes: 0 success, 1 error or aborted, 2 unknown flow or no task, 3 rejected, 4 it waits for
-    a person.
-    """
-    as_json = options.as_json
-    asked = NewRun(
-        command=options.name.removeprefix("/"),
-        task=options.task,
-        inputs=_inputs(options.inputs or []),
-        autonomous=options.auto,
-    )
-
-    async def work(runtime: Runtime) -> int:
-        watched = _Watched(runtime, is_quiet=as_json, is_asking=sys.stdin.isatty() and not as_json)
-        task_id = TaskId(new_id("task"))
-        if options.detach:
-            await runtime.start_flow(asked, task_id=task_id)
-            print(task_id)
-            return WAITING
-        envelope = await watched.through(asked, task_id)
-        _print_result(envelope, as_json=as_json)
-        return _code(envelope)
-
-    raise typer.Exit(run(options.project, work))
-
-
 def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
     """Print the result of a run as JSON."""
 
@@ -183,25 +129,32 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
         record = await runtime.parts.projections.find_task(TaskId(run_id))
         if record is None or record.kind != _FLOW:
             raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
-        envelope = (record.outcome or {}).get("envelope")
-        if envelope is None:
-            raise NotFound(f"the run {run_id!r} has no result yet: it is {record.status}")
-        print(clean(pretty(envelope["output"])))
+        found = result_of(record)
+        if found is None:
+            raise NotFound(f"the run {run_id!r} has no result: it is {status_of(record)}")
+        print(clean(pretty(found)))
 
     run(project, work)
 
 
-def runs(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """List runs, newest first."""
+def runs(
+    name: OneFlow = None,
+    *,
+    limit: Most = 20,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, of all flows or of one, newest first."""
+    of = TasksOf(kind=_FLOW, agent=name and name.removeprefix("/"))
 
     async def work(runtime: Runtime) -> None:
-        found, _ = await runtime.parts.projections.tasks(page=Page(limit=limit))
-        flows = [each for each in found if each.kind == _FLOW]
+        found, _ = await runtime.parts.projections.tasks(of=of, page=Page(limit=limit))
         if as_json:
-            print_json({"runs": [{"runId": each.task_id, "status": each.status} for each in flows]})
+            print_json({"runs": [_run(each) for each in found]})
             return
         rows = [
-            (each.task_id, f"/{each.agent}", each.status, when(each.created_at)) for each in flows
+            (each.task_id, f"/{each.agent}", status_of(each), when(each.created_at))
+            for each in found
         ]
         print_table(("run", "flow", "status", "started"), rows)
 
@@ -227,96 +180,23 @@ COMMANDS = {
     "runs": runs,
     "result": result,
     "abort": abort,
+    "answer": answer,
 }
 
 
-class _Watched:
-    """A run, with the person who looks at it."""
-
-    def __init__(self, runtime: Runtime, *, is_quiet: bool, is_asking: bool) -> None:
-        self._runtime = runtime
-        self._board = None if is_quiet else Board(Console(highlight=False, stderr=True))
-        self._is_asking = is_asking
-        self._shown = 0
-
-    async def through(self, asked: NewRun, task_id: TaskId) -> Envelope:
-        """Return the outcome, after every question that a person at the terminal answered."""
-        await self._runtime.start_flow(asked, task_id=task_id)
-        while True:
-            await self._show(task_id)
-            reply = await self._runtime.wait(task_id)
-            assert reply is not None  # noqa: S101  it waits as long as it takes
-            if reply.status is not TaskStatus.SUSPENDED or not await self._answer(reply.questions):
-                return outcome_of(reply)
-
-    async def _show(self, task_id: TaskId) -> None:
-        """Show what happens, until the run has ended or waits."""
-        parts = self._runtime.parts
-        source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
-        items = follow(source, LogId(task_id), after=self._shown, task_id=task_id)
-        async for item in items:
-            if isinstance(item, Record):
-                self._shown = item.seq
-                if self._board is not None:
-                    self._board.show(item)
-                if isinstance(item.event, TaskEnded | TaskSuspended):
-                    return
-
-    async def _answer(self, waiting: Sequence[QuestionRecord]) -> bool:
-        if not self._is_asking or not waiting:
-            show_waiting(waiting)
-            return False
-        body = await asyncio.to_thread(ask_here, waiting[0])
-        if body is None:
-            return False
-        await self._runtime.answer(waiting[0].question.question_id, body)
-        return True
-
-
 def _file(files: dict[str, FlowFile], name: str) -> FlowFile:
+    """Return a flow by its command or by its path. Raises NotFound, with the nearest one."""
     command = name.removeprefix("/")
-    if command not in files:
-        known = ", ".join(f"/{each}" for each in sorted(files)) or "none"
-        raise NotFound(f'there is no flow "/{command}"; there are: {known}')
-    return files[command]
-
-
-def _inputs(pairs: list[str]) -> dict[str, Any]:
-    """Read `key=value`s: a value that is JSON is that, another is a text."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"an input is key=value, found {pair!r}")
-        try:
-            found[key] = json.loads(text)
-        except ValueError:
-            found[key] = text
+    by_path = {each.path: each for each in files.values()}
+    found = files.get(command) or by_path.get(name.removeprefix("./"))
+    if found is None:
+        raise unknown_flow(command, files)
     return found
+
+
+def _run(task: TaskRecord) -> dict[str, str]:
+    return {"runId": task.task_id, "flow": task.agent, "status": status_of(task)}
 
 
 def _valid(row: Mapping[str, object]) -> str:
     return "" if row["valid"] else "has errors"
-
-
-def _print_result(envelope: Envelope, *, as_json: bool) -> None:
-    if as_json:
-        print_json(envelope.output if envelope.output is not None else envelope.to_wire())
-        return
-    if envelope.status is Status.SUSPENDED:
-        return
-    result = envelope.output or {}
-    last = result.get("lastResult") or {}
-    print(clean(str(result.get("reason") or last.get("summary") or "")))
-
-
-def _code(envelope: Envelope) -> int:
-    if envelope.ok:
-        return FINE
-    if envelope.status is Status.SUSPENDED:
-        return WAITING
-    code = envelope.error.code if envelope.error else ""
-    if code in {NotFound.code, TASK_REQUIRED}:
-        return WRONG_USAGE
-    is_rejected = (envelope.output or {}).get("status") == "rejected"
-    return INVALID_INPUT if is_rejected else FAILED

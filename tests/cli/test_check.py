@@ -19,11 +19,11 @@ NEAR = '"a.tool.yml" looks like a manifest but is not read; rename it to "a.tool
 
 
 def test_a_project_without_mistakes_is_fine(run: Run) -> None:
-    assert run("check") == (0, "1 tools, 0 skills, 0 errors, 0 warnings\n", "")
+    assert run("check") == (0, "1 tools, 0 skills, 0 flows, 0 errors, 0 warnings\n", "")
 
 
 def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path) -> None:
-    """Then `{n} tools, {m} skills, {e} errors, {w} warnings`; exit code 1: errors found."""
+    """Then `{n} tools, {m} skills, … {e} errors, {w} warnings`; exit code 1: errors found."""
     files = {"b.tool.yaml": tool("timeout: 5"), "s.skill.yaml": skill(), "a.tool.yml": ""}
     write(project, {**files, "agents/x.md": "name: x", "tools/y.py": "1 +"})
     code, out, _ = run("check")
@@ -42,7 +42,7 @@ def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path
             "tools/y.py:1:1: error python-import: the file cannot be imported: SyntaxError: "
             "invalid syntax (y.py, line 1); Its tools are left out; all others work."
         ),
-        "2 tools, 1 skills, 3 errors, 1 warnings",
+        "2 tools, 1 skills, 0 flows, 3 errors, 1 warnings",
     ]
 
 
@@ -73,6 +73,7 @@ def test_programs_read_one_json_value(run: Run, project: Path) -> None:
         ],
         "tools": 1,
         "skills": 0,
+        "flows": 0,
         "errors": 0,
         "warnings": 1,
     }
@@ -95,6 +96,22 @@ def test_an_annotation_stays_on_its_line() -> None:
     )
 
 
+def test_flows_and_agents_are_looked_at_too(run: Run, project: Path) -> None:
+    """`penstock flow check` is also part of `penstock check`."""
+    text = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: nobody}\n"
+    agent = "---\nname: scout\ndescription: d\ntools: raed\n---\nYou look.\n"
+    write(project, {"flows/x.yaml": text, "flows/a b.yaml": text, "agents/scout.md": agent})
+    code, out, _ = run("check")
+    *found, last = out.splitlines()
+    assert code == 1
+    assert [each.split(": ")[0] for each in found] == [
+        "agents/scout.md:4:1",
+        "flows/a b.yaml:1:1",
+        "flows/x.yaml:4:13",
+    ]
+    assert last == "1 tools, 0 skills, 1 flows, 3 errors, 0 warnings"
+
+
 def test_a_folder_can_be_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +119,7 @@ def test_a_folder_can_be_named(
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"p/a.tool.yaml": TOOL, "p/penstock.toml": '[models.a]\nprovider = "openai"\n'})
     assert main(["check", "p"]) == 0
-    assert capsys.readouterr().out == "1 tools, 0 skills, 0 errors, 0 warnings\n"
+    assert capsys.readouterr().out == "1 tools, 0 skills, 0 flows, 0 errors, 0 warnings\n"
     assert not (tmp_path / "p" / ".penstock").exists()
 
 
@@ -168,7 +185,7 @@ def test_types_are_checked_when_they_are_asked_for(
     assert code == 1
     assert out == (
         "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
-        "(TS2322)\n2 tools, 0 skills, 1 errors, 0 warnings\n"
+        "(TS2322)\n2 tools, 0 skills, 0 flows, 1 errors, 0 warnings\n"
     )
 
 

@@ -1,0 +1,243 @@
+"""Runs a flow, and shows its steps to the person at the terminal, who may be asked."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock.app.runtime import Runtime, outcome_of
+from penstock.chat.follow import Source, follow
+from penstock.chat.message import NewRun, Reply
+from penstock.cli.asking import YES, ask_here, show_waiting
+from penstock.cli.background import Background, Feed, on_interrupt
+from penstock.cli.exit_codes import (
+    FAILED,
+    FINE,
+    INTERRUPTED,
+    INVALID_INPUT,
+    WAITING,
+    WRONG_USAGE,
+)
+from penstock.cli.flow_board import Board
+from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.cli.output import note, print_json
+from penstock.cli.project import opened
+from penstock.cli.render import clean
+from penstock.cli.stopping import Stopping
+from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import InvalidAnswer, NotFound
+from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.task import TaskStatus
+from penstock.flows.library import FlowSource
+from penstock.flows.reading import read_flow
+from penstock.flows.starting import TASK_REQUIRED
+
+FlowName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
+]
+ABORT = "Abort this run? [y]es, Enter goes on> "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `penstock flow run` takes."""
+
+    name: FlowName
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="What it should do.")] = None
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="KEY=VALUE of a typed input.")
+    ] = None
+    auto: Annotated[bool | None, typer.Option("--auto/--ask", help="Whether nobody is asked.")] = (
+        None
+    )
+    detach: Annotated[bool, typer.Option("--detach", help="Start it, and do not wait.")] = False
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(RunOptions)
+def start(options: RunOptions) -> None:
+    """Run a flow, and show its steps as they happen; questions are asked here.
+
+    Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
+    2 unknown flow or no task, 3 rejected, 4 it waits for a person, or goes on without you.
+    """
+    inputs = read_inputs(options.inputs or [])
+    context: AbstractAsyncContextManager[Runtime] = opened(options.project)
+    with Background() as background:
+        runtime = background.enter(context)
+        try:
+            code = _WatchedRun(runtime, background, options).through(inputs)
+        except NotFound as error:
+            note(f"Error: {clean(str(error))}")
+            code = WRONG_USAGE
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        finally:
+            background.leave(context)
+    raise typer.Exit(code)
+
+
+def read_inputs(pairs: list[str]) -> dict[str, Any]:
+    """Read `key=value`s: a value that is JSON is that, another is a text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"an input is key=value, found {pair!r}")
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+def code_of(envelope: Envelope) -> int:
+    """Return how a command ends whose run came to this."""
+    if envelope.ok:
+        return FINE
+    if envelope.status is Status.SUSPENDED:
+        return WAITING
+    code = envelope.error.code if envelope.error else ""
+    if code in {NotFound.code, TASK_REQUIRED}:
+        return WRONG_USAGE
+    is_rejected = (envelope.output or {}).get("status") == "rejected"
+    return INVALID_INPUT if is_rejected else FAILED
+
+
+class _WatchedRun:
+    """A run, with the person who looks at it."""
+
+    def __init__(self, runtime: Runtime, background: Background, options: RunOptions) -> None:
+        self._runtime = runtime
+        self._background = background
+        self._options = options
+        self._command = options.name.removeprefix("/")
+        quiet = options.as_json
+        self._board = None if quiet else Board(Console(highlight=False, stderr=True))
+        self._is_asking = sys.stdin.isatty() and not quiet
+        self._task_id = TaskId(new_id("task"))
+        self._shown = 0
+        self._stopping: Stopping | None = None
+
+    def through(self, inputs: Mapping[str, Any]) -> int:
+        """Start the run, go with it to its end, print its result; returns the exit code."""
+        files = self._runtime.parts.flow_files
+        task = self._options.task
+        if files is not None:
+            task = self._task(files.find(self._command))
+        asked = NewRun(
+            command=self._command, task=task, inputs=inputs, autonomous=self._options.auto
+        )
+        self._background.do(self._runtime.start_flow(asked, task_id=self._task_id))
+        if self._options.detach:
+            print(self._task_id)
+            return WAITING
+        envelope = outcome_of(self._end())
+        _print_result(envelope, as_json=self._options.as_json)
+        return code_of(envelope)
+
+    def _task(self, source: FlowSource) -> str | None:
+        """Return what the flow is to do; the person is asked if it needs a task and has none."""
+        task, flow = self._options.task, read_flow(source.text, source.file).flow
+        if task is not None or flow is None or not flow.needs_task or not self._is_asking:
+            return task
+        try:
+            return input(f"{clean(flow.task_prompt or f'What should {self._command} do?')}> ")
+        except EOFError:
+            return None
+
+    def _end(self) -> Reply:
+        """Return how the run stands, after every question that the person answered."""
+        while True:
+            self._show()
+            reply = self._background.do(self._runtime.wait(self._task_id))
+            assert reply is not None  # noqa: S101  it waits as long as it takes
+            if reply.status is not TaskStatus.SUSPENDED or not self._answer(reply):
+                return reply
+
+    def _show(self) -> None:
+        """Show what happens, until the run has ended or waits."""
+        feed = self._background.feed(self._records())
+        with on_interrupt(feed.interrupt):
+            while (record := self._next(feed)) is not None:
+                self._shown = record.seq
+                if self._board is not None:
+                    self._board.show(record)
+                if isinstance(record.event, TaskEnded | TaskSuspended):
+                    return
+
+    def _next(self, feed: Feed[Record]) -> Record | None:
+        while True:
+            try:
+                return feed.take(self._stopping.seconds if self._stopping else None)
+            except (KeyboardInterrupt, TimeoutError):
+                if self._stopping is not None:
+                    self._stopping.leave()
+                if self._wants_abort():
+                    self._abort()
+
+    async def _records(self) -> AsyncIterator[Record]:
+        parts = self._runtime.parts
+        source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+        log_id, after = LogId(self._task_id), self._shown
+        async for item in follow(source, log_id, after=after, task_id=self._task_id):
+            if isinstance(item, Record):
+                yield item
+
+    def _wants_abort(self) -> bool:
+        """Whether the person who pressed Ctrl-C wants the run to end; without one it ends."""
+        if not self._is_asking:
+            return True
+        try:
+            with on_interrupt(None):
+                return input(ABORT).strip().lower() in YES
+        except (EOFError, KeyboardInterrupt):
+            return True
+
+    def _abort(self) -> None:
+        self._stopping = Stopping(self._runtime, self._background, self._task_id)
+
+    def _answer(self, reply: Reply) -> bool:
+        """Put the first open question to the person until it is answered, or the run aborted.
+
+        False when it stays open.
+        """
+        asked, is_taken = reply.questions[0], False
+        while self._is_asking and self._stopping is None and not is_taken:
+            try:
+                with on_interrupt(None):
+                    body = ask_here(asked)
+            except KeyboardInterrupt:
+                if self._wants_abort():
+                    self._abort()
+                continue
+            if body is None:
+                break
+            try:
+                self._background.do(self._runtime.answer(asked.question.question_id, body))
+            except InvalidAnswer as error:
+                note(clean(str(error)))
+            else:
+                is_taken = True
+        if not is_taken and self._stopping is None:
+            show_waiting(reply.questions)
+        return is_taken or self._stopping is not None
+
+
+def _print_result(envelope: Envelope, *, as_json: bool) -> None:
+    if as_json:
+        print_json(envelope.output if envelope.output is not None else envelope.to_wire())
+        return
+    if envelope.status is Status.SUSPENDED:
+        return
+    result = envelope.output or {}
+    error = envelope.error.message if envelope.error else ""
+    last = result.get("lastResult") or {}
+    print(clean(str(result.get("reason") or error or last.get("summary") or "")))

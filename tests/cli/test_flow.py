@@ -1,0 +1,130 @@
+"""`penstock flow`: list, show, check, draw, and what became of runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.flow_server import ASKS, LOOK, laid
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+Run = Callable[..., tuple[int, str, str]]
+BROKEN = LOOK.replace("scout", "scuot")
+
+
+@pytest.fixture
+def flows(project: Path) -> Path:
+    """The project, with agents and flows."""
+    return laid(project, {"look.yaml": LOOK, "dom/asks.yaml": ASKS, "broken.yaml": BROKEN})
+
+
+def run_id(flows: Path, run: Run, *arguments: str) -> str:
+    """Run a flow, and return the id of its run."""
+    return str(json.loads(run("flow", "run", *arguments, "--json")[1])["runId"])
+
+
+def test_flows_are_listed(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    _, out, _ = run("flow", "list")
+    assert "/dom:asks" in out
+    found = {each["name"]: each for each in run_json("flow", "list")["flows"]}
+    assert (found["look"]["stepCount"], found["look"]["valid"]) == (1, True)
+    assert (found["broken"]["path"], found["broken"]["valid"]) == ("flows/broken.yaml", False)
+
+
+def test_a_flow_is_shown_with_what_is_wrong_in_it(flows: Path, run: Run) -> None:
+    code, out, told = run("flow", "show", "/broken")
+    assert (code, out.rstrip()) == (0, BROKEN.rstrip())
+    assert 'unknown agent "scuot"' in told
+
+
+@pytest.mark.parametrize("command", ["show", "graph", "check"])
+def test_an_unknown_flow_is_answered_with_the_nearest(flows: Path, run: Run, command: str) -> None:
+    code, _, told = run("flow", command, "lok")
+    assert code != 0
+    assert "Did you mean 'look'?" in told
+
+
+def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    """`penstock flow check [PATH…] [--strict]`."""
+    code, out, _ = run("flow", "check")
+    assert code == 1
+    assert out.splitlines()[-1].endswith(" flows, 1 errors, 0 warnings")
+    for name in ("look", "/dom:asks", "flows/look.yaml", "./flows/dom/asks.yaml"):
+        assert run("flow", "check", name) == (0, "1 flows, 0 errors, 0 warnings\n", "")
+    found = run_json("flow", "check", "look")
+    assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
+
+
+def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
+    laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
+    assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)
+
+
+def test_agents_are_checked_with_the_flows(flows: Path, run: Run) -> None:
+    """§16 for flows, agents and handbooks."""
+    (flows / "agents/scout.md").write_text("---\nname: scout\ndescription: d\ntools: raed\n---\n")
+    code, out, _ = run("flow", "check")
+    assert code == 1
+    assert out.startswith("agents/scout.md:4:1: error unknown-tool")
+
+
+def test_a_flow_is_drawn(flows: Path, run: Run) -> None:
+    """Mermaid text: segments as boxes, dependencies, jumps with labels."""
+    code, out, _ = run("flow", "graph", "dom:asks")
+    assert code == 0
+    assert out.startswith("flowchart TD\n")
+    assert '-. "Stop" .->' in out
+
+
+def test_a_flow_that_cannot_be_read_cannot_be_drawn(flows: Path, run: Run) -> None:
+    laid(flows, {"bad.yaml": "steps: 5\n"})
+    code, out, told = run("flow", "graph", "bad")
+    assert (code != 0, out) == (True, "")
+    assert "penstock flow check bad" in told
+
+
+def test_runs_are_listed_and_their_results_shown(
+    flows: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    look, broken = run_id(flows, run, "look"), run_id(flows, run, "broken")
+    listed = run_json("flow", "runs")["runs"]
+    assert listed == [
+        {"runId": broken, "flow": "broken", "status": "rejected"},
+        {"runId": look, "flow": "look", "status": "success"},
+    ]
+    assert run_json("flow", "runs", "/look")["runs"] == listed[1:]
+    assert look in run("flow", "runs")[1]
+    assert json.loads(run("flow", "result", look)[1])["status"] == "success"
+    assert json.loads(run("flow", "result", broken)[1])["status"] == "rejected"
+
+
+@pytest.mark.parametrize("which", ["task_none", "open"])
+def test_what_has_no_result_says_so(flows: Path, run: Run, which: str) -> None:
+    name = which if which == "task_none" else run("flow", "run", "dom:asks", "--detach")[1].strip()
+    code, out, told = run("flow", "result", name)
+    assert (code != 0, out) == (True, "")
+    assert ("there is no run" if which == "task_none" else "has no result") in told
+
+
+def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
+    """`penstock flow answer QUESTION VALUE`."""
+    code, out, told = run("flow", "run", "dom:asks")
+    assert (code, out) == (4, "")
+    question = next(word for word in told.split() if word.startswith("q_"))
+    code, out, told = run("flow", "answer", question, "2", "--note", "x")
+    assert code != 0
+    code, out, _ = run("flow", "answer", question, "Stop")
+    assert (code, json.loads(out)["status"]) == (0, "success")
+
+
+def test_a_run_is_aborted(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    code, _, _ = run("flow", "run", "dom:asks")
+    (waiting,) = run_json("flow", "runs")["runs"]
+    assert (code, waiting["status"]) == (4, "suspended")
+    code, out, _ = run("flow", "abort", waiting["runId"])
+    assert (code, out.split()[0]) == (0, waiting["runId"])
+    assert run("flow", "abort", waiting["runId"])[0] != 0
+    (ended,) = run_json("flow", "runs")["runs"]
+    assert ended["status"] == "aborted"

@@ -1,0 +1,134 @@
+"""`penstock flow run`: exit codes, inputs, questions at a terminal, Ctrl-C."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.flow_run import code_of, read_inputs
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from tests.journeys.terminal import Terminal
+from tests.kit.flow_server import ASKS, LOOK, laid
+from tests.kit.flows import HEAD
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+Run = Callable[..., tuple[int, str, str]]
+NEEDY = LOOK.replace("steps:", "inputs: {n: {type: number, required: true}}\nsteps:")
+EAGER = LOOK.replace("steps:", "task_required: true\ntask_prompt: For whom?\nsteps:")
+FAILS = HEAD + "steps:\n  - {id: look, handler: none.mts}\n"
+
+
+@pytest.fixture
+def flows(project: Path) -> Path:
+    """The project, with agents and flows."""
+    texts = {"look": LOOK, "asks": ASKS, "needy": NEEDY, "eager": EAGER, "fails": FAILS}
+    return laid(project, {f"{name}.yaml": text for name, text in texts.items()})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["look"], 0, "I am the offline model"),
+        (["/look", "a task"], 0, "I am the offline model"),
+        (["lok"], 2, "there is no flow \"/lok\". Did you mean 'look'?"),
+        (["eager"], 2, "the flow needs a task. For whom?"),
+        (["eager", "Ann"], 0, "I am the offline model"),
+        (["needy"], 3, "the inputs do not fit: /inputs/n"),
+        (["needy", "--input", "n=x"], 3, "the inputs do not fit: /inputs/n"),
+        (["needy", "--input", "n=3"], 0, "I am the offline model"),
+        (["needy", "--input", "n"], 2, "an input is key=value, found 'n'"),
+        (["asks"], 4, "answer it: penstock answer q_"),
+        (["asks", "--auto"], 0, "I am the offline model"),
+        (["lok", "--detach"], 2, "Did you mean 'look'?"),
+    ],
+)
+def test_a_run_ends_with_its_code(
+    flows: Path, run: Run, arguments: list[str], code: int, said: str
+) -> None:
+    """A run: 0 success, 1 error, 2 unknown flow or no task, 3 rejected, 4 waits for a person."""
+    ended, out, told = run("flow", "run", *arguments)
+    assert ended == code, told
+    assert said in " ".join((out + told).replace("│", " ").split())
+
+
+def test_steps_are_shown_beside_the_result(flows: Path, run: Run) -> None:
+    _, out, told = run("flow", "run", "look")
+    assert "▸ look by scout" in told
+    assert "✓ look" in told
+    assert "▸" not in out
+
+
+def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
+    code, out, told = run("flow", "run", "look", "--json")
+    assert (code, json.loads(out)["status"], told) == (0, "success", "")
+    code, out, _ = run("flow", "run", "asks", "--json")
+    assert (code, json.loads(out)["status"]) == (4, "suspended")
+    assert json.loads(out)["error"]["details"]["question_ids"][0].startswith("q_")
+
+
+def test_who_does_not_wait_gets_the_id(flows: Path, run: Run) -> None:
+    code, out, _ = run("flow", "run", "look", "--detach")
+    assert (code, out.startswith("task_")) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "code"),
+    [
+        (Envelope.success({}), 0),
+        (Envelope(Status.SUSPENDED), 0),
+        (Envelope(Status.FAILED, {"status": "error"}, ErrorDetail(code="X", message="m")), 1),
+        (Envelope(Status.FAILED, {"status": "aborted"}, ErrorDetail(code="X", message="m")), 1),
+        (Envelope(Status.FAILED, {"status": "rejected"}, ErrorDetail(code="X", message="m")), 3),
+        (Envelope(Status.FAILED, None, ErrorDetail(code="NOT_FOUND", message="m")), 2),
+        (Envelope(Status.FAILED, None, ErrorDetail(code="TASK_REQUIRED", message="m")), 2),
+        (Envelope(Status.SUSPENDED, None, ErrorDetail(code="SUSPENDED", message="m")), 4),
+    ],
+)
+def test_an_outcome_has_a_code(envelope: Envelope, code: int) -> None:
+    assert code_of(envelope) == code
+
+
+def test_an_input_is_json_or_a_text() -> None:
+    pairs = ["n=3", "t=a=b", "l=[1]", "e=", "b=true", 's="x"']
+    wanted: dict[str, Any] = {"n": 3, "t": "a=b", "l": [1], "e": "", "b": True, "s": "x"}
+    assert read_inputs(pairs) == wanted
+
+
+def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
+    """On a terminal `penstock flow run` asks at once; numbers from 1 choose options."""
+    with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("? Go on?")
+        terminal.until("answer> ")
+        terminal.type("9")
+        terminal.until("answer must be one of: Go, Stop")
+        terminal.until("answer> ")
+        terminal.type("2")
+        terminal.until("▸ tell by writer")
+        assert terminal.ended() == 0
+
+
+def test_a_task_that_is_needed_is_asked_for(flows: Path) -> None:
+    with Terminal("flow", "run", "eager", cwd=flows) as terminal:
+        terminal.until("For whom?> ")
+        terminal.type("Ann")
+        terminal.until("✓ look")
+        assert terminal.ended() == 0
+
+
+def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
+    """Ctrl-C aborts after asking."""
+    with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("answer> ")
+        terminal.interrupt()
+        terminal.until("Abort this run?")
+        terminal.type("")
+        terminal.until("answer> ")
+        terminal.interrupt()
+        terminal.until("Abort this run?")
+        terminal.type("y")
+        terminal.until("Cancelling")
+        assert terminal.ended() == 1
+    (ended,) = json.loads(run("flow", "runs", "--json")[1])["runs"]
+    assert ended["status"] == "aborted"
