@@ -1,24 +1,24 @@
 """Conducts a run: starts what the plan says, writes down how it ended, and goes on from there."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.call import CallPath
-from penstock.core.flow_events import FlowEvent, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.signals import Suspend
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import TaskState
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
 from penstock.flows.library import Library, is_glob
-from penstock.flows.nested import begun, failed_inside, framed, referred
+from penstock.flows.nested import failed_inside, framed, referred
 from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.steps import Place, Steps, Visited
+from penstock.flows.story import Story
 
 _LOOK_SECONDS = 0.2
 """How long an answer may lie there while other steps are at work."""
@@ -33,6 +33,8 @@ class Means:
     steps: Steps
     library: Library
     world: World
+    story: Story
+    """Of the task, for each run to find its part."""
     visits: int = 0
     """Starts of steps so far, those of sub-flows counted."""
 
@@ -60,11 +62,11 @@ class Conductor:
 
     def fold(self) -> None:
         """Take in what happened in this run before; counts the starts of steps."""
-        for path, event in story_of(self.ledger.task, self.place.frame):
+        for path, event in self.means.story.steps(self.place.frame):
             if isinstance(event, StepStarted):
                 self.run.start(event)
                 self.means.visits += 1
-            elif isinstance(event, StepSettled):
+            else:
                 self.run.settle(event)
                 if self.run.flow.by_id[event.step_id].kind is StepKind.FLOW_REF:
                     self._adopt(event.step_id, self._known(path))
@@ -201,7 +203,7 @@ class Conductor:
         if self.depth >= (most := self.means.world.limits.flow_depth):
             text = f"flows stand inside each other more than {most} deep"
             return Visited(ended=failed("ref_depth", text, is_hard=True))
-        if not begun(self.ledger.task, place.frame):
+        if not self.means.story.flows(place.frame):
             values = self.run.values()
             path = values.text(step.path)
             wired = {name: values.value(text) for name, text in step.inputs.items()}
@@ -211,7 +213,7 @@ class Conductor:
             for frame, started in framed(found, place.frame, is_glob=is_glob(path)):
                 self.ledger.add(started, frame)
         newest: Conductor | None = None
-        for frame, started in begun(self.ledger.task, place.frame):
+        for frame, started in self.means.story.flows(place.frame):
             newest = self._inner(frame, started)
             newest.fold()
             await newest.conduct()
@@ -223,7 +225,7 @@ class Conductor:
     def _known(self, frame: CallPath) -> list[tuple[str, Run]]:
         """Return the runs inside a frame as the log has them, each with its number in a glob."""
         known = []
-        for path, started in begun(self.ledger.task, frame):
+        for path, started in self.means.story.flows(frame):
             inner = self._inner(path, started)
             before = self.means.visits
             inner.fold()
@@ -288,10 +290,3 @@ class Conductor:
         for each in tasks:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def story_of(task: TaskState, frame: CallPath) -> Iterator[tuple[CallPath, FlowEvent]]:
-    """Yield what happened to the steps of the run in a frame."""
-    for path, event in task.story:
-        if path is not None and path.rsplit("/", 2)[0] == frame:
-            yield path, event

@@ -7,7 +7,6 @@ from typing import Any
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted
 from penstock.core.step import Outcome
-from penstock.engine.state import TaskState
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.plan import RunStatus
@@ -42,15 +41,6 @@ def framed(
         yield (CallPath(f"{frame}/{number}") if is_glob else frame), started
 
 
-def begun(task: TaskState, frame: CallPath) -> list[tuple[CallPath, FlowStarted]]:
-    """Return the flows that were begun in the frame of a step, in their order."""
-    return [
-        (path, event)
-        for path, event in task.story
-        if isinstance(event, FlowStarted) and path is not None and _is_in(path, frame)
-    ]
-
-
 def failed_inside(run: Run) -> Ended:
     """Return the end of a step one of whose flows did not succeed."""
     ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
@@ -68,8 +58,3 @@ def _started(source: FlowSource, run: Run, wired: Mapping[str, Any]) -> FlowStar
         said = "; ".join(map(str, problems))
         return failed("ref_failed", f"{source.file} cannot begin: {said}")
     return FlowStarted(file=source.file, texts=source.texts, task=run.task, inputs=inputs)
-
-
-def _is_in(path: CallPath, frame: CallPath) -> bool:
-    """Whether a frame is that of the one flow of a step, or of one of the several of a glob."""
-    return path == frame or (path.startswith(f"{frame}/") and "/" not in path[len(frame) + 1 :])

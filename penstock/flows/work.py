@@ -28,6 +28,7 @@ from penstock.flows.report import flow_result, rejected
 from penstock.flows.run import Run
 from penstock.flows.starting import GATE_CLOSED, Beginning, Rejection, begin
 from penstock.flows.steps import Place, Steps
+from penstock.flows.story import Story
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
@@ -127,7 +128,7 @@ class FlowWork:
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        means = Means(self.steps, self.library, self.world)
+        means = Means(self.steps, self.library, self.world, Story(task))
         conductor = Conductor(run, started.file, place, means)
         conductor.fold()
         return conductor
