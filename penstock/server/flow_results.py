@@ -3,38 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.chat.message import Reply
-from penstock.core.events import Record, TaskEnded
+from penstock.app.run_story import STATUS
+from penstock.core.events import Record
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionRecord
 from penstock.core.step import StepStatus
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import TaskRecord
 from penstock.flows.plan import RunStatus
 
-STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
-"""Of a run that has ended; a failed one is an error, or was rejected."""
 BEFORE_THE_END = ("queued", "running", "suspended")
 """Where a run stands that has not ended."""
-
-
-def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[str, Any]:
-    """Return the FlowResult of a run; a made-up one for a run that ended before it began."""
-    envelope = ended.envelope
-    if envelope is not None and isinstance(envelope.output, dict):
-        return envelope.output
-    status = STATUS.get(ended.status, RunStatus.ERROR)
-    return {
-        "runId": run_id,
-        "flowName": command,
-        "status": status.value,
-        "reason": ended.error.message if ended.error else f"the run was {ended.status}",
-        "stepCount": 0,
-        "results": {},
-        "forks": {},
-        "lastResult": None,
-        "warnings": [],
-    }
 
 
 def result_of(task: TaskRecord) -> dict[str, Any] | None:

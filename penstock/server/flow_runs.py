@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from penstock.app.run_story import run_result
 from penstock.chat.follow import Tail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import question_part, question_record
@@ -26,7 +27,6 @@ from penstock.server.flow_results import (
     STATUS,
     StepStates,
     result_of,
-    run_result,
     status_of,
 )
 from penstock.server.flow_wire import RunFrames

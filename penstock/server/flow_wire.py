@@ -1,61 +1,15 @@
-"""Events of a run of a flow as its frames: what its steps, agents and people do."""
+"""Events of a run of a flow as its frames, with ids to come back to."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
 
-from penstock.chat.parts import question_part
-from penstock.core.clock import to_iso
-from penstock.core.events import (
-    CallSettled,
-    QuestionAnswered,
-    QuestionAsked,
-    Record,
-    ReplyReceived,
-    TaskEnded,
-)
-from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
-from penstock.core.ids import CallId, QuestionId, TaskId
-from penstock.core.step import ABORTED, Outcome, StepResult
-from penstock.engine.bus import Delta, DeltaKind, Live
-from penstock.flows.definition import AnyStep, Fork, StepKind
-from penstock.flows.reading import flow_of
-from penstock.server.flow_results import run_result
+from penstock.app.run_story import RunStory
+from penstock.core.events import Record
+from penstock.core.ids import TaskId
+from penstock.engine.bus import Delta, Live
 from penstock.server.frame import Frame, Position, Unseen
 
-STEP_ABORTED = "flow_step_aborted"
-"""Told of a visit that is cut because the run ends; readers see it complete as aborted."""
-BY_PERSON = "fork"
-"""The agent's name of a fork that a person answers."""
 _EARLIER = 10**9
 """Units of the frames of an event that has several, all but the last: more than any live text."""
-_OF_AGENTS = {StepKind.AGENT, StepKind.AGENT_DECISION, StepKind.LOOP_DECISION}
-
-Body = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Visit:
-    """A visit of a step, as far as it has come."""
-
-    step_id: str
-    number: int
-    kind: str
-    agent: str
-    path: str
-    """Of the frame, from the run."""
-    began: int
-    is_announced: bool = True
-    parked: int = 0
-    """Milliseconds in which it waited for people."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    calls: dict[CallId, Body] = field(default_factory=dict)
-
-    def frame(self, kind: str, **body: Any) -> Body:
-        """Return a frame about this visit."""
-        place = {"stepId": self.step_id, "visit": self.number, "path": self.path}
-        return {"type": kind, **place, **body}
 
 
 class RunFrames:
@@ -66,257 +20,49 @@ class RunFrames:
     """
 
     def __init__(self, task_id: TaskId, command: str, last: Position) -> None:
-        self._task_id = task_id
-        self._command = command
+        self._story = RunStory(task_id, command)
         self._last = last
         self._unseen = Unseen(last)
-        self._visits: dict[str, Visit] = {}
-        """By frame."""
-        self._newest: dict[str, Visit] = {}
-        """The newest visit of each step, by the frame without its number."""
-        self._steps: dict[str, dict[str, AnyStep]] = {}
-        """The steps of each flow, by the frame that it runs in."""
-        self._asked: dict[QuestionId, tuple[Visit | None, int]] = {}
-        self._is_autonomous = False
-        self._is_over = False
         self._seq, self._characters = 0, 0
 
     @property
     def task_id(self) -> TaskId | None:
         """The run."""
-        return self._task_id
+        return self._story.task_id
 
     @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
-        return self._is_over
+        return self._story.is_over
 
     @property
     def is_at_work(self) -> bool:
         """Whether more is to come."""
-        return not self._is_over
+        return not self._story.is_over
 
     def feed(self, items: Iterable[Live]) -> list[Frame]:
         """Take in what happened; returns what a reader has not seen of it."""
         for item in items:
             if isinstance(item, Record):
-                if item.task_id == self._task_id:
+                if item.task_id == self._story.task_id:
                     self._record(item)
-            elif type(item) is Delta and item.reply.task_id == self._task_id:
+            elif type(item) is Delta and item.reply.task_id == self._story.task_id:
                 self._say(item)
         return self._unseen.take()
 
     def _record(self, record: Record) -> None:
-        frames = list(self._frames(record))
-        always = {"runId": self._task_id, "seq": record.seq, "at": to_iso(record.at)}
+        frames = self._story.told(record)
         for number, frame in enumerate(frames, 1):
             is_last = number == len(frames)
             place = Position(record.seq) if is_last else Position(record.seq - 1, _EARLIER + number)
-            self._unseen.add(place, {"type": frame["type"], **always, **frame})
+            self._unseen.add(place, frame)
         self._seq = record.seq
         self._characters = max(self._last.units, 0) if record.seq == self._last.seq else 0
 
     def _say(self, delta: Delta) -> None:
         """Show a piece of what an agent is saying: live only, the whole text comes with its end."""
-        visit = self._visit(delta.reply.path)
-        if visit is None or delta.kind is not DeltaKind.TEXT:
+        frame = self._story.said(delta, self._seq)
+        if frame is None:
             return
         self._characters += len(delta.text)
-        frame = visit.frame("flow_text_delta", agentName=visit.agent, delta=delta.text)
-        always = {"type": frame["type"], "runId": self._task_id, "seq": self._seq}
-        self._unseen.add(Position(self._seq, self._characters), always | frame)
-
-    def _frames(self, record: Record) -> Iterator[Body]:
-        event, path = record.event, record.path or ""
-        match event:
-            case FlowStarted():
-                self._begin_flow(path, event)
-            case StepStarted():
-                yield from self._begin(record, event)
-            case AgentBegan():
-                yield from self._agent(path, event, record.at)
-            case TaskEnded():
-                self._is_over = True
-                result = run_result(self._task_id, self._command, event)
-                yield {"type": "flow_complete"} | result
-            case QuestionAsked():
-                yield from self._ask(event, record.at)
-            case QuestionAnswered():
-                yield self._answered(event, record.at)
-            case FlowTold():
-                yield from self._told(path, event, record.at)
-            case _ if visit := self._visit(path):
-                yield from _in_visit(visit, event, record.at)
-            case _:
-                pass
-
-    def _begin_flow(self, path: str, started: FlowStarted) -> None:
-        flow = flow_of(started.texts[started.file], started.file)
-        self._steps[path] = {} if flow is None else dict(flow.by_id)
-        self._is_autonomous = started.autonomous
-
-    def _begin(self, record: Record, started: StepStarted) -> Iterator[Body]:
-        path = record.path or ""
-        above, step_id, _ = path.rsplit("/", 2)
-        step = self._steps.get(above, {}).get(step_id)
-        kind = step.kind.value if step is not None else ""
-        waits = kind in _OF_AGENTS or (isinstance(step, Fork) and self._is_autonomous)
-        name = started.agent or step_id
-        visit = Visit(
-            step_id=step_id,
-            number=started.visit,
-            kind=kind,
-            agent=BY_PERSON if isinstance(step, Fork) else name,
-            path=path.removeprefix(f"{self._task_id}/"),
-            began=record.at,
-            is_announced=not waits,
-        )
-        self._visits[path] = self._newest[f"{above}/{step_id}"] = visit
-        if not waits:
-            yield _started(visit)
-
-    def _agent(self, path: str, began: AgentBegan, at: int) -> Iterator[Body]:
-        """Show that an agent is at work: that of a visit, or one that it called."""
-        visit = self._visits.get(path)
-        if visit is None:
-            if (outer := self._visit(path)) is not None:
-                self._visits[path] = Visit(
-                    step_id=outer.step_id,
-                    number=outer.number,
-                    kind=outer.kind,
-                    agent=began.agent,
-                    path=outer.path,
-                    began=at,
-                )
-            return
-        visit.agent = began.agent
-        if not visit.is_announced:
-            visit.is_announced = True
-            yield _started(visit, **({"resolvedModel": began.model} if began.model else {}))
-
-    def _ask(self, asked: QuestionAsked, at: int) -> Iterator[Body]:
-        question, visit = asked.question, self._visit(asked.question.path)
-        if visit is not None:
-            yield from _announced(visit)
-        part = question_part(question)
-        told = {
-            "questionId": part.pop("id"),
-            "kind": part.pop("kind"),
-            "question": part.pop("text"),
-        }
-        body = told | _without(part, "path")
-        self._asked[question.question_id] = (visit, at)
-        if visit is None:
-            yield {"type": "flow_question", **body}
-        else:
-            yield {**visit.frame("flow_question"), **body}
-
-    def _answered(self, answered: QuestionAnswered, at: int) -> Body:
-        visit, since = self._asked.get(answered.question_id, (None, at))
-        body = {
-            "questionId": answered.question_id,
-            "status": answered.status.value,
-            "answer": dict(answered.answer),
-            "by": answered.by,
-        }
-        if visit is None:
-            return {"type": "flow_question_answered", **body}
-        visit.parked += at - since
-        return visit.frame("flow_question_answered", **body)
-
-    def _told(self, path: str, told: FlowTold, at: int) -> Iterator[Body]:
-        body = dict(told.body)
-        if told.kind == STEP_ABORTED:
-            visit = self._newest.get(f"{path}/{body['stepId']}")
-            if visit is not None:
-                yield from _announced(visit)
-                yield _complete(visit, ABORTED, at)
-            return
-        visit = self._visits.get(path)
-        if visit is None:
-            yield {"type": told.kind, **body}
-            return
-        yield from _announced(visit)
-        yield visit.frame(told.kind, **_without(body, "stepId"))
-
-    def _visit(self, path: str | None) -> Visit | None:
-        """Return the visit that something happened in, by a path at or below its frame."""
-        at = path or ""
-        while at and at not in self._visits:
-            at = at.rpartition("/")[0]
-        return self._visits.get(at)
-
-
-def _in_visit(visit: Visit, event: object, at: int) -> Iterator[Body]:
-    match event:
-        case ReplyReceived():
-            yield from _reply(visit, event)
-        case CallSettled(call_id=call_id) if call_id in visit.calls:
-            error = event.envelope.error
-            said = error.message if event.context is None and error else event.context
-            yield visit.frame(
-                "flow_tool_result",
-                **visit.calls[call_id],
-                output=said or "",
-                isError=not event.envelope.ok,
-            )
-        case StepSettled():
-            yield from _announced(visit)
-            yield from _settled(visit, event, at)
-        case _:
-            pass
-
-
-def _announced(visit: Visit) -> Iterator[Body]:
-    """Yield that the visit began, if nobody was told yet."""
-    if not visit.is_announced:
-        visit.is_announced = True
-        yield _started(visit)
-
-
-def _started(visit: Visit, **more: Any) -> Body:
-    body = {"agentName": visit.agent, "nodeKind": visit.kind, **more}
-    return visit.frame("flow_agent_started", **body)
-
-
-def _reply(visit: Visit, reply: ReplyReceived) -> Iterator[Body]:
-    visit.input_tokens += reply.usage.input_tokens
-    visit.output_tokens += reply.usage.output_tokens
-    if reply.reasoning.strip():
-        yield visit.frame("flow_thinking_text", agentName=visit.agent, text=reply.reasoning)
-    if reply.text.strip():
-        yield visit.frame("flow_assistant_text", agentName=visit.agent, text=reply.text)
-    for call in reply.calls:
-        told = {"agentName": visit.agent, "id": call.call_id, "toolName": call.name}
-        visit.calls[call.call_id] = told | {"input": call.arguments}
-        yield visit.frame("flow_tool_call", **visit.calls[call.call_id])
-
-
-def _settled(visit: Visit, event: StepSettled, at: int) -> Iterator[Body]:
-    if event.outcome in {Outcome.SOFT, Outcome.HARD}:
-        yield visit.frame(
-            "flow_agent_error",
-            agentName=visit.agent,
-            text=event.text or event.result.summary,
-            severity=event.outcome.value,
-            source=event.source,
-            willRetry=event.will_retry,
-        )
-    if not event.will_retry:
-        yield _complete(visit, event.result, at, event.duration_ms)
-
-
-def _complete(visit: Visit, result: StepResult, at: int, duration: int = 0) -> Body:
-    usage = {"inputTokens": visit.input_tokens, "outputTokens": visit.output_tokens}
-    return visit.frame(
-        "flow_agent_complete",
-        agentName=visit.agent,
-        nodeKind=visit.kind,
-        result=result.to_wire(),
-        duration=duration or max(at - visit.began - visit.parked, 0),
-        usage=usage,
-    )
-
-
-def _without(body: Body, name: str) -> Body:
-    return {key: value for key, value in body.items() if key != name}
+        self._unseen.add(Position(self._seq, self._characters), frame)

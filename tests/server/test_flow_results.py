@@ -14,7 +14,7 @@ from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.question import Question, QuestionKind, QuestionRecord
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskRecord, TaskStatus
-from penstock.server.flow_results import StepStates, result_of, run_result, status_of
+from penstock.server.flow_results import StepStates, result_of, status_of
 
 RUN = TaskId("task_1")
 STEPS = [{"id": each, "type": "agent"} for each in ("a", "b")]
@@ -52,12 +52,6 @@ def test_where_a_run_stands(status: TaskStatus, ended: TaskEnded | None, wanted:
 
 def test_a_run_that_has_not_ended_has_no_result() -> None:
     assert result_of(task(TaskStatus.RUNNING)) is None
-
-
-def test_a_run_that_ended_before_it_began_has_a_result_all_the_same() -> None:
-    error = ErrorDetail(code="CANCELLED", message="nobody wants it")
-    made = run_result(RUN, "demo", TaskEnded(status=TaskStatus.CANCELLED, error=error))
-    assert (made["status"], made["reason"], made["results"]) == ("aborted", "nobody wants it", {})
 
 
 def happen(states: StepStates, event: Event, path: str) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""What is told of a run; every row of the table of frames stands in the tests of the server."""
+
+from penstock.app.run_story import RunStory, run_result
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.envelope import ErrorDetail
+from penstock.core.events import Event, Record, TaskEnded
+from penstock.core.flow_events import FlowStarted, StepStarted
+from penstock.core.ids import LogId, TaskId
+from penstock.core.task import TaskStatus
+
+RUN = TaskId("task_1")
+FLOW = "name: demo\ndescription: d\nsteps:\n  - {id: build, command: make}\n"
+
+
+def test_a_run_that_ended_before_it_began_has_a_result_all_the_same() -> None:
+    error = ErrorDetail(code="CANCELLED", message="nobody wants it")
+    made = run_result(RUN, "demo", TaskEnded(status=TaskStatus.CANCELLED, error=error))
+    assert (made["status"], made["reason"], made["results"]) == ("aborted", "nobody wants it", {})
+
+
+def happened(event: Event, seq: int, path: str = RUN) -> Record:
+    return Record(LogId(RUN), seq, Moment(0), RUN, CallPath(path), event)
+
+
+def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None:
+    """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
+    story = RunStory(RUN, "demo")
+    begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
+    assert story.told(happened(begun, 2)) == []
+    [told] = story.told(happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1"))
+    assert told == {
+        "type": "flow_agent_started",
+        "runId": RUN,
+        "seq": 3,
+        "at": "1970-01-01T00:00:00.000Z",
+        "stepId": "build",
+        "visit": 1,
+        "path": "build/1",
+        "agentName": "build",
+        "nodeKind": "shell",
+    }
+    assert not story.is_over
+    story.told(happened(TaskEnded(status=TaskStatus.SUCCEEDED), 4))
+    assert story.is_over
