@@ -7,9 +7,12 @@ INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
 SHAPE := tests/test_shape.py tests/test_public.py
-APART := tests/chaos tests/conformance tests/contracts/test_sandbox.py tests/sandbox/processes \
-         tests/app/test_type_check.py tests/cli/test_debug.py \
-         $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py)
+KILLED := $(wildcard tests/journeys/test_*killed*.py)
+APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/shell $(KILLED) \
+         $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/test_flow_run.py) \
+         $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/test_shell.py) \
+         $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py) \
+         tests/models/test_pydantic_ai.py
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
@@ -29,7 +32,7 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(SUITE) $(ARGS)
 	@echo "Running what there is of it on Postgres"
 	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
-	@echo "Running what starts programs: conformance, chaos, hostile scripts, terminals"
+	@echo "Running what starts or kills programs: conformance, chaos, hostile scripts, terminals"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests that start no process and no server.
