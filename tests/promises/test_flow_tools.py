@@ -21,8 +21,10 @@ from penstock.manifest.handbook import find_handbooks
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.architect import SETTINGS, at_work
 from tests.kit.flows import WORKERS, by_task, finish, run_flow, worker
 from tests.kit.logs import settled
+from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
 
 CREW = [*WORKERS, worker("maker", outputs=(Output(name="topics"), Output(name="count")))]
@@ -204,3 +206,61 @@ async def test_the_index_of_a_handbook_is_in_the_prompt_and_its_topics_are_read_
     assert f"\n\n## Skill: my-backend-docs\n\n{SKILL}\n\nYou are my-agent." in first.system
     assert "Use nouns" not in first.system
     assert "Use nouns." in second.messages[-1].content
+
+
+HANDBOOK = "---\nname: {name}\nfiles: [agents.md]\n---\nOwn.\n"
+
+
+async def test_a_registered_handbook_is_found_before_the_built_in_one(
+    project: ProjectFolder,
+) -> None:
+    """T15: "Extra skills directories … searched first"; then our own."""
+    read = call("skill_read", skill="flow-authoring", file="agents.md")
+    steps_of = call("skill_read", skill="flow-authoring", file="steps.md")
+
+    async def outcomes() -> list[Any]:
+        model = ScriptedModel([read + steps_of, say("Done.")])
+        async with project.opened(models=[model], settings=SETTINGS) as runtime:
+            reply = await runtime.chat("Go")
+            every = await settled(runtime, reply.session_id)
+            return sorted((each.envelope for each in every), key=lambda each: not each.ok)
+
+    built_in = await outcomes()
+    assert [each.ok for each in built_in] == [True, True]
+    project.write("handbooks/x/SKILL.md", HANDBOOK.format(name="flow-authoring"))
+    project.write("handbooks/x/agents.md", "Mine.")
+    own, unlisted = await outcomes()
+    assert own.output == "Mine."
+    assert "is not listed in skill" in unlisted.error.message
+
+
+SEED_AGENT = """
+---
+name: my-agent
+skills: my-backend-docs
+---
+You have access to backend documentation. Use `skill_read` to look up:
+- skill: my-backend-docs
+- file: (see SKILL.md for available files)
+"""
+
+
+async def test_the_usage_pattern_of_the_seed_works_as_it_is(project: ProjectFolder) -> None:
+    """T17: "Usage pattern": that file as it is loads, and its session can read the topics."""
+    project.write("agents/my-agent.md", SEED_AGENT)
+    project.write("handbooks/my-backend-docs/SKILL.md", "files:\n- api-patterns.md\n")
+    project.write("handbooks/my-backend-docs/api-patterns.md", "Use nouns.")
+    read = call("skill_read", skill="my-backend-docs", file="api-patterns.md")
+    found = await at_work(project, read, agent="my-agent")
+    assert found.outputs() == ["Use nouns."]
+    assert "## Skill: my-backend-docs\n\nfiles:\n- api-patterns.md\n" in found.sessions[0].system
+
+
+@pytest.mark.parametrize("column", ["flow", "flow-architect"])
+async def test_questions_and_handbooks_are_there_in_every_session(
+    project: ProjectFolder, column: str
+) -> None:
+    """T08: "Available in: Main session, all subagent sessions"."""
+    project.write("agents/flow.md", "---\nname: flow\ndescription: d\ntools:\n---\nWork.\n")
+    found = await at_work(project, agent=column)
+    assert {"ask_user", "skill_read"} <= set(found.offered)
