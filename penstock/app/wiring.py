@@ -201,7 +201,13 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
-    commands = CommandWork(calls, DirectTools(shared), _web_link(storage, inventory), world)
+    commands = CommandWork(
+        calls,
+        DirectTools(shared),
+        _web_link(storage, inventory),
+        find_flow=inventory.flows.find,
+        world=world,
+    )
     crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     authoring = _authoring(inventory)

@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.chat.calls import DirectCalls
 from penstock.chat.pairs import needs, read_input, usage
 from penstock.chat.parts import envelope_part
 from penstock.chat.session import profile_of
-from penstock.core.call import ToolCall
+from penstock.core.call import Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.envelope import Envelope
+from penstock.core.errors import NotFound
 from penstock.core.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import CallId, MessageId, SessionId
 from penstock.core.profile import Profile
@@ -29,6 +30,10 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Makes a link to a conversation, for who holds a profile."""
 COMMANDS = (CALL, WEB, NEW)
+EXECUTE = "execute_workflow"
+"""The tool that a command which is a flow calls."""
+FindFlow = Callable[[str], object]
+"""Finds a flow by its command. Raises NotFound, with the nearest one."""
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 
@@ -46,11 +51,18 @@ class CommandWork:
     """The body of a task that is a slash command."""
 
     def __init__(
-        self, calls: DirectCalls, tools: DirectTools, link: MakeLink | None, world: World
+        self,
+        calls: DirectCalls,
+        tools: DirectTools,
+        link: MakeLink | None,
+        *,
+        find_flow: FindFlow,
+        world: World,
     ) -> None:
         self._calls = calls
         self._tools = tools
         self._link = link
+        self._find_flow = find_flow
         self._minutes = world.limits.web_link_seconds // 60
         self._new_id = world.new_id
 
@@ -88,11 +100,13 @@ class CommandWork:
             return Answered("")
         name, rest = parted(message.content) if message else (CALL, "")
         try:
-            if name == CALL:
+            if name == CALL or message is None:
                 return await self._call(held, task, message, rest)
             if name == WEB:
                 return Answered(await self._web(rest, held, profile))
-            return Answered(_plain(name))
+            if name == NEW:
+                return Answered(BEGUN)
+            return await self._run(held, task, message)
         except CallError as error:
             return Answered(f"{error.code}: {error}")
 
@@ -117,10 +131,7 @@ class CommandWork:
             asked = self._read(tool_id, "".join(text), profile)
             if isinstance(asked, str):
                 return Answered(asked)
-            reply = ReplyReceived(
-                iteration=0, base=0, text="", message_id=MessageId(""), calls=(asked,)
-            )
-            held.add(reply, task.task_id)
+            self._note(held, task, asked)
         (asked,) = task.main.rounds[-1].reply.calls
         named = message.selected_skills if message else ()
         caller = self._calls.caller(held.state, profile, named)
@@ -128,6 +139,23 @@ class CommandWork:
         settled = task.main.rounds[-1].settled.get(asked.call_id)
         clipped = settled.context if settled is not None and settled.artifact_id else None
         return Answered(_shown(envelope, clipped), envelope)
+
+    async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> Answered:
+        """Run the flow that was named, or go on with it: a call of a tool that models have too."""
+        name, rest = parted(message.content)
+        if not task.main.rounds:
+            try:
+                self._find_flow(name)
+            except NotFound as error:
+                return Answered(_unknown(name, str(error)))
+            given = {"workflowId": name, "input": {"task": rest} if rest else {}}
+            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE, given))
+        (asked,) = task.main.rounds[-1].reply.calls
+        profile = profile_of(held.state, message)
+        caller = self._calls.caller(held.state, profile, message.selected_skills)
+        caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE}))
+        envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
+        return Answered(_came_to(envelope), envelope)
 
     def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
         """Return the call that a person wrote, or what is wrong with it and how it is written."""
@@ -140,6 +168,13 @@ class CommandWork:
             return f"{error.status.value}: {error}\nusage: {usage(tool_id, schema)}"
         return ToolCall(CallId(self._new_id("tc")), tool_id, given)
 
+    @staticmethod
+    def _note(held: HeldLog, task: TaskState, asked: ToolCall) -> None:
+        """Note the call that a command is."""
+        calls = (asked,)
+        reply = ReplyReceived(iteration=0, base=0, text="", message_id=MessageId(""), calls=calls)
+        held.add(reply, task.task_id)
+
     def _listed(self, profile: Profile) -> str:
         specs = [each.spec for each in self._tools.of(profile)]
         lines = ["Direct-call tools:"]
@@ -150,15 +185,25 @@ class CommandWork:
         return "\n".join(lines) if specs else "No direct-call tools are available."
 
 
-def _plain(name: str) -> str:
-    """Return what a command says that does nothing more."""
-    if name == NEW:
-        return BEGUN
+def _unknown(name: str, why: str) -> str:
+    """Return what is said to a command that there is not; `why` may name the nearest flow."""
     known = ", ".join(f"/{each}" for each in COMMANDS)
+    _, dot, hint = why.partition(". Did you mean")
     return (
         f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
+        f"{f'Did you mean the flow{hint} ' if dot else ''}"
         "Begin with // to send the text as it is."
     )
+
+
+def _came_to(envelope: Envelope) -> str:
+    """Return what a run of a flow left for people: its last summary, or why it has none."""
+    if envelope.error is not None:
+        details = envelope.error.details or {}
+        return str(details.get("message") or envelope.error.message)
+    result = envelope.output["output"]
+    last = result.get("lastResult") or {}
+    return str(result.get("reason") or last.get("summary") or envelope.output["status"])
 
 
 def _shown(envelope: Envelope, clipped: str | None) -> str:

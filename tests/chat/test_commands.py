@@ -20,6 +20,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds
 from tests.kit.tools import Act, Gate, echo
 
@@ -36,6 +37,11 @@ BILL = {
     },
     "additionalProperties": False,
 }
+
+
+APPLY = "steps:\n  - {id: apply, agent: writer}\n"
+NEEDY = f"task_required: true\n{APPLY}"
+BROKEN = APPLY.replace("agent: writer", "agnet: writer")
 
 
 def tools() -> list[Act]:
@@ -272,3 +278,49 @@ async def test_many_commands_at_once_are_each_answered() -> None:
 
 async def count_to(runtime: Runtime, n: int) -> Reply:
     return await runtime.chat(f"/call count n={n}")
+
+
+# ---- flows ---------------------------------------------------------------------------------------
+
+
+async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Reply, list[Any]]:
+    """Say one thing where there is the flow `dom:apply`; returns the answer, and what was done."""
+    place = MemoryPlace(flows=flows_of(dom_apply=steps))
+    model = ScriptedModel(by_task(answers))
+    async with memory_runtime(model=model, agents=WORKERS, tools=TOOLS, place=place) as runtime:
+        reply = await runtime.chat(content)
+        return reply, await events(runtime, reply.session_id)
+
+
+async def test_a_flow_is_a_command() -> None:
+    """`/dom:apply TEXT` starts the flow, shown as a call of `execute_workflow`."""
+    reply, happened = await ran("/dom:apply the\nchange", the=finish("applied"))
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "applied")
+    assert reply.envelope is not None
+    assert reply.envelope.output["output"]["task"] == "the\nchange"
+    (asked,) = [call for each in happened for call in getattr(each, "calls", ())]
+    given = {"workflowId": "dom:apply", "input": {"task": "the\nchange"}}
+    assert (asked.name, asked.arguments) == ("execute_workflow", given)
+
+
+@pytest.mark.parametrize(
+    ("content", "steps", "said"),
+    [
+        ("/dom:apply", NEEDY, "the flow needs a task"),
+        ("/dom:apply x", BROKEN, "has errors: line "),
+        ("/dom:aply x", APPLY, "Did you mean the flow 'dom:apply'? Begin with //"),
+        ("/dom x", APPLY, 'Unknown command "/dom".'),
+        ("/call nothing", APPLY, 'no direct-call tool "nothing"'),
+    ],
+)
+async def test_a_flow_that_does_not_run_says_why(content: str, steps: str, said: str) -> None:
+    """The message's answer is the summary of `lastResult`, or the reason."""
+    reply, _ = await ran(content, steps=steps)
+    assert said in reply.content
+    assert reply.status is TaskStatus.SUCCEEDED
+
+
+async def test_a_flow_that_fails_says_what_happened() -> None:
+    blocked = call("finish", status="error", summary="no such file", files=[])
+    reply, _ = await ran("/dom:apply x", x=blocked)
+    assert reply.content == "no such file"
