@@ -9,9 +9,9 @@ import pytest
 
 from penstock.cli.flow_run import code_of, read_inputs
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from tests.journeys.terminal import Terminal
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD
+from tests.kit.terminal import Terminal
 
 pytestmark = pytest.mark.slow("opens a store for each command")
 Run = Callable[..., tuple[int, str, str]]

@@ -75,7 +75,7 @@ async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
         async with memory_runtime(
             model=cast.model, tools=[cast.mail], agents=cast.agents, place=place
         ) as runtime:
-            reply = await live(runtime, log, see_through(runtime))  # type: ignore[arg-type]
+            reply = await live(runtime, log, see_through(runtime))
         if reply is not None:
             return reply
         log.revive()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.init import init
-from tests.journeys.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
+from tests.kit.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
 
 TOOLS = '''\
 """Tools of a test."""
