@@ -36,7 +36,8 @@ class Shelf:
 
     def read(self) -> Project:
         """Read the files again; nothing is taken from them yet."""
-        return load_project(self.settings, self.added, self.first.sandbox)
+        first = self.first
+        return load_project(self.settings, self.added, first.sandbox, plugins=first.plugins)
 
     def take(self, project: Project) -> None:
         """Let the next entry find what was read: tools, skills, agents, handbooks, prompts.

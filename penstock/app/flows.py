@@ -1,6 +1,7 @@
 """The flows of a project: where runs get them from, and everything that is wrong with them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from penstock.agents.catalog import Catalog
 from penstock.app.project import Project
@@ -14,13 +15,13 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.manifests import open_scanner
 
 
-def flows_of(settings: Settings, agents: Catalog) -> ProjectFlows:
+def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
     """Return the library of a project; it sees the agents that there are when it is asked."""
 
     def around() -> Surroundings:
         return Surroundings(agents=cards_of(agents.list()), broken_agents=agents.broken)
 
-    return ProjectFlows(settings.root, around, modules=modules_of(settings))
+    return ProjectFlows(settings.root, around, packages=packages, modules=modules_of(settings))
 
 
 def modules_of(settings: Settings) -> Modules:
@@ -40,7 +41,7 @@ def project_flows(settings: Settings, project: Project) -> ProjectFlows:
     """Return the library of a project that is read and not opened."""
     agents = Catalog()
     agents.take(project.agent_files)
-    return flows_of(settings, agents)
+    return flows_of(settings, agents, project.plugins.flows_dirs)
 
 
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:

@@ -3,15 +3,20 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.edition import Shelf
 from penstock.app.flows import coding_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
+from penstock.app.plugins import Plugin, load_plugins
+from penstock.app.plugins_events import Following
+from penstock.app.plugins_guards import checks_of
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -33,6 +38,7 @@ from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
+from penstock.store.log import Log
 from penstock.store.owner import this_process
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
@@ -58,16 +64,19 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
     tools: Iterable[Tool] = (),
     agents: Iterable[Agent] = (),
     models: Iterable[Model] = (),
+    plugins: Iterable[Plugin] = (),
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[Runtime]:
     """Open the project in a directory, and go on with what was left undone, until the block ends.
 
-    `tools`, `agents` and `models` come on top of the project's; `settings` win over its file, such
-    as `{"synchronous": "NORMAL"}`. Raises ConfigError and StoreError.
+    `tools`, `agents` and `models` come on top of the project's, `plugins` come before those that
+    are installed; `settings` win over its file, such as `{"synchronous": "NORMAL"}`. Raises
+    ConfigError and StoreError.
     """
     chosen = load(check_root(Path(directory)), **settings)
     added = Additions(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
-    async with open_project(chosen, load_project(chosen, added.tools), added) as runtime:
+    project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
+    async with open_project(chosen, project, added) as runtime:
         yield runtime
 
 
@@ -89,6 +98,10 @@ async def open_project(
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
+        shelf = Shelf(runtime=runtime, settings=settings, first=project, added=added.tools)
+        following = open_plugins(shelf, storage.log)
+        closing.push_async_callback(following.close)
+        closing.callback(project.plugins.gates.close)
         await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)
         yield runtime
@@ -124,6 +137,18 @@ async def open_storage(
         await database.close()
 
 
+def open_plugins(shelf: Shelf, log: Log) -> Following:
+    """Let plugins use the open project, and hear of its runs until what is returned is closed."""
+    plugins, runtime = shelf.first.plugins, shelf.runtime
+    following = Following(plugins.events, runtime.follow)
+    log.listen(following.hear)
+    plugins.flows.open(runtime)
+    plugins.renew = lambda: shelf.take(shelf.read())
+    if runtime.parts.authoring is not None:
+        runtime.parts.authoring.tell = partial(plugins.events.tell, "flow_rediscovered")
+    return following
+
+
 def check_strict(settings: Settings, project: Project) -> None:
     """Raise DeclarationError if the settings want files without errors, and there are some."""
     errors = [each for each in project.diagnostics if each.severity is Severity.ERROR]
@@ -142,7 +167,8 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
     agents.take(project.agent_files)
     for agent in added.agents:
         agents.add(agent)
-    flows = flows_of(settings, agents)
+    plugins = project.plugins
+    flows = flows_of(settings, agents, plugins.flows_dirs)
     return Inventory(
         registry=Registry(
             [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)],
@@ -165,5 +191,8 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         model_names=ModelNames(roles=settings.models.roles),
         flows=flows,
         flow_files=flows,
+        checks=partial(checks_of, plugins.guards),
+        gate=plugins.gates.refusal,
+        packages=plugins.agents_dirs,
         coding=coding_of(settings, project),
     )

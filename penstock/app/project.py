@@ -10,6 +10,8 @@ from penstock.agents.file_checks import Known
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
+from penstock.app.plugins import load_plugins
+from penstock.app.plugins_api import PluginApi
 from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings
@@ -57,6 +59,8 @@ class Project:
     """Where its scripts run; to be closed by who runs them."""
     preface: Preface | None = None
     """What stands first in every system prompt."""
+    plugins: PluginApi = field(default_factory=PluginApi)
+    """What plugins have registered."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -66,8 +70,8 @@ class Project:
 
     @property
     def every_tool(self) -> tuple[Tool, ...]:
-        """Return the built-in tools and the project's."""
-        return (*self.builtin_tools, *self.tools)
+        """Return the built-in tools, the project's and those of plugins."""
+        return (*self.builtin_tools, *self.tools, *self.plugins.tools.values())
 
     @property
     def every_skill(self) -> Mapping[str, SkillManifest]:
@@ -120,15 +124,20 @@ def check_root(folder: Path) -> Path:
 
 
 def load_project(
-    settings: Settings, added: Iterable[Tool] = (), sandbox: ProjectSandbox | None = None
+    settings: Settings,
+    added: Iterable[Tool] = (),
+    sandbox: ProjectSandbox | None = None,
+    *,
+    plugins: PluginApi | None = None,
 ) -> Project:
     """Read everything that authors wrote in the project's folder; its Python tools are imported.
 
     `added` are the tools that a program brings along: manifests may name them. Its scripts run in
-    the sandbox of an earlier edition, if that is given.
+    the sandbox of an earlier edition, if that is given. Plugins that are not given are called.
     """
-    root = settings.root
-    reserved = {tool.spec.tool_id for tool in TOOLS}
+    root, plugins = settings.root, plugins or load_plugins()
+    added = (*added, *plugins.tools.values())
+    reserved = {tool.spec.tool_id for tool in (*TOOLS, *plugins.tools.values())}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
     chosen = settings.global_tools
     given, python = opened_to_all((*TOOLS, *added), chosen), opened_to_all(loaded.tools, chosen)
@@ -144,14 +153,15 @@ def load_project(
         preface.permissions = bundle.named_permissions.union(*named)
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
-    handbooks = find_handbooks([*(root / each for each in HANDBOOK_FOLDERS), HANDBOOKS])
+    own = [root / each for each in HANDBOOK_FOLDERS]
+    handbooks = find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS])
     nameable = Known(
         tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
         skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
         handbooks=handbooks.names,
         roles=settings.models.roles,
     )
-    agents = load_agents(root, nameable)
+    agents = load_agents(root, nameable, plugins.agents_dirs)
     return Project(
         root=root,
         agent_files=agents,
@@ -162,6 +172,7 @@ def load_project(
         bundle=bundle,
         sandbox=sandbox,
         preface=preface,
+        plugins=plugins,
         diagnostics=(
             *agents.diagnostics,
             *loaded.diagnostics,

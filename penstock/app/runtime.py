@@ -24,6 +24,7 @@ from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
 from penstock.flows.handouts import Handouts
 from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.work import FlowWork
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs
 from penstock.store.log import Log
@@ -63,6 +64,8 @@ class Parts:
     """The skills of the project."""
     handouts: Handouts
     """What agents of flows are given to read."""
+    flow_work: FlowWork
+    """Conducts the runs of flows."""
     errands: Errands
     """What tools have done by what is built on their door."""
     authoring: ProjectAuthoring | None = None

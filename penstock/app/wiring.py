@@ -1,6 +1,8 @@
 """The one place where concrete things meet. It decides nothing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent
@@ -33,13 +35,13 @@ from penstock.engine.relay import Relay
 from penstock.engine.state import TaskState
 from penstock.flows.called import CalledAgents
 from penstock.flows.code import CodeSteps, Coding
-from penstock.flows.crew import Crew
+from penstock.flows.crew import ChecksOf, Crew, no_checks
 from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
 from penstock.flows.steps import Steps
-from penstock.flows.work import FlowSettings, FlowWork
+from penstock.flows.work import FlowSettings, FlowWork, Gate, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
@@ -189,6 +191,12 @@ class Inventory:
     """What agents that are written may name."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
+    checks: ChecksOf = no_checks
+    """The guards of plugins, for each agent session."""
+    gate: Gate = always_open
+    """What plugins let runs pass."""
+    packages: Sequence[Path] = ()
+    """Folders of plugins with agents."""
 
 
 def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
@@ -239,6 +247,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         cast=cast,
         skills=inventory.skills,
         flow_files=inventory.flow_files,
+        flow_work=flows,
         handouts=crew.handouts,
         errands=resources.errands,
         authoring=authoring,
@@ -268,6 +277,7 @@ def _crew(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> Crew
         bus=bus,
     )
     crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
+    crew.checks = inventory.checks
     return crew
 
 
@@ -308,7 +318,9 @@ def _authoring(inventory: Inventory) -> ProjectAuthoring | None:
     folder, flows = inventory.project, inventory.flow_files
     if folder is None or flows is None:
         return None
-    return ProjectAuthoring(folder, inventory.agents, flows, inventory.nameable)
+    authoring = ProjectAuthoring(folder, inventory.agents, flows, inventory.nameable)
+    authoring.packages = inventory.packages
+    return authoring
 
 
 def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Steps) -> FlowWork:
@@ -320,6 +332,7 @@ def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Step
         close=Closing(storage.key).end,
         allowance=DEFAULTS.allowance(),
         settings=inventory.flow_settings,
+        gate=inventory.gate,
     )
 
 

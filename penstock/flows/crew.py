@@ -43,6 +43,11 @@ ChecksOf = Callable[[Guarded], Sequence[Check] | str]
 """The guards of plugins for one agent session; a text says why one could not be made."""
 
 
+def no_checks(session: Guarded) -> Sequence[Check]:
+    """Return no guard: there is no plugin."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
     """What one visit of a step wants of an agent."""
@@ -72,7 +77,7 @@ class Crew:
         self._bus = bus
         self.handouts = Handouts()
         """What agents are given to read; app/wiring.py puts that of the project here."""
-        self.checks: ChecksOf = lambda _: ()
+        self.checks: ChecksOf = no_checks
         """The guards of plugins; app/wiring.py puts those of the project here."""
 
     async def pursue(self, visit: Visit, ledger: Ledger) -> Ended:

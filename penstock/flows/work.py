@@ -37,7 +37,7 @@ Gate = Callable[[str], Awaitable[str | None]]
 """Why a run of a flow, named by its command, may not begin; None if it may."""
 
 
-async def _open(command: str) -> str | None:
+async def always_open(command: str) -> str | None:
     """Let every run begin."""
     return None
 
@@ -64,7 +64,7 @@ class FlowWork:
     """Closes what is open in a task, and ends it."""
     allowance: Allowance
     settings: FlowSettings = field(default_factory=FlowSettings)
-    gate: Gate = _open
+    gate: Gate = always_open
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Go on with a run until it has ended or waits."""

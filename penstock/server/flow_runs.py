@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.app.run_story import run_result
+from penstock.app.run_story import STATUS, run_result
 from penstock.chat.follow import Tail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import question_part, question_record
@@ -24,7 +24,6 @@ from penstock.flows.starting import VALIDATION_ERROR, Rejection, begin
 from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.flow_results import (
     BEFORE_THE_END,
-    STATUS,
     StepStates,
     result_of,
     status_of,

@@ -1,0 +1,119 @@
+"""What plugins hear of runs: every event of those that this process works on, as it happens."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from penstock.app.plugins_faults import Fault
+from penstock.app.run_story import RunStory
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
+from penstock.core.errors import NotFound
+from penstock.core.events import Record
+from penstock.core.flow_events import FlowRequested, FlowStarted, StepSettled, StepStarted
+from penstock.core.ids import LogId, TaskId
+from penstock.engine.bus import Delta, Live
+
+log = logging.getLogger(__name__)
+
+Listener = Callable[[Json], object]
+Follow = Callable[[LogId], AsyncGenerator[Live, None]]
+"""Yields what a log holds, then what happens in it."""
+OF_RUNS = (
+    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
+    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
+    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
+    "flow_complete",
+)
+OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
+_OTHER_NAMES = {
+    "flow_flow_started": "flow_started",
+    "flow_subagent_tool_call": "flow_tool_call",
+    "flow_subagent_tool_result": "flow_tool_result",
+}
+
+
+class Listeners:
+    """Who listens to which events."""
+
+    def __init__(self) -> None:
+        self._by_type: defaultdict[str, list[Listener]] = defaultdict(list)
+
+    def on(self, type: str, listener: Listener) -> None:
+        """Take in a listener. Raises NotFound for an event that there is not."""
+        known = (*OF_RUNS, *OF_PROJECTS)
+        plain = type.replace(":", "_").replace("-", "_")
+        name = _OTHER_NAMES.get(plain, plain)
+        if name not in known:
+            raise NotFound(f"there is no event {type!r}.{did_you_mean(plain, known)}")
+        self._by_type[name].append(listener)
+
+    @property
+    def hear_runs(self) -> bool:
+        """Whether anybody listens to runs."""
+        return not self._by_type.keys().isdisjoint(OF_RUNS)
+
+    def tell(self, type: str, body: Json) -> None:
+        """Tell who listens; one that raises is logged and changes nothing."""
+        for listener in tuple(self._by_type.get(type, ())):
+            with Fault() as fault:
+                listener({"type": type, **body})
+            if fault.error is not None:
+                log.error("a listener to %s failed: %s", type, fault, exc_info=fault.error)
+
+
+class Following:
+    """Follows each run of this process from its first event here to its end."""
+
+    def __init__(self, listeners: Listeners, follow: Follow) -> None:
+        self._listeners = listeners
+        self._follow = follow
+        self._tasks: dict[LogId, asyncio.Task[None]] = {}
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Take in what was committed; the log's listener."""
+        for record in records:
+            event = record.event
+            if (
+                isinstance(event, FlowRequested | FlowStarted | StepStarted | StepSettled)
+                and record.task_id is not None
+                and record.log_id not in self._tasks
+                and self._listeners.hear_runs
+            ):
+                telling = self._tell(record.task_id, record.log_id, record.seq)
+                self._tasks[record.log_id] = asyncio.create_task(telling)
+
+    async def close(self) -> None:
+        """Follow no run any more."""
+        for each in self._tasks.values():
+            each.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
+        """Tell of a run from event `first` on; those before it were told by who ran it then."""
+        story: RunStory | None = None
+        seq = 0
+        async with aclosing(self._follow(log_id)) as items:
+            async for item in items:
+                if isinstance(item, Record) and isinstance(item.event, FlowRequested):
+                    story = RunStory(run_id, item.event.command)
+                if story is None:
+                    continue
+                if isinstance(item, Record):
+                    seq = item.seq
+                for body in _told(story, item, seq):
+                    if seq >= first:
+                        self._listeners.tell(body["type"], body)
+                if story.is_over:
+                    break
+        self._tasks.pop(log_id, None)
+
+
+def _told(story: RunStory, item: Live, seq: int) -> Sequence[Json]:
+    if isinstance(item, Record):
+        return story.told(item)
+    said = story.said(item, seq) if type(item) is Delta else None
+    return [said] if said is not None else ()

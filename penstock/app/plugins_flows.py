@@ -1,0 +1,127 @@
+"""What a plugin does with the flows of an open project: start them, end them, see what is there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from penstock.agents.catalog import catalog_entries
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewRun
+from penstock.core.diagnostics import Severity
+from penstock.core.envelope import Json
+from penstock.core.errors import NotReady
+from penstock.core.ids import TaskId
+from penstock.flows.authoring import remove_flow
+from penstock.flows.library import unknown_flow
+from penstock.flows.project_flows import ProjectFlows
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+Tell = Callable[[str, Json], None]
+
+
+class PluginFlows:
+    """The flows of the project; they can be used once it is open."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._runtime: Runtime | None = None
+        self._tell = tell
+
+    def open(self, runtime: Runtime) -> None:
+        """Take in that the project is open."""
+        self._runtime = runtime
+
+    async def run(
+        self,
+        command: str,
+        task: str = "",
+        inputs: Mapping[str, Any] = NOTHING,
+        *,
+        autonomous: bool | None = None,
+    ) -> Json:
+        """Run a flow, and return its FlowResult once it has ended, also after people answered.
+
+        Raises NotFound for an unknown command.
+        """
+        run_id = await self.start(command, task, inputs, autonomous=autonomous)
+        runs = self._open.parts.errands.runs
+        if runs is None:
+            raise NotReady("there are no runs of flows here")
+        envelope = await runs.end(TaskId(run_id))
+        return dict(envelope.output or {})
+
+    async def start(
+        self,
+        command: str,
+        task: str = "",
+        inputs: Mapping[str, Any] = NOTHING,
+        *,
+        autonomous: bool | None = None,
+    ) -> str:
+        """Start a run, and return its id at once. Raises NotFound for an unknown command."""
+        command = command.removeprefix("/")
+        self._files.find(command)
+        run = NewRun(command=command, task=task, inputs=dict(inputs), autonomous=autonomous)
+        return await self._open.start_flow(run)
+
+    async def abort(self, run_id: str) -> None:
+        """End a run. Raises NotFound, or TaskOver when it has ended."""
+        await self._open.cancel(TaskId(run_id))
+
+    def delete(self, command: str) -> None:
+        """Remove the file of a flow. Raises NotFound, and ReadOnly if it is not the project's."""
+        files, command = self._files.files().files, command.removeprefix("/")
+        if command not in files:
+            raise unknown_flow(command, files)
+        remove_flow(files[command])
+        self.rediscover()
+
+    def agents(self) -> Sequence[Json]:
+        """Return the agents that flows may name."""
+        return catalog_entries(self._open.parts.agents)
+
+    def list(self) -> Sequence[Json]:
+        """Return the flows, by command."""
+        flows = self._files
+        found = []
+        for command, file in sorted(flows.files().files.items()):
+            read, diagnostics = flows.check(file)
+            errors = sum(each.severity is Severity.ERROR for each in diagnostics)
+            about = read.flow.description if read.flow is not None else ""
+            found.append(
+                {
+                    "command": command,
+                    "description": about,
+                    "source": file.tier.value,
+                    "errors": errors,
+                }
+            )
+        return found
+
+    def rediscover(self) -> Json:
+        """Read agents and flows again; returns what `flow_rediscovered` tells."""
+        authoring = self._open.parts.authoring
+        if authoring is None:
+            raise NotReady("there is no project folder here")
+        return authoring.rediscover()
+
+    def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
+        """Say whether later runs ask nobody, where who starts one does not say."""
+        work = self._open.parts.flow_work
+        work.settings = replace(work.settings, is_autonomous=enabled)
+        self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
+
+    @property
+    def _open(self) -> Runtime:
+        if self._runtime is None:
+            raise NotReady(
+                "the project is not open yet: a plugin may use flows in what it registers"
+            )
+        return self._runtime
+
+    @property
+    def _files(self) -> ProjectFlows:
+        files = self._open.parts.flow_files
+        if files is None:
+            raise NotReady("there is no project folder here")
+        return files

@@ -1,0 +1,78 @@
+"""Gates of plugins: whether runs of some flows may begin."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+
+from penstock.app.plugins_faults import Fault
+from penstock.tools.threads import Threads
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 2.0
+"""After which a check counts as false."""
+_MOST_THREADS = 4
+Check = Callable[[], bool | Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What runs of some flows must pass."""
+
+    name: str
+    check: Check
+    flows: tuple[str, ...]
+    """Commands, or what they begin with and `*`."""
+    message: str
+    """Why a run is rejected."""
+
+    def stands_before(self, command: str) -> bool:
+        """Whether runs of this flow must pass."""
+        return any(
+            command.startswith(each[:-1]) if each.endswith("*") else command == each
+            for each in self.flows
+        )
+
+
+class Gates:
+    """The gates of a project, in the order in which they were registered."""
+
+    def __init__(self, seconds: float = CHECK_SECONDS) -> None:
+        self._gates: list[Gate] = []
+        self._seconds = seconds
+        self._threads = Threads(_MOST_THREADS)
+
+    def add(self, gate: Gate) -> None:
+        """Take in one more."""
+        self._gates.append(gate)
+
+    async def refusal(self, command: str) -> str | None:
+        """Return why a run may not begin: what the first closed gate says; None if it may."""
+        for gate in self._standing_before(command):
+            if not await self._is_open(gate):
+                return gate.message
+        return None
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        self._threads.close()
+
+    def _standing_before(self, command: str) -> Iterable[Gate]:
+        return [each for each in self._gates if each.stands_before(command)]
+
+    async def _is_open(self, gate: Gate) -> bool:
+        """Return what the check says; one that raises, or does not end in time, says no."""
+        answer = False
+        with Fault() as fault:
+            async with asyncio.timeout(self._seconds):
+                answer = bool(await self._ask(gate.check))
+        if fault.error is not None:
+            log.warning("the gate %r counts as closed: %s", gate.name, fault)
+        return answer
+
+    async def _ask(self, check: Check) -> bool:
+        """Return the answer of a check; one that may block is run beside the event loop."""
+        said = check() if iscoroutinefunction(check) else await self._threads.run(check)
+        return bool(await said if isinstance(said, Awaitable) else said)

@@ -1,0 +1,43 @@
+"""Guards of plugins: each agent session has its own, and they are asked last."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.app.plugins_faults import Fault
+from penstock.core.call import Call
+from penstock.tools.session_guard import Check, Guarded
+
+Guard = Callable[[Call], Any]
+"""Returns None, or a text that says why the call is refused."""
+Factory = Callable[[Guarded], Guard]
+
+
+def checks_of(factories: Sequence[Factory], session: Guarded) -> Sequence[Check] | str:
+    """Return the guards of one agent session; a text says why one could not be made."""
+    checks: list[Check] = []
+    for factory in factories:
+        guard: Guard | None = None
+        with Fault() as fault:
+            guard = factory(session)
+        if fault.error is not None:
+            return f"a guard of a plugin could not be made: {fault}"
+        if not callable(guard):
+            return f"a guard of a plugin could not be made: {guard!r} cannot be called"
+        checks.append(_closed_on_failure(guard))
+    return checks
+
+
+def _closed_on_failure(guard: Guard) -> Check:
+    """Return a guard that refuses what it cannot judge."""
+
+    def check(call: Call) -> str | None:
+        said: Any = None
+        with Fault() as fault:
+            said = guard(call)
+        if fault.error is not None:
+            return f"a guard of a plugin failed: {fault}"
+        if said is None or isinstance(said, str):
+            return said
+        return f"a guard returns None or a text, found {type(said).__name__}"
+
+    return check

@@ -1,0 +1,82 @@
+"""Tools of plugins: for agent sessions that declare them, and for nobody else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, Protocol
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+from penstock.tools.invocation import Invocation
+from penstock.tools.outputs import to_json
+from penstock.tools.policy import PLUGIN
+from penstock.tools.python.context import ToolContext
+from penstock.tools.spec import ToolSpec
+
+
+class PluginTool(Protocol):
+    """What a plugin registers.
+
+    Contract: `run` is a coroutine or a plain function of the input and a ToolContext, and returns
+    JSON. It may have `effect` (none, read, write; write unless it says otherwise) and `idempotent`.
+    """
+
+    id: str
+    description: str
+    input_schema: Mapping[str, Any]
+
+    def run(self, input: Json, ctx: ToolContext) -> Any:
+        """Return the output."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredTool:
+    """A tool of a plugin, as the door has it."""
+
+    spec: ToolSpec
+    tool: PluginTool
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return what the plugin's tool returns, as JSON."""
+        inside, context = invocation.inside, ToolContext(invocation)
+        if iscoroutinefunction(self.tool.run):
+            output = await self.tool.run(input, context)
+        else:
+            output = await inside.threads.run(partial(self.tool.run, input, context))
+        if isawaitable(output):
+            output = await output
+        return to_json(output, inside.world.limits.json_depth)
+
+    def preview(self, output: Any) -> str | None:
+        """Return the usual line."""
+        return None
+
+
+def registered(tool: PluginTool) -> RegisteredTool:
+    """Return a tool of a plugin for the door. Raises ConfigError for what is none."""
+    for name, kind in (("id", str), ("description", str), ("input_schema", Mapping)):
+        if not isinstance(getattr(tool, name, None), kind):
+            raise ConfigError(f"{tool!r} is no tool: it needs {name!r}, of type {kind.__name__}")
+    if not tool.id or not callable(getattr(tool, "run", None)):
+        raise ConfigError(f"{tool!r} is no tool: it needs an id, and run(input, ctx)")
+    spec = ToolSpec(
+        tool_id=tool.id,
+        description=tool.description,
+        input_schema=dict(tool.input_schema),
+        effect=_effect(tool),
+        idempotent=bool(getattr(tool, "idempotent", False)),
+        is_offered=False,
+        kind=PLUGIN,
+    )
+    return RegisteredTool(spec=spec, tool=tool)
+
+
+def _effect(tool: PluginTool) -> Effect:
+    said = getattr(tool, "effect", Effect.WRITE)
+    known = [each.value for each in Effect]
+    if said not in known:
+        raise ConfigError(f"the effect of tool {tool.id!r} is {', '.join(known)}, found {said!r}")
+    return Effect(said)
