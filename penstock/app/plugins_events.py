@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from penstock.app.plugins_faults import Fault
 from penstock.app.run_story import RunStory
@@ -18,7 +19,7 @@ from penstock.engine.bus import Delta, Live
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Json], object]
+Listener = Callable[[dict[str, Any]], object]
 Follow = Callable[[LogId], AsyncGenerator[Live, None]]
 """Yields what a log holds, then what happens in it."""
 OF_RUNS = (

@@ -23,9 +23,20 @@ class PluginTool(Protocol):
     JSON. It may have `effect` (none, read, write; write unless it says otherwise) and `idempotent`.
     """
 
-    id: str
-    description: str
-    input_schema: Mapping[str, Any]
+    @property
+    def id(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Return what models read of it."""
+        ...
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """Return the JSON Schema of its input."""
+        ...
 
     def run(self, input: Json, ctx: ToolContext) -> Any:
         """Return the output."""

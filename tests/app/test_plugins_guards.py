@@ -1,0 +1,115 @@
+"""Guards of plugins: one for each agent session, asked last, closed when they fail."""
+
+from typing import Any
+
+import pytest
+
+from penstock.app.plugins_api import PluginApi
+from penstock.app.plugins_guards import checks_of
+from penstock.chat.message import NewRun
+from penstock.core.call import Call, CallPath
+from penstock.core.envelope import Envelope
+from penstock.core.ids import TaskId
+from penstock.models.scripted import ScriptedModel, call
+from penstock.tools.session_guard import Guarded
+from tests.kit.flows import finish
+from tests.kit.project import ProjectFolder
+
+SESSION = Guarded(
+    run_id=TaskId("task_1"),
+    frame=CallPath("task_1/a/1"),
+    agent="scout",
+    tools=("read",),
+    is_autonomous=False,
+)
+
+
+def a_call() -> Call:
+    return Call(path=CallPath("task_1/a/1/0"), tool_id="read", input={})
+
+
+def failing(call: Call) -> str:
+    raise ValueError("no list")
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        (lambda _: None, None),
+        (lambda each: f"{each.tool_id} is off today", "read is off today"),
+        (failing, "a guard of a plugin failed: ValueError: no list"),
+        (lambda _: False, "a guard returns None or a text, found bool"),
+    ],
+)
+def test_what_a_guard_says_of_a_call(guard: Any, said: str | None) -> None:
+    """`factory(session) → guard(call) → None or text`."""
+    checks = checks_of([lambda _: guard], SESSION)
+    assert not isinstance(checks, str)
+    assert [check(a_call()) for check in checks] == [said]
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [(failing, "could not be made: ValueError: no list"), (lambda _: 7, "7 cannot be called")],
+)
+def test_why_a_guard_could_not_be_made(factory: Any, said: str) -> None:
+    made = checks_of([lambda _: lambda _: None, factory], SESSION)
+    assert isinstance(made, str)
+    assert said in made
+
+
+async def run(project: ProjectFolder, factory: Any, model: ScriptedModel) -> Envelope:
+    head = "name: scout\ndescription: d\ntools: read\n"
+    project.write("agents/scout.md", f"---\n{head}---\nYou look.\n")
+    project.write(
+        "flows/f.yaml", "name: f\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
+    )
+    project.write("notes.md", "A note.")
+    settings = {"models": {"default": "scripted"}}
+    plugins = [lambda api: api.register_guard(factory)]
+    async with project.opened(models=[model], plugins=plugins, settings=settings) as runtime:
+        return await runtime.run_flow(NewRun(command="f", task="t"))
+
+
+async def test_a_refused_call_is_told_to_the_model_and_the_session_goes_on(
+    project: ProjectFolder,
+) -> None:
+    """G20: "a plugin guard returns a text": refused with that text."""
+    sessions: list[Guarded] = []
+
+    def factory(session: Guarded) -> Any:
+        sessions.append(session)
+        return lambda each: "not today" if each.tool_id == "read" else None
+
+    model = ScriptedModel([call("read", path="notes.md"), finish("done")])
+    envelope = await run(project, factory, model)
+    assert envelope.ok
+    assert "not today" in str(model.requests[1].messages[-1])
+    [session] = sessions
+    assert (session.agent, session.is_autonomous) == ("scout", False)
+    assert session.tools == ("read", "finish", "ask_user", "skill_read")
+
+
+async def test_guards_are_asked_last(project: ProjectFolder) -> None:
+    """Order of the checks: after finish, known tool, granted, …, guards of plugins."""
+    asked: list[str] = []
+
+    def factory(session: Guarded) -> Any:
+        return lambda each: asked.append(each.tool_id)
+
+    model = ScriptedModel([call("write", path="a", content="b"), finish("done")])
+    await run(project, factory, model)
+    assert asked == ["finish"]
+
+
+async def test_a_guard_that_cannot_be_made_fails_the_step_hard(project: ProjectFolder) -> None:
+    """G20: "raises while it is made": step fails hard `guard_failed`."""
+    envelope = await run(project, failing, ScriptedModel([]))
+    assert envelope.output["status"] == "error"
+    assert "a guard of a plugin could not be made" in envelope.output["reason"]
+
+
+def test_a_guard_is_registered_as_a_function() -> None:
+    api = PluginApi()
+    api.register_guard(lambda _: lambda _: None)
+    assert len(api.guards) == 1
