@@ -209,20 +209,13 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
-    commands = CommandWork(
-        calls,
-        DirectTools(shared),
-        _web_link(storage, inventory),
-        find_flow=inventory.flows.find,
-        world=world,
-    )
+    link, find_flow = _web_link(storage, inventory), inventory.flows.find
+    commands = CommandWork(calls, DirectTools(shared), link, find_flow=find_flow, world=world)
     crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
-    authoring = _authoring(inventory)
-    resources.errands.authoring = authoring.errand if authoring is not None else None
-    code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
-    shell = ShellSteps(resources.project, shared.threads)
-    flows = _flow_work(world, storage, inventory, Steps(crew, code, shell, world))
+    authoring = _authoring(inventory, resources)
+    steps = _steps(world, inventory, crew, shared=shared, resources=resources)
+    flows = _flow_work(world, storage, inventory, steps)
     work = TaskWork(chat, CallWork(calls), commands, flows)
     body = Body(work=work.work, end=work.end)
     activations = Activations(storage.log, body, world, owner=storage.owner)
@@ -314,13 +307,22 @@ def _door(shared: Invoker, tool: Tool, resources: Resources, world: World) -> In
     return Invoker(registry, shared.rules, resources, world=world, threads=shared.threads)
 
 
-def _authoring(inventory: Inventory) -> ProjectAuthoring | None:
+def _authoring(inventory: Inventory, resources: Resources) -> ProjectAuthoring | None:
+    """Let tools write agents and flows, where there is a folder for them."""
     folder, flows = inventory.project, inventory.flow_files
     if folder is None or flows is None:
         return None
     authoring = ProjectAuthoring(folder, inventory.agents, flows, inventory.nameable)
     authoring.packages = inventory.packages
+    resources.errands.authoring = authoring.errand
     return authoring
+
+
+def _steps(
+    world: World, inventory: Inventory, crew: Crew, *, shared: Invoker, resources: Resources
+) -> Steps:
+    code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
+    return Steps(crew, code, ShellSteps(resources.project, shared.threads), world)
 
 
 def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Steps) -> FlowWork:
