@@ -16,6 +16,7 @@ import pytest
 from penstock.app.sections import RateSection
 from penstock.core.limits import Limits
 
+pytestmark = pytest.mark.slow("whichever comes first parses every file there is")
 ROOT = Path(__file__).parents[1]
 TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 SHAPE, LAYERS = TOOL["shape"], TOOL["importlinter"]["contracts"][0]["layers"]
@@ -237,7 +238,6 @@ def files(*roots: Path) -> list[File]:
     return [File(path=str(path.relative_to(ROOT)), text=path.read_text()) for path in paths]
 
 
-@pytest.mark.slow("the first of these parses every file there is")
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rule_holds(rule: Rule) -> None:
     everything = files(SOURCE, TESTS, *PROGRAMS)
@@ -275,7 +275,6 @@ def test_every_test_has_its_file() -> None:
     assert missing == [], "\n".join(missing)
 
 
-@pytest.mark.slow("it parses every file of the project")
 def test_every_file_that_does_something_has_its_test() -> None:
     """A file of declarations alone needs none; a fake is tested beside the real thing."""
     missing = [file.path for file in files(SOURCE) if wants_a_test(file) and not is_tested(file)]
@@ -299,7 +298,6 @@ def does_something(function: Function) -> bool:
     return any(not isinstance(node, ast.Expr) for node in function.body)
 
 
-@pytest.mark.slow("reads every token of every file")
 def test_comments_and_exemptions_are_rare() -> None:
     lines = sum(len(file.text.splitlines()) for file in files(SOURCE))
     comments = [said for file in files(SOURCE) for said in comments_in(file.text)]
@@ -352,7 +350,6 @@ def test_the_guide_for_contributors_is_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text().split()) <= 1000
 
 
-@pytest.mark.slow("parses every test, if it is the first to need them")
 def test_what_tests_share_stands_in_the_kit() -> None:
     """Beside the tests of one folder stands what they alone use; no test imports another."""
     wrong = [
