@@ -1,6 +1,6 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -136,31 +136,23 @@ def load_project(
     the sandbox of an earlier edition, if that is given. Plugins that are not given are called.
     """
     root, plugins = settings.root, plugins or load_plugins()
-    added = (*added, *plugins.tools.values())
     reserved = {tool.spec.tool_id for tool in (*TOOLS, *plugins.tools.values())}
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
     chosen = settings.global_tools
-    given, python = opened_to_all((*TOOLS, *added), chosen), opened_to_all(loaded.tools, chosen)
+    given = opened_to_all((*TOOLS, *added, *plugins.tools.values()), chosen)
+    python = opened_to_all(loaded.tools, chosen)
     bundle = load_bundle(root, _neighbours(loaded, given, settings))
     sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
-    scripts: list[Tool] = []
-    if bundle.tools or bundle.broken_tools:
-        bundle, scripts = _scripts(bundle, settings, sandbox)
+    bundle, scripts = _scripts(bundle, settings, sandbox)
     preface = None
     if bundle.prompts is not None:
         bundle, preface = _preface(bundle, bundle.prompts, settings, sandbox)
-        named = (each.spec.requires_permissions for each in python)
-        preface.permissions = bundle.named_permissions.union(*named)
+        preface.permissions = _permissions(bundle, python)
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
-    own = [root / each for each in HANDBOOK_FOLDERS]
-    handbooks = find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS])
-    nameable = Known(
-        tools=None if loaded.diagnostics else {*known, *bundle.broken_tools},
-        skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
-        handbooks=handbooks.names,
-        roles=settings.models.roles,
-    )
+    handbooks = _handbooks(root, plugins)
+    tools = None if loaded.diagnostics else {*known, *bundle.broken_tools}
+    nameable = _nameable(tools, bundle, handbooks, roles=settings.models.roles)
     agents = load_agents(root, nameable, plugins.agents_dirs)
     return Project(
         root=root,
@@ -198,6 +190,27 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
     )
 
 
+def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
+    own = (root / each for each in HANDBOOK_FOLDERS)
+    return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS])
+
+
+def _nameable(
+    tools: Collection[str] | None, bundle: Bundle, handbooks: Handbooks, *, roles: Collection[str]
+) -> Known:
+    return Known(
+        tools=tools,
+        skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
+        handbooks=handbooks.names,
+        roles=roles,
+    )
+
+
+def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:
+    """Return every permission that manifests and tools name."""
+    return bundle.named_permissions.union(*(each.spec.requires_permissions for each in tools))
+
+
 def _scripts(
     bundle: Bundle, settings: Settings, sandbox: ProjectSandbox
 ) -> tuple[Bundle, list[Tool]]:
@@ -205,6 +218,8 @@ def _scripts(
 
     What reads scripts is loaded for projects that have some.
     """
+    if not (bundle.tools or bundle.broken_tools):
+        return bundle, []
     make = late("penstock.tools.scripts.manifests:ScriptTools")
     read = late("penstock.tools.scripts.manifests:load_tools")
     usual = Bindings(
