@@ -154,7 +154,7 @@ class CommandWork:
         profile = profile_of(held.state, message)
         caller = self._calls.caller(held.state, profile, message.selected_skills)
         caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE}))
-        envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
+        envelope = await self._calls.make(held, task, asked, caller)
         return Answered(_came_to(envelope), envelope)
 
     def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
@@ -201,9 +201,10 @@ def _came_to(envelope: Envelope) -> str:
     if envelope.error is not None:
         details = envelope.error.details or {}
         return str(details.get("message") or envelope.error.message)
-    result = envelope.output["output"]
+    done = envelope.output or {}
+    result = done.get("output") or {}
     last = result.get("lastResult") or {}
-    return str(result.get("reason") or last.get("summary") or envelope.output["status"])
+    return str(result.get("reason") or last.get("summary") or done.get("status", ""))
 
 
 def _shown(envelope: Envelope, clipped: str | None) -> str:

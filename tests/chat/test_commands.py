@@ -324,3 +324,8 @@ async def test_a_flow_that_fails_says_what_happened() -> None:
     blocked = call("finish", status="error", summary="no such file", files=[])
     reply, _ = await ran("/dom:apply x", x=blocked)
     assert reply.content == "no such file"
+
+
+async def test_a_long_result_of_a_flow_is_said_whole() -> None:
+    reply, _ = await ran("/dom:apply x", x=finish("long " * 4000))
+    assert reply.content == "long " * 4000

@@ -1,0 +1,92 @@
+"""What docs/flows.md tells, and the flow of examples/, done as they stand there."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.app.opening import open as open_project
+from penstock.chat.message import NewRun
+from penstock.cli.init import init
+from penstock.cli.main import main
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+ROOT = Path(penstock.__file__).parents[1]
+PAGE = (ROOT / "docs/flows.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(?:text|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+SCOUT, WRITER, GUIDE, FORK, LOOP = BLOCKS
+NOTE = re.search(r"`- (\{id: note.*?\})`", PAGE)
+Say = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The project of the page."""
+    init(tmp_path)
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "agents/scout.md").write_text(SCOUT)
+    (tmp_path / "agents/writer.md").write_text(WRITER)
+    return tmp_path
+
+
+@pytest.fixture
+def say(project: Path, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Run a command in the project; returns its exit code, and what it said."""
+
+    def say(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main([*arguments, "--project", str(project)])
+        return code, "".join(capsys.readouterr())
+
+    return say
+
+
+def forked() -> str:
+    """Return the flow with its fork."""
+    assert NOTE is not None
+    before, page = GUIDE.split("  - id: page\n")
+    return f"{before}{FORK}  - id: page\n{page}  - {NOTE[1]}\n"
+
+
+@pytest.mark.parametrize("text", [GUIDE, forked(), GUIDE + LOOP], ids=["guide", "fork", "loop"])
+def test_the_flows_of_the_page_have_nothing_wrong_and_run(
+    project: Path, say: Say, text: str
+) -> None:
+    (project / "flows/guide.yaml").write_text(text)
+    code, out = say("flow", "check", "guide")
+    assert (code, out) == (0, "1 flows, 0 errors, 0 warnings\n")
+    assert say("flow", "graph", "guide")[1].startswith("flowchart TD\n")
+    assert say("flow", "run", "guide", "Lisbon", "--auto")[0] == 0
+
+
+def test_a_fork_is_answered_as_the_page_says(project: Path, say: Say) -> None:
+    (project / "flows/guide.yaml").write_text(forked())
+    code, out = say("flow", "run", "guide", "Lisbon")
+    assert code == 4
+    question = next(word for word in out.split() if word.startswith("q_"))
+    code, out = say("flow", "answer", question, "Short")
+    assert (code, '"answer": "Short"' in out) == (0, True)
+
+
+def test_the_flow_runs_in_a_chat_too(project: Path, say: Say) -> None:
+    """In a chat `/guide Lisbon` runs the flow too, as a call of `execute_workflow`."""
+    (project / "flows/guide.yaml").write_text(GUIDE)
+    code, out = say("chat", "/guide Lisbon")
+    assert code == 0
+    assert "execute_workflow" in out
+    assert "I am the offline model" in out
+
+
+async def test_the_flow_of_the_examples_runs_without_a_key(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    async with open_project(tmp_path / "examples") as runtime:
+        run = NewRun(command="morning", inputs={"first": "Tokyo"}, autonomous=True)
+        envelope = await runtime.run_flow(run)
+    assert envelope.ok, envelope.error
+    results = envelope.output["results"]
+    assert "rain" in results["north"]["summary"]
+    assert "clouds" in results["south"]["summary"]
+    assert [results[each]["status"] for each in ("stay", "go")] == ["complete", "skipped"]
