@@ -134,3 +134,26 @@ def test_what_is_no_tool_is_named(members: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         registered(tool)
     assert said in str(refused.value)
+
+
+async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
+    project: ProjectFolder,
+) -> None:
+    text = (
+        "from penstock import tool\n\n\n@tool\ndef stamp() -> str:\n    'Stamp.'\n    return ''\n"
+    )
+    project.write("tools/stamp.py", text)
+    apis: list[PluginApi] = []
+    plugins = [apis.append, plugin_of(Stamp())]
+    async with project.opened(plugins=plugins) as runtime:
+        found = runtime.parts.invoker.registry.find("stamp")
+        assert found is apis[0].tools["stamp"]
+
+
+async def test_a_tool_that_is_registered_while_the_project_is_open_counts_at_once(
+    project: ProjectFolder,
+) -> None:
+    apis: list[PluginApi] = []
+    async with project.opened(plugins=[apis.append]) as runtime:
+        apis[0].register_tool(Stamp())
+        assert runtime.parts.invoker.registry.find("stamp") is apis[0].tools["stamp"]
