@@ -160,7 +160,9 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:
-    """Return the methods that an OpenAPI document has for a path."""
+    """Return the methods that an OpenAPI document has for a path, by its own name or a pattern."""
+    if path in paths:
+        return sorted(method.upper() for method in paths[path])
     found: set[str] = set()
     for template, operations in paths.items():
         if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path):

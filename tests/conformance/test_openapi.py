@@ -46,7 +46,7 @@ ROUTES = {
     "GET /api/tasks/{task_id}",
     "POST /api/tasks/{task_id}/cancel",
     "GET /api/tasks/{task_id}/events",
-    "POST /api/web-links/{token}",
+    "POST /api/links/{token}",
     "GET /api/direct-calls",
     "GET /api/direct-calls/{tool_id}",
     "POST /api/direct-calls/{tool_id}",

@@ -110,10 +110,10 @@ async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
     ending, sung = await asyncio.gather(attack(sandbox, source, seconds, host), canary(sandbox))
     assert sung == 190
     assert ending.took < seconds + LATE + BUSY
-    wanted = wish(source, "ends", "")
-    assert wanted in {ending.code, "*"}, ending
+    wanted = wish(source, "ends", "").split(" or ")
+    assert wanted == ["*"] or ending.code in wanted, ending
     assert wish(source, "says", "") in ending.said
-    if output := wish(source, "output", ""):
+    if (output := wish(source, "output", "")) and ending.code == wanted[0]:
         assert ending.output == json.loads(output)
     shown = f"{ending.said} {ending.output} {host.printed[:50]} {host.warned}"
     assert not SECRETS.search(shown)

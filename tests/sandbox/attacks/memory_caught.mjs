@@ -1,4 +1,5 @@
-// ends: success
+// ends: success or OUT_OF_MEMORY
+// V8 may have none left for itself when the script would catch it, and its process ends.
 // seconds: 5
 // output: "still here"
 export function run() {
