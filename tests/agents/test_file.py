@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.agents.charter import AgentInput, Card, Charter, Purpose, Tier
@@ -368,7 +368,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES))
 def test_no_value_of_any_field_raises(values: dict[str, Any]) -> None:
     lines = "\n".join(f"{key}: {value!r}" for key, value in values.items())

@@ -1,5 +1,6 @@
 """The Python tools of a project."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -201,5 +202,9 @@ async def test_the_example_says_what_else_there_is() -> None:
 
 def test_ctrl_c_while_a_file_is_imported_is_no_finding(tmp_path: Path) -> None:
     text = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
-    with pytest.raises(KeyboardInterrupt):
-        load_tools(project(tmp_path, broken=text))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            load_tools(project(tmp_path, broken=text))
+    finally:
+        signal.signal(signal.SIGINT, before)
