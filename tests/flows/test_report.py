@@ -20,6 +20,7 @@ async def test_a_result_has_what_the_page_says() -> None:
         "task": "the task",
     }
     assert result["stepCount"] == 2
+    assert 0 <= result["totalDuration"] < 1000
     code = result["results"]["code"]
     assert (code["files"], code["visits"]) == ("a.py (created)", 1)
     assert code["finish"]["files"] == [{"path": "a.py", "action": "created"}]
