@@ -29,14 +29,19 @@ class Terminal:
         attributes[3] &= ~termios.ECHO
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
         termios.tcsetwinsize(theirs, (40, 200))
-        self._process = subprocess.Popen(
-            [*PENSTOCK, *arguments],
-            cwd=cwd,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        # A signal that is ignored here would be ignored there.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            self._process = subprocess.Popen(
+                [*PENSTOCK, *arguments],
+                cwd=cwd,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
         os.close(theirs)
         self._said = ""
 
