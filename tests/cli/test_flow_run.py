@@ -121,12 +121,10 @@ def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
     """Ctrl-C aborts after asking."""
     with Terminal("flow", "run", "asks", cwd=flows) as terminal:
         terminal.until("answer> ")
-        terminal.interrupt()
-        terminal.until("Abort this run?")
+        terminal.interrupt_until("Abort this run?")
         terminal.type("")
         terminal.until("answer> ")
-        terminal.interrupt()
-        terminal.until("Abort this run?")
+        terminal.interrupt_until("Abort this run?")
         terminal.type("y")
         terminal.until("Cancelling")
         assert terminal.ended() == 1

@@ -77,6 +77,17 @@ class Terminal:
         """Press Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
+    def interrupt_until(self, wanted: str) -> None:
+        """Press Ctrl-C until it says this: one just before Python reads the line is lost."""
+        deadline = CLOCK.monotonic() + PATIENCE
+        while wanted not in self._said:
+            assert CLOCK.monotonic() < deadline, f"it never said {wanted!r}, but:\n{self._said}"
+            self.interrupt()
+            soon = CLOCK.monotonic() + 3
+            while wanted not in self._said and CLOCK.monotonic() < soon:
+                self._read_some(soon)
+        self.until(wanted)
+
     def interrupt_until_ended(self) -> int:
         """Press Ctrl-C until it leaves: one just before Python reads the line is lost."""
         deadline = CLOCK.monotonic() + PATIENCE
