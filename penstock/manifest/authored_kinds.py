@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.diagnostics import Severity, nearest
+from penstock.manifest import kinds
 from penstock.manifest.fields import OWN, WRONG, Kind, Node, Wrong, quoted
 from penstock.manifest.source import Place
 
@@ -13,22 +14,10 @@ Item = tuple[str, Place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """A whole number between two others."""
+class Whole(kinds.Whole):
+    """A whole number between two others, in the words of flows and agents."""
 
-    low: int
-    high: int
-
-    @property
-    def wanted(self) -> str:
-        """What it must be."""
-        return f"a whole number from {self.low} to {self.high}"
-
-    def read(self, node: Node) -> int | Wrong:
-        """Return the number."""
-        if type(node.value) is not int:
-            return node.wrong_type(self.wanted)
-        return node.value if self.low <= node.value <= self.high else node.bad_value(self.wanted)
+    noun: str = "a whole number"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

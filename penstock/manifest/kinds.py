@@ -74,11 +74,12 @@ class Whole:
 
     low: int
     high: int
+    noun: str = "an integer"
 
     @property
     def wanted(self) -> str:
         """What it must be."""
-        return f"an integer from {self.low} to {self.high}"
+        return f"{self.noun} from {self.low} to {self.high}"
 
     def read(self, node: Node) -> int | Wrong:
         """Return the number."""

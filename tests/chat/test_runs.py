@@ -45,6 +45,7 @@ async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
         await runs.end(run_id)
         for each in (run_id, TaskId("task_none")):
             await runs.abort(each, LOCAL_PROFILE)
+        assert (await runs.end(run_id)).ok
 
 
 async def test_a_flow_that_there_is_not_begins_nothing() -> None:

@@ -157,4 +157,4 @@ def test_what_is_no_event_is_refused_and_the_message_says_why(
 @given(kind=st.sampled_from([kind for _, kind, _ in STORED]), body=json_values)
 def test_no_other_error_comes_of_a_body_that_is_none(kind: str, body: Any) -> None:
     with suppress(ValueError):
-        decode(kind, json.dumps(body))
+        assert isinstance(decode(kind, json.dumps(body)), get_args(Event))

@@ -14,6 +14,7 @@ from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.flows import (
     RUN,
+    W1,
     by_task,
     finish,
     flows_of,
@@ -23,15 +24,6 @@ from tests.kit.flows import (
     worker,
 )
 from tests.kit.tools import Act, Gate
-
-W1 = """
-  - {id: web, agent: scout, task: look at the web}
-  - {id: code, agent: scout, task: look at the code}
-  - id: report
-    agent: writer
-    blockedBy: [web, code]
-    task: "${{result.web.summary}}, ${{result.code.summary}}"
-"""
 
 
 async def test_two_steps_in_parallel_and_their_join() -> None:

@@ -2,21 +2,13 @@
 
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import (
+    W1,
     by_task,
     finish,
     run_flow,
     worker,
 )
 from tests.kit.tools import Act
-
-W1 = """
-  - {id: web, agent: scout, task: look at the web}
-  - {id: code, agent: scout, task: look at the code}
-  - id: report
-    agent: writer
-    blockedBy: [web, code]
-    task: "${{result.web.summary}}, ${{result.code.summary}}"
-"""
 
 
 async def test_an_agent_reads_its_own_task_and_nothing_else() -> None:

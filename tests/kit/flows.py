@@ -18,6 +18,15 @@ from penstock.tools.tool import Tool
 HEAD = "name: demo\ndescription: d\n"
 Answer = Callable[[ModelRequest], ScriptedReply]
 RUN = TaskId("task_1")
+W1 = """
+  - {id: web, agent: scout, task: look at the web}
+  - {id: code, agent: scout, task: look at the code}
+  - id: report
+    agent: writer
+    blockedBy: [web, code]
+    task: "${{result.web.summary}}, ${{result.code.summary}}"
+"""
+"""Two steps together, and their join."""
 
 
 def flows_of(**texts: str) -> MemoryFlows:

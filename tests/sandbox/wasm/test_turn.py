@@ -40,5 +40,9 @@ def test_a_loop_that_ended_holds_up_no_other() -> None:
     async def hold() -> None:
         turn.hold()
 
+    async def come() -> str:
+        await turn.come()
+        return "come"
+
     asyncio.run(hold())
-    asyncio.run(asyncio.wait_for(turn.come(), 1))
+    assert asyncio.run(asyncio.wait_for(come(), 1)) == "come"
