@@ -5,21 +5,18 @@ from typing import Any
 
 import pytest
 
-from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.message import Reply
 from penstock.core.call import Effect
 from penstock.core.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.task import TaskStatus
 from penstock.flows.code import Coding
-from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.coding import place_of
 from tests.kit.dying_log import DyingLog, live
-from tests.kit.flows import RUN, WORKERS
+from tests.kit.flows import RUN, WORKERS, see_through
 from tests.kit.tools import Act, echo
 
 FLOW = """
@@ -65,19 +62,6 @@ WRITES = 24
 """How often the run below is written to at most: neighbours go together."""
 
 
-async def see_through(runtime: Runtime) -> Reply:
-    """Start the flow unless it was started, and answer its question, until it has ended."""
-    found, _ = await runtime.parts.projections.tasks(page=Page())
-    if not found:
-        await runtime.start_flow(NewRun(command="demo", task="ann"), task_id=RUN)
-    while True:
-        reply = await runtime.wait(RUN)
-        assert reply
-        if reply.status is not TaskStatus.SUSPENDED:
-            return reply
-        await runtime.answer(reply.questions[0].question.question_id, {"text": "yes"})
-
-
 async def tell(coding: Coding, log: DyingLog, clock: FakeClock) -> tuple[Reply, dict[str, Act]]:
     """Run the flow in as many lives as it takes."""
     cast = {"mail": Act("mail", echo, effect=Effect.WRITE), "look": Act("look", echo)}
@@ -85,7 +69,7 @@ async def tell(coding: Coding, log: DyingLog, clock: FakeClock) -> tuple[Reply, 
     place = place_of(coding, FLOW, MODULES, clock=clock, log=log, limits=limits)
     while True:
         async with memory_runtime(agents=WORKERS, tools=cast.values(), place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime))
+            reply = await live(runtime, log, see_through(runtime, {"text": "yes"}, task="ann"))
         if reply is not None:
             return reply, cast
         log.revive()

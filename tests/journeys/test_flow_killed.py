@@ -4,21 +4,18 @@ from collections import Counter
 
 import pytest
 
-from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.message import Reply
 from penstock.core.call import Effect
 from penstock.core.events import CallSettled, TaskEnded
 from penstock.core.flow_events import StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.dying_log import DyingLog, live
-from tests.kit.flows import RUN, by_task, finish, flows_of, steps, worker
+from tests.kit.flows import RUN, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
 
 WRITES = 27
@@ -54,19 +51,6 @@ class Cast:
         return finish("sent") if len(request.messages) > 1 else call("mail", to="ann")
 
 
-async def see_through(runtime: Runtime) -> Reply:
-    """Start the flow unless it was started, and answer its question, until it has ended."""
-    found, _ = await runtime.parts.projections.tasks(page=Page())
-    if not found:
-        await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
-    while True:
-        reply = await runtime.wait(RUN)
-        assert reply
-        if reply.status is not TaskStatus.SUSPENDED:
-            return reply
-        await runtime.answer(reply.questions[0].question.question_id, {"value": "Yes"})
-
-
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(FLOW))
@@ -75,7 +59,7 @@ async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
         async with memory_runtime(
             model=cast.model, tools=[cast.mail], agents=cast.agents, place=place
         ) as runtime:
-            reply = await live(runtime, log, see_through(runtime))
+            reply = await live(runtime, log, see_through(runtime, {"value": "Yes"}, task="t"))
         if reply is not None:
             return reply
         log.revive()

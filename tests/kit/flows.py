@@ -6,11 +6,13 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun
+from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
+from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
+from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.tool import Tool
@@ -96,3 +98,16 @@ async def run_in(runtime: Runtime, **more: Any) -> Envelope:
 def visits(envelope: Envelope) -> dict[str, int]:
     """Return how often each step was started."""
     return {name: each["visits"] for name, each in envelope.output["results"].items()}
+
+
+async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> Reply:
+    """Start the flow `demo` unless it was started, and answer what it asks, until it has ended."""
+    found, _ = await runtime.parts.projections.tasks(page=Page())
+    if not found:
+        await runtime.start_flow(NewRun(command="demo", task=task), task_id=RUN)
+    while True:
+        reply = await runtime.wait(RUN)
+        assert reply
+        if reply.status is not TaskStatus.SUSPENDED:
+            return reply
+        await runtime.answer(reply.questions[0].question.question_id, answer)
