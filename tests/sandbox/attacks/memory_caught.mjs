@@ -1,4 +1,5 @@
-// ends: success or OUT_OF_MEMORY
+// ends: success
+// or, where V8 runs it: OUT_OF_MEMORY
 // V8 may have none left for itself when the script would catch it, and its process ends.
 // seconds: 5
 // output: "still here"
