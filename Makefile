@@ -14,8 +14,11 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py) \
          tests/models/test_pydantic_ai.py
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
-UNIT := $(addprefix tests/,agents app builtins chat core engine manifest tools)
+UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
+
+# A suite starts Python hundreds of times: what one process compiled, the next ones read.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help run test unit setup blobs check fix bench bench-peers fetch floors docs trace pins clean
@@ -35,7 +38,7 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@echo "Running what starts or kills programs: conformance, chaos, hostile scripts, terminals"
 	@$(BIN)/python -m pytest -q $(APART) $(ARGS)
 
-unit: .venv/dev blobs  ## Run the tests that start no process and no server.
+unit: .venv/dev blobs  ## Run the tests of what the rest stands on: values, manifests, the loop, the door of tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
 
 setup: .venv/dev blobs  ## Create .venv and install everything that is pinned.
