@@ -20,6 +20,7 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
+from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, Fork, StepKind
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
@@ -188,6 +189,8 @@ class RunStory:
         return visit.frame("flow_question_answered", **body)
 
     def _told(self, path: str, told: FlowTold, at: int) -> Iterator[Body]:
+        if told.kind == STEP_WAITS:
+            return
         body = dict(told.body)
         if told.kind == STEP_ABORTED:
             visit = self._newest.get(f"{path}/{body['stepId']}")
@@ -285,6 +288,8 @@ def _settled(visit: Visit, event: StepSettled, at: int) -> Iterator[Body]:
             willRetry=event.will_retry,
         )
     if not event.will_retry:
+        visit.input_tokens = max(visit.input_tokens, event.usage.input_tokens)
+        visit.output_tokens = max(visit.output_tokens, event.usage.output_tokens)
         yield _complete(visit, event.result, at, event.duration_ms)
 
 

@@ -58,6 +58,8 @@ class StepStarted:
     """Of the agent as it was resolved."""
     inputs: Json = field(default_factory=dict)
     """As they were wired, expanded."""
+    active_ms: int = 0
+    """How long the run had been at work by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

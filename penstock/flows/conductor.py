@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.core.call import CallPath
+from penstock.core.call import CallPath, is_below
 from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.signals import Suspend
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
+from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
 from penstock.flows.library import Library, is_glob
 from penstock.flows.nested import failed_inside, framed, referred
@@ -85,7 +86,7 @@ class Conductor:
             if step_id in self.run.between_tries:
                 self._try_again(step_id)
             else:
-                self._take_up(step_id)
+                self._take_up_again(step_id)
         try:
             while self.run.plan.status is None:
                 self._take_up_answered()
@@ -114,7 +115,16 @@ class Conductor:
         for step_id, each in list(self._waiting.items()):
             if not any(question in open_ones for question in each.questions):
                 del self._waiting[step_id]
-                self._take_up(step_id)
+                self._take_up_again(step_id)
+
+    def _take_up_again(self, step_id: str) -> None:
+        """Go on with a visit that was left; it is at work again unless it still asks somebody."""
+        frame = self._frame(step_id)
+        asked = (each.path for each in self.ledger.task.waiting.values())
+        still_waits = any(each == frame or is_below(each, frame) for each in asked)
+        if not still_waits and self.means.story.costs.waits(frame):
+            self._tell_waits(step_id, waits=False)
+        self._take_up(step_id)
 
     def _start_ready(self) -> None:
         for step_id in self.run.plan.ready(self._waiting):
@@ -128,7 +138,8 @@ class Conductor:
     def _note_start(self, step_id: str) -> None:
         agent = getattr(self.run.flow.by_id[step_id], "agent", None) or ""
         visit = self.run.plan.visits[step_id] + 1
-        started = StepStarted(step_id=step_id, visit=visit, agent=agent)
+        now = self._active_ms()
+        started = StepStarted(step_id=step_id, visit=visit, agent=agent, active_ms=now)
         self.run.start(started)
         self.means.visits += 1
         self.ledger.add(started, self._frame(step_id))
@@ -154,6 +165,8 @@ class Conductor:
         error = task.exception()
         if isinstance(error, Suspend):
             self._waiting[step_id] = error
+            if not self.means.story.costs.waits(self._frame(step_id)):
+                self._tell_waits(step_id, waits=True)
             return
         if error is not None:
             raise error
@@ -162,10 +175,10 @@ class Conductor:
 
     def _settle(self, step_id: str, visited: Visited) -> None:
         step, visit = self.run.flow.by_id[step_id], self.run.plan.visits[step_id]
-        event = visited.event(step_id, visit)
+        frame = self._frame(step_id)
+        event = self._with_costs(visited.event(step_id, visit), frame)
         if self._tries_again(step, event):
             event = replace(event, will_retry=True)
-        frame = self._frame(step_id)
         self._tell_loop(step, visited, frame)
         self.ledger.add(event, frame)
         if isinstance(step, FlowRef):
@@ -175,6 +188,16 @@ class Conductor:
         self.ledger.held.submit_soon()
         if event.will_retry:
             self._try_again(step_id)
+
+    def _with_costs(self, event: StepSettled, frame: CallPath) -> StepSettled:
+        costs = self.means.story.costs
+        duration = costs.duration(frame, self._active_ms())
+        return replace(event, duration_ms=duration, usage=costs.usage(frame))
+
+    def _active_ms(self) -> int:
+        """Return how long the run has been at work by now."""
+        since = self.means.world.clock.now() - self.ledger.held.state.last_at
+        return self.ledger.task.active_ms + max(since, 0)
 
     def _tries_again(self, step: AnyStep, event: StepSettled) -> bool:
         if step.retry is None or event.outcome is not Outcome.SOFT or event.source in NO_RETRY:
@@ -279,6 +302,10 @@ class Conductor:
                 self._tell("flow_step_aborted", {"stepId": step_id}, self.place.frame)
             case _:
                 pass
+
+    def _tell_waits(self, step_id: str, *, waits: bool) -> None:
+        body = {"stepId": step_id, "waits": waits, "activeMs": self._active_ms()}
+        self._tell(STEP_WAITS, body, self._frame(step_id))
 
     def _tell(self, kind: str, body: Mapping[str, object], frame: CallPath) -> None:
         self.ledger.add(FlowTold(kind=kind, body=dict(body)), frame)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted, StepSettled, StepStarted
 from penstock.engine.state import TaskState
+from penstock.flows.costs import Costs
 
 StepEvent = StepStarted | StepSettled
 
@@ -14,6 +15,8 @@ class Story:
 
     def __init__(self, task: TaskState) -> None:
         self._task = task
+        self.costs = Costs(task)
+        """What the visits have cost."""
         self._seen = 0
         self._steps: dict[str, list[tuple[CallPath, StepEvent]]] = {}
         """By the frame of their run."""

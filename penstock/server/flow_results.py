@@ -49,10 +49,8 @@ class StepStates:
         match event:
             case StepStarted(step_id=step_id, visit=visit) if is_own:
                 self._parts[step_id] |= {"state": "running", "visits": visit}
-            case StepSettled(step_id=step_id, result=result, will_retry=again) if is_own:
-                if not again:
-                    status = result.status.value
-                    self._parts[step_id] |= {"state": status, "summary": result.summary}
+            case StepSettled(step_id=step_id, will_retry=False) if is_own:
+                self._parts[step_id] |= _settled(event)
             case FlowTold(kind="flow_step_skipped", body=body) if path == self._frame:
                 self._parts[body["stepId"]]["state"] = StepStatus.SKIPPED.value
             case FlowTold(kind="flow_step_aborted", body=body) if path == self._frame:
@@ -71,3 +69,13 @@ class StepStates:
     def to_wire(self) -> list[dict[str, Any]]:
         """Return the steps in the order of the file."""
         return list(self._parts.values())
+
+
+def _settled(event: StepSettled) -> dict[str, Any]:
+    """Return what is shown of a step that is over: how it ended, and what that visit cost."""
+    return {
+        "state": event.result.status.value,
+        "summary": event.result.summary,
+        "duration": event.duration_ms,
+        "usage": event.usage.to_wire(),
+    }

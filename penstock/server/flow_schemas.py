@@ -73,6 +73,8 @@ _STEP_STATE = {
     "state": {"enum": list(STEP_STATES)},
     "visits": NUMBER,
     "summary": STRING,
+    "duration": NUMBER,
+    "usage": ref("Usage"),
 }
 _RESULT = {
     "runId": STRING,
@@ -140,7 +142,7 @@ FLOWS: dict[str, Schema] = {
     "FlowRun": record(
         _RUN
         | {
-            "steps": listed(record(_STEP_STATE, "summary")),
+            "steps": listed(record(_STEP_STATE, "summary", "duration", "usage")),
             "questions": listed(ref("Question")),
             "result": ref("FlowResult"),
         },

@@ -5,8 +5,10 @@ from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import FlowStarted, StepStarted
+from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.ids import LogId, TaskId
+from penstock.core.messages import Usage
+from penstock.core.step import Outcome, StepResult
 from penstock.core.task import TaskStatus
 
 RUN = TaskId("task_1")
@@ -43,3 +45,24 @@ def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None
     assert not story.is_over
     story.told(happened(TaskEnded(status=TaskStatus.SUCCEEDED), 4))
     assert story.is_over
+
+
+def test_the_end_of_a_step_says_what_it_cost() -> None:
+    """`flow_agent_complete`: `agentName, nodeKind, result, duration, usage`."""
+    story = RunStory(RUN, "demo")
+    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t"), 1))
+    frame = "task_1/build/1"
+    story.told(happened(StepStarted(step_id="build", visit=1), 2, frame))
+    waits = {"stepId": "build", "waits": True, "activeMs": 1}
+    assert story.told(happened(FlowTold(kind="flow_step_waits", body=waits), 3, frame)) == []
+    end = StepSettled(
+        step_id="build",
+        visit=1,
+        outcome=Outcome.SUCCESS,
+        result=StepResult(),
+        duration_ms=70,
+        usage=Usage(input_tokens=5, output_tokens=2),
+    )
+    [told] = story.told(happened(end, 4, frame))
+    assert told["duration"] == 70
+    assert told["usage"] == {"inputTokens": 5, "outputTokens": 2}

@@ -11,6 +11,7 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import Event, Record, TaskEnded
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.messages import Usage
 from penstock.core.question import Question, QuestionKind, QuestionRecord
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.task import TaskRecord, TaskStatus
@@ -72,9 +73,17 @@ def test_a_step_from_its_start_to_its_end() -> None:
     blocked = StepResult(status=StepStatus.BLOCKED, summary="no key")
     again = StepSettled(step_id="a", visit=1, outcome=Outcome.SOFT, result=blocked, will_retry=True)
     assert happen(states, again, "task_1/a/1")["state"] == "running"
-    settled = StepSettled(step_id="a", visit=2, outcome=Outcome.SOFT, result=blocked)
+    settled = StepSettled(
+        step_id="a",
+        visit=2,
+        outcome=Outcome.SOFT,
+        result=blocked,
+        duration_ms=5,
+        usage=Usage(input_tokens=3),
+    )
     ended = happen(states, settled, "task_1/a/2")
     assert (ended["state"], ended["summary"]) == ("blocked", "no key")
+    assert (ended["duration"], ended["usage"]["inputTokens"]) == (5, 3)
 
 
 @pytest.mark.parametrize("state", ["skipped", "aborted"])
