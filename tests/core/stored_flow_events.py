@@ -7,11 +7,10 @@ from penstock.core.flow_events import (
     FlowRequested,
     FlowStarted,
     FlowTold,
-    RunEnded,
     StepSettled,
     StepStarted,
 )
-from penstock.core.ids import LogId, ProfileId, TaskId
+from penstock.core.ids import ProfileId
 from penstock.core.messages import Usage
 from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
 
@@ -37,20 +36,6 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
         ),
     ),
     (
-        FlowRequested(
-            command="a",
-            profile_id=ProfileId("ann"),
-            waiter_log=LogId("conv_1"),
-            waiter=TaskId("task_1"),
-        ),
-        "flow_requested",
-        (
-            '{"command":"a","profile_id":"ann","inputs":{},"waiter_log":"conv_1",'
-            '"waiter":"task_1"}'
-        ),
-    ),
-    (RunEnded(run_id=TaskId("task_2")), "run_ended", '{"run_id":"task_2"}'),
-    (
         FlowRequested(command="dom:apply", profile_id=ProfileId("ann")),
         "flow_requested",
         '{"command":"dom:apply","profile_id":"ann","inputs":{}}',
@@ -72,18 +57,10 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
     ),
     (
         StepStarted(
-            step_id="draft",
-            visit=2,
-            agent="writer",
-            agent_hash="ab",
-            inputs={"notes": "n"},
-            active_ms=7,
+            step_id="draft", visit=2, agent="writer", agent_hash="ab", inputs={"notes": "n"}
         ),
         "step_started",
-        (
-            '{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"},'
-            '"active_ms":7}'
-        ),
+        ('{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"}}'),
     ),
     (
         StepSettled(
