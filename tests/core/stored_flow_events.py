@@ -57,10 +57,18 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
     ),
     (
         StepStarted(
-            step_id="draft", visit=2, agent="writer", agent_hash="ab", inputs={"notes": "n"}
+            step_id="draft",
+            visit=2,
+            agent="writer",
+            agent_hash="ab",
+            inputs={"notes": "n"},
+            active_ms=7,
         ),
         "step_started",
-        ('{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"}}'),
+        (
+            '{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"},'
+            '"active_ms":7}'
+        ),
     ),
     (
         StepSettled(
