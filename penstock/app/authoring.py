@@ -7,9 +7,11 @@ from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
 from penstock.agents.file_checks import Known
 from penstock.agents.folders import load_agents
+from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
 from penstock.flows.authoring import finding, write_flow
 from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.reading import read_flow
 from penstock.resources.project_files import ProjectFiles
 from penstock.tools.errands import Authoring
 from penstock.tools.resources import ProjectFolder
@@ -29,6 +31,8 @@ class ProjectAuthoring:
         self._flows = flows
         self.known = known
         """What agents may name; a newer edition of the project may say otherwise."""
+        self.dry_runs: DryRuns | None = None
+        """What runs flows dry that were written; None where nothing does."""
         self.packages: Sequence[Path] = ()
         """Folders of plugins with agents."""
         self.tell: Callable[[Json], None] = _nobody
@@ -40,7 +44,7 @@ class ProjectAuthoring:
         return Authoring(
             agents=lambda: catalog_entries(self._catalog),
             write_agent=self.write_agent,
-            write_flow=lambda path, content: write_flow(self._flows, path, content).to_wire(),
+            write_flow=self.write_flow,
             rediscover=self.rediscover,
         )
 
@@ -53,6 +57,15 @@ class ProjectAuthoring:
             "diagnostics": [finding(each) for each in written.diagnostics],
             **({"error": written.error} if written.error else {}),
         }
+
+    def write_flow(self, path: str, content: str) -> Json:
+        """Write a flow; returns what `flow_write` answers, with what a dry run came to."""
+        written = write_flow(self._flows, path, content)
+        if not written.is_written or self.dry_runs is None:
+            return written.to_wire()
+        found, problems = self.dry_runs.of(read_flow(content, written.path))
+        dry = found.to_wire() | {"problems": [finding(each) for each in problems]}
+        return written.to_wire() | {"dryRun": dry}
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""

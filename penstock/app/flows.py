@@ -4,9 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from penstock.agents.catalog import Catalog
+from penstock.app.dry_runs import DryRuns
 from penstock.app.project import Project
 from penstock.app.settings import Settings
+from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.ids import new_id
+from penstock.core.world import World
 from penstock.flows.checks.surroundings import Surroundings, cards_of
 from penstock.flows.code import Coding
 from penstock.flows.code_modules import Modules
@@ -42,6 +46,18 @@ def project_flows(settings: Settings, project: Project) -> ProjectFlows:
     agents = Catalog()
     agents.take(project.agent_files)
     return flows_of(settings, agents, project.plugins.flows_dirs)
+
+
+def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
+    """Return what runs the flows of a project dry that is read and not opened."""
+    agents = Catalog()
+    agents.take(project.agent_files)
+    return DryRuns(
+        agents=agents,
+        flows=flows_of(settings, agents, project.plugins.flows_dirs),
+        world=World(SystemClock(), settings.all_limits, new_id),
+        config=settings.flows.config,
+    )
 
 
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
+from penstock.app.dry_runs import DryRuns
 from penstock.app.edition import Shelf
 from penstock.app.flows import coding_of, flows_of
 from penstock.app.folder import folder_of
@@ -95,6 +96,7 @@ async def open_project(
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, inventory)
         runtime.local = settings.local.profile
+        rehearse(runtime, inventory, world)
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
@@ -135,6 +137,16 @@ async def open_storage(
         )
     finally:
         await database.close()
+
+
+def rehearse(runtime: Runtime, inventory: Inventory, world: World) -> None:
+    """Have flows run dry as soon as they are written."""
+    authoring, flows = runtime.parts.authoring, inventory.flow_files
+    if authoring is not None and flows is not None:
+        config = inventory.flow_settings.config
+        authoring.dry_runs = DryRuns(
+            agents=inventory.agents, flows=flows, world=world, config=config
+        )
 
 
 def open_plugins(shelf: Shelf, log: Log) -> Following:

@@ -19,6 +19,10 @@ REDISCOVERED = "flow_rediscovered"
 WRITE = "project.write"
 IN_TURN = "authoring"
 """One file is written after the other: each is checked against those before it."""
+DRY = (
+    "A flow that was written is run dry, every way it can go, with nothing done: dryRun says what "
+    "was reached, and its problems what no run reached or what was empty on the way."
+)
 PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
 ANSWERS = (
     "Returns {written, path, diagnostics: [{line, severity, message, suggestion?}], error?}. With "
@@ -70,7 +74,7 @@ async def agent_write(input: Json, invocation: Invocation) -> Any:
 
 @_writing(
     "Check a flow, also that every agent it names is in the catalog, and write it if it has no "
-    "error.",
+    f"error. {DRY}",
     "A name, or a path below flows/ or .pi/flows/flows/ that ends in .yaml or .yml",
 )
 async def flow_write(input: Json, invocation: Invocation) -> Any:

@@ -1,11 +1,11 @@
 """Flows: list them, look at one, check and draw them; what became of their runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
-from penstock.app.flows import project_flows
+from penstock.app.flows import dry_runs_of, project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
 from penstock.cli.exit_codes import FAILED, FINE
@@ -22,6 +22,8 @@ from penstock.core.text import one_line
 from penstock.flows.files import FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
+from penstock.flows.reading import has_error, ordered
+from penstock.flows.rehearsal.dry_run import DryRun
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
@@ -31,6 +33,7 @@ Paths = Annotated[
     typer.Argument(metavar="[PATH]", help="These flows alone: commands, or files."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 _FLOW = "flow"
@@ -80,6 +83,7 @@ def check(
     names: Paths = None,
     *,
     strict: Strict = False,
+    dry: Dry = False,
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,24 +95,24 @@ def check(
     diagnostics: list[Diagnostic] = []
     if not names:
         diagnostics += [*found.project.agent_files.diagnostics, *files.diagnostics]
+    runs: dict[str, DryRun] = {}
     for file in wanted:
-        diagnostics += library.check(file)[1]
+        read, said = library.check(file)
+        if dry and not has_error(said):
+            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read)
+            said = ordered([*said, *more])
+        diagnostics += said
     errors = sum(each.severity is Severity.ERROR for each in diagnostics)
-    warnings = len(diagnostics) - errors
+    counts = {"flows": len(wanted), "errors": errors, "warnings": len(diagnostics) - errors}
     if as_json:
-        print_json(
-            {
-                "problems": [each.to_wire() for each in diagnostics],
-                "flows": len(wanted),
-                "errors": errors,
-                "warnings": warnings,
-            }
-        )
+        _print_found(diagnostics, counts, runs if dry else None)
     else:
         for each in diagnostics:
             print(clean(str(each)))
-        print(f"{len(wanted)} flows, {errors} errors, {warnings} warnings")
-    raise typer.Exit(FAILED if errors or (strict and warnings) else FINE)
+        for command, run in runs.items():
+            print(_walked(command, run))
+        print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 
 def graph(name: FlowName, *, project: ProjectFolder = None) -> None:
@@ -182,6 +186,24 @@ COMMANDS = {
     "abort": abort,
     "answer": answer,
 }
+
+
+def _print_found(
+    diagnostics: Sequence[Diagnostic],
+    counts: Mapping[str, int],
+    runs: Mapping[str, DryRun] | None,
+) -> None:
+    problems = [each.to_wire() for each in diagnostics]
+    dry = [{"flow": name, **each.to_wire()} for name, each in (runs or {}).items()]
+    print_json({"problems": problems, **counts} | ({} if runs is None else {"dryRuns": dry}))
+
+
+def _walked(command: str, run: DryRun) -> str:
+    taken = sum(each.is_walked for each in run.branches)
+    steps = f"{len(run.reached)} steps reached"
+    branches = f"{taken} of {len(run.branches)} branches taken"
+    end = "" if run.is_complete else "; not everything was tried"
+    return f"/{command}: {run.runs} dry runs, {run.starts} starts, {steps}, {branches}{end}"
 
 
 def _file(files: dict[str, FlowFile], name: str) -> FlowFile:

@@ -103,6 +103,14 @@ _AGENT = {
     "architect": OBJECT,
 }
 
+_DRY = {
+    "runs": INTEGER,
+    "starts": INTEGER,
+    "reached": listed(STRING),
+    "branches": listed(record({"step": STRING, "branch": STRING, "walked": TRUTH})),
+    "complete": TRUTH,
+}
+
 FLOWS: dict[str, Schema] = {
     "Finding": record(
         {
@@ -113,7 +121,7 @@ FLOWS: dict[str, Schema] = {
         },
         "suggestion",
     ),
-    "Findings": record({"diagnostics": listed(ref("Finding"))}),
+    "Findings": record({"diagnostics": listed(ref("Finding")), "dryRun": record(_DRY)}, "dryRun"),
     "FlowSummary": record(_FLOW, *_MAYBE),
     "Flows": page_of("flows", "FlowSummary"),
     "Flow": record(_FLOW | _READ, *_MAYBE),

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from penstock.agents.catalog import catalog_entries
 from penstock.agents.charter import Tier
+from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import InvalidRequest
@@ -20,7 +21,8 @@ from penstock.flows.files import FOLDERS, FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import ReadFlow, has_error
+from penstock.flows.reading import ReadFlow, has_error, ordered
+from penstock.flows.reading import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.bodies import Form, read_json
 from penstock.server.lists import Listed, page_of
@@ -34,6 +36,7 @@ SORTS = ("name", "source")
 """By what flows are sorted."""
 _CONTENT = {"type": "string"}
 CONTENT = Form({"content": _CONTENT}, required=("content",))
+CHECKED = Form({"content": _CONTENT, "dryRun": {"type": "boolean"}}, required=("content",))
 NEW_FLOW = Form(
     {"path": {"type": "string", "minLength": 1, "maxLength": 1000}, "content": _CONTENT},
     required=("path", "content"),
@@ -72,16 +75,24 @@ async def write_new_flow(request: Request) -> Response:
 
 
 @router.post(
-    "/flows/check", responses=answers("Findings"), openapi_extra=takes(CONTENT), response_class=Json
+    "/flows/check", responses=answers("Findings"), openapi_extra=takes(CHECKED), response_class=Json
 )
 async def check_flow(request: Request) -> Response:
-    """Return everything that is wrong with the text of a flow, which is kept nowhere."""
+    """Return everything that is wrong with the text of a flow, which is kept nowhere.
+
+    With `dryRun` it is also run, every way it can go, without anything being done.
+    """
     site, _ = site_of(request), allowed(request, READ)
     body, _ = await read_json(request, site.limits.request_bytes)
-    flows, content = flows_of(site), CONTENT.read(body)["content"]
+    flows, asked = flows_of(site), CHECKED.read(body)
     file = FlowFile(command="unwritten", path=_UNWRITTEN, root=flows.root, tier=Tier.LOCAL)
+    content = asked["content"]
     found = await asyncio.to_thread(flows.check_text, file, content)
-    return Json({"diagnostics": [finding(each) for each in found]})
+    more = {}
+    if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(site)) is not None:
+        dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
+        found, more = ordered([*found, *problems]), {"dryRun": dry.to_wire()}
+    return Json({"diagnostics": [finding(each) for each in found], **more})
 
 
 @router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
@@ -132,6 +143,11 @@ async def read_catalog(request: Request) -> Response:
     """Return the agents that flows may name, as an agent reads them who designs flows."""
     site, _ = site_of(request), allowed(request, READ)
     return Json(catalog_entries(site.runtime.parts.agents))
+
+
+def _dry_runs(site: Site) -> DryRuns | None:
+    authoring = site.runtime.parts.authoring
+    return None if authoring is None else authoring.dry_runs
 
 
 def flows_of(site: Site) -> ProjectFlows:

@@ -110,7 +110,9 @@ async def test_an_agent_is_checked_then_written_and_known_at_once(project: Proje
     assert (problem["line"], problem["severity"]) == (5, "error")
     assert writer == {"written": True, "path": "agents/writer.md", "diagnostics": []}
     assert "writer" in [each["name"] for each in catalog]
+    dry = flow.pop("dryRun")
     assert flow == {"written": True, "path": "flows/dom/demo.yaml", "diagnostics": []}
+    assert (dry["reached"], dry["complete"], dry["problems"]) == (["look"], True, [])
     assert not (project.root / "agents/scout.md").exists()
     assert (project.root / "agents/writer.md").read_text() == WRITER
     assert (project.root / "flows/dom/demo.yaml").read_text() == FLOW

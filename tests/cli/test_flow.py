@@ -57,6 +57,22 @@ def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable
     assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
 
 
+def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    """`penstock flow check --dry-run [NAME…]`."""
+    assert run("flow", "check", "--dry-run", "dom:asks") == (
+        0,
+        (
+            "/dom:asks: 2 dry runs, 4 starts, 3 steps reached, 2 of 2 branches taken\n"
+            "1 flows, 0 errors, 0 warnings\n"
+        ),
+        "",
+    )
+    found = run_json("flow", "check", "look", "--dry-run")
+    assert [each["flow"] for each in found["dryRuns"]] == ["look"]
+    code, out, _ = run("flow", "check", "broken", "--dry-run")
+    assert (code, "dry runs" in out) == (1, False)
+
+
 def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
     laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
     assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)

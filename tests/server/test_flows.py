@@ -86,6 +86,26 @@ async def test_a_text_is_checked_and_kept_nowhere(tmp_path: Path) -> None:
         assert (await server.client.post("/api/flows/check", json={})).status_code == 422
 
 
+async def test_a_text_is_run_dry_when_that_is_asked_for(tmp_path: Path) -> None:
+    """POST `/api/flows/check {content, dryRun: true}`."""
+    text = LOOK.replace("task:", "end: true, task:") + "  - {id: late, agent: scout}\n"
+    async with flow_server(tmp_path) as server:
+        ask = {"content": text, "dryRun": True}
+        found = (await server.client.post("/api/flows/check", json=ask)).json()
+        assert found["diagnostics"] == [
+            {"line": 5, "severity": "warning", "message": 'no run of 2 reached step "late"'}
+        ]
+        assert found["dryRun"] == {
+            "runs": 2,
+            "starts": 2,
+            "reached": ["look"],
+            "branches": [],
+            "complete": True,
+        }
+        broken = await server.client.post("/api/flows/check", json=ask | {"content": BROKEN})
+        assert broken.json() == {"diagnostics": [UNKNOWN]}
+
+
 async def test_a_flow_is_written_and_known_at_once(tmp_path: Path) -> None:
     """`POST /api/flows {path, content}`: 201 as `flow_write`."""
     async with flow_server(tmp_path) as server:

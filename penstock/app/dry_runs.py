@@ -1,0 +1,37 @@
+"""Dry runs of flows among the agents and flows of a project."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.agents.catalog import Catalog
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.world import World
+from penstock.flows.library import Library
+from penstock.flows.reading import ReadFlow
+from penstock.flows.rehearsal.dry_run import DryRun, Surrounded, dry_run
+from penstock.flows.rehearsal.findings import dry_findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRuns:
+    """Runs flows without doing anything; all of it blocks, and wants a thread of its own."""
+
+    agents: Catalog
+    flows: Library
+    world: World
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """`${{config.KEY}}`, as the project says it."""
+
+    def of(self, read: ReadFlow) -> tuple[DryRun, Sequence[Diagnostic]]:
+        """Return what runs of a flow came to, and what its author should know of that.
+
+        A flow that cannot be read is not run.
+        """
+        if read.flow is None:
+            return DryRun(), ()
+        around = Surrounded(
+            find=self.agents.get, library=self.flows, world=self.world, config=self.config
+        )
+        found = dry_run(read.flow, read.file, around)
+        return found, dry_findings(read, found)
