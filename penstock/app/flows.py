@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
-from penstock.app.project import Project
+from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
@@ -15,6 +15,7 @@ from penstock.flows.checks.surroundings import Surroundings, cards_of
 from penstock.flows.code import Coding
 from penstock.flows.code_modules import Modules
 from penstock.flows.project_flows import ProjectFlows
+from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.manifests import open_scanner
 
@@ -60,8 +61,14 @@ def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
     )
 
 
+def handbook_faults(settings: Settings) -> Iterator[Diagnostic]:
+    """Yield everything that is wrong with the handbooks of a project."""
+    return check_handbooks(settings.root, HANDBOOK_FOLDERS)
+
+
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:
-    """Yield everything that is wrong with the flows of a project."""
+    """Yield everything that is wrong with the flows and handbooks of a project."""
+    yield from handbook_faults(settings)
     library = project_flows(settings, project)
     files = library.files()
     yield from files.diagnostics

@@ -1,11 +1,12 @@
 """Flows: list them, look at one, check and draw them; what became of their runs."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.app.flows import dry_runs_of, project_flows
+from penstock.app.flows import dry_runs_of, handbook_faults, project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
 from penstock.cli.exit_codes import FAILED, FINE
@@ -24,6 +25,7 @@ from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
 from penstock.flows.reading import has_error, ordered
 from penstock.flows.rehearsal.dry_run import DryRun
+from penstock.flows.svg import svg
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
@@ -35,6 +37,8 @@ Paths = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
+AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
+Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 _FLOW = "flow"
 
@@ -87,7 +91,7 @@ def check(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find everything that is wrong with flows and agents, or with these flows, all at once."""
+    """Find everything wrong with flows, agents and handbooks, or with these flows, all at once."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     files = library.files()
@@ -95,6 +99,7 @@ def check(
     diagnostics: list[Diagnostic] = []
     if not names:
         diagnostics += [*found.project.agent_files.diagnostics, *files.diagnostics]
+        diagnostics += handbook_faults(found.settings)
     runs: dict[str, DryRun] = {}
     for file in wanted:
         read, said = library.check(file)
@@ -115,15 +120,24 @@ def check(
     raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 
-def graph(name: FlowName, *, project: ProjectFolder = None) -> None:
-    """Print the flow as Mermaid text: segments as boxes, dependencies, jumps with labels."""
+def graph(
+    name: FlowName, *, as_svg: AsSvg = False, out: Out = None, project: ProjectFolder = None
+) -> None:
+    """Draw the flow: segments as boxes, dependencies, jumps with labels; as Mermaid text or SVG."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     file = _file(library.files().files, name)
     flow = library.check(file)[0].flow
     if flow is None:
         raise NotFound(f'"/{name}" has errors: penstock flow check {name} shows them')
-    print(mermaid(flow))
+    text = svg(flow) if as_svg else mermaid(flow) + "\n"
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
 
 
 def result(run_id: RunId, *, project: ProjectFolder = None) -> None:

@@ -6,15 +6,14 @@ The wire word for one is `skill`; these are not the skills that bring tools (flo
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
 from penstock.manifest.loose import read_loose
-from penstock.manifest.source import FENCE, Place, parse_yaml
+from penstock.manifest.source import FENCE, Document, Place, YamlPath, parse_yaml
 
 INDEX = "SKILL.md"
 FILE_BYTES = 256 * 1024
@@ -25,8 +24,9 @@ _LIST = re.compile(r"^[ \t]*(?:\*\*)?files:(?:\*\*)?[ \t]*$", re.MULTILINE | re.
 _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 _TAIL = re.compile(r" - | — |: ")
-_FENCES = 2
-_NAMES = ("name", "file", "path")
+_TOP = Place(line=1, column=1)
+NAMES = ("name", "file", "path")
+"""Keys of an item of `files:` that name the file; the first that is there counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,19 @@ class Topic:
     name: str
     """Relative to the handbook's directory."""
     description: str = ""
+    place: Place = field(default=_TOP, compare=False)
+    """Where it is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A `SKILL.md` as it was read."""
+
+    head: Document
+    """The settings on top; without any, an empty mapping."""
+    is_open: bool = False
+    """The line that ends the settings is missing: there are none."""
+    topics: Sequence[Topic] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,90 +118,48 @@ def find_handbooks(folders: Iterable[Path]) -> Handbooks:
 def read_handbook(folder: Path) -> Handbook | None:
     """Read one handbook; None when its SKILL.md cannot be read as text."""
     try:
-        index = _read(folder / INDEX)
+        text = read_text(folder / INDEX)
     except (OSError, ValueError):
         return None
-    head, body = _parted(index)
-    name, about = head.get("name"), head.get("description")
-    given = head.get("files")
-    topics = _from_body(body) if given is None else _from_head(given)
+    index = read_index(text)
+    name, about = index.head.value.get("name"), index.head.value.get("description")
     return Handbook(
         name=name if isinstance(name, str) and name.strip() else folder.name,
         description=about if isinstance(about, str) else "",
         folder=folder,
-        index=index,
-        topics=tuple(topics),
+        index=text,
+        topics=index.topics,
     )
 
 
-def _in_folder(folder: Path) -> list[Handbook]:
+def read_index(text: str, file: str = INDEX) -> Index:
+    """Read what stands in a `SKILL.md`; whatever it is, nothing raises."""
+    own = text.removeprefix("\ufeff")
+    lines = own.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.strip("\r")), 0)
+    fences = (number for number, line in enumerate(lines) if line.rstrip() == FENCE)
+    begin, end = next(fences, None), next(fences, None)
+    head = Document(file=file, value={}, is_read=True)
+    if begin != first or end is None:
+        return Index(head=head, is_open=begin == first, topics=tuple(_from_body(own, 1)))
+    head = _head("\n".join(lines[begin + 1 : end]), file, begin + 2)
+    is_listed = head.value.get("files") is not None
+    body = "\n".join(lines[end + 1 :])
+    topics = _from_head(head) if is_listed else _from_body(body, end + 2)
+    return Index(head=head, topics=tuple(topics))
+
+
+def find_folders(folder: Path) -> list[str]:
+    """Return the names of the directories that may be handbooks, in order."""
     try:
-        names = sorted(each.name for each in os.scandir(folder) if each.is_dir())
+        with os.scandir(folder) as found:
+            names = sorted(each.name for each in found if each.is_dir())
     except OSError:
         return []
-    books = (read_handbook(folder / name) for name in names[:MOST_HANDBOOKS])
-    return [book for book in books if book is not None]
+    return names[:MOST_HANDBOOKS]
 
 
-def _parted(index: str) -> tuple[Mapping[str, Any], str]:
-    """Return the front matter, read as YAML or else as it was meant, and what follows it."""
-    lines = index.lstrip("\ufeff\r\n").split("\n")
-    fences = [number for number, line in enumerate(lines) if line.rstrip() == FENCE]
-    if len(fences) < _FENCES or fences[0] != 0:
-        return {}, index
-    head, body = "\n".join(lines[1 : fences[1]]), "\n".join(lines[fences[1] + 1 :])
-    document = parse_yaml(head, INDEX)
-    if document.problems or not isinstance(document.value, dict):
-        document = read_loose(head, INDEX, first_line=1, failed=Place(line=1, column=1))
-    return document.value, body
-
-
-def _from_head(given: Any) -> list[Topic]:
-    """Read `files:` of the front matter: a list of names or mappings, or texts parted by commas."""
-    items = given.split(",") if isinstance(given, str) else given
-    topics = []
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, str) and item.strip():
-            topics.append(Topic(item.strip()))
-        elif isinstance(item, dict):
-            name = next((item[key] for key in _NAMES if isinstance(item.get(key), str)), None)
-            about = item.get("description")
-            if name:
-                topics.append(Topic(name, about if isinstance(about, str) else ""))
-    return topics
-
-
-def _from_body(body: str) -> list[Topic]:
-    """Read a line `files:` and the items below it."""
-    found = _LIST.search(body)
-    topics = []
-    for line in body[found.end() :].splitlines()[1:] if found else []:
-        item = _ITEM.match(line)
-        if item is None:
-            if line.strip():
-                break
-            continue
-        text = _LINK.sub(lambda link: link[2] or link[1], item[1]).replace("`", "").strip()
-        name, *about = _TAIL.split(text, maxsplit=1)
-        topics.append(Topic(name.strip(), "".join(about).strip()))
-    return topics
-
-
-def _text_of(book: Handbook, file: str) -> str:
-    said = f'File "{file}" of skill "{book.name}"'
-    path = book.folder / file
-    inside = book.folder.resolve()
-    try:
-        if ".." in Path(file).parts or not path.resolve().is_relative_to(inside):
-            raise ToolFailed(f"{said} leaves its directory.")
-        return _read(path)
-    except FileNotFoundError:
-        raise ToolFailed(f"{said} is listed but does not exist.") from None
-    except (OSError, ValueError):
-        raise ToolFailed(f"{said} is not text of at most {FILE_BYTES} bytes.") from None
-
-
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return a text file. Raises OSError, or ValueError when it is none, or too large."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path.name} is not a file")
@@ -197,3 +168,74 @@ def _read(path: Path) -> str:
     if len(content) > FILE_BYTES or b"\0" in content:
         raise ValueError(f"{path.name} is not text of at most {FILE_BYTES} bytes")
     return content.decode()
+
+
+def is_outside(folder: Path, file: str) -> bool:
+    """Whether a file of a handbook lies elsewhere: by its name, or by a link."""
+    path, inside = folder / file, folder.resolve()
+    return ".." in Path(file).parts or not path.resolve().is_relative_to(inside)
+
+
+def _in_folder(folder: Path) -> list[Handbook]:
+    books = (read_handbook(folder / name) for name in find_folders(folder))
+    return [book for book in books if book is not None]
+
+
+def _head(text: str, file: str, first_line: int) -> Document:
+    """Return the settings, read as YAML or else as they were meant."""
+    document = parse_yaml(text, file, first_line=first_line)
+    if document.value is None and document.is_read and not document.problems:
+        document.value = {}
+    if document.problems or not isinstance(document.value, dict):
+        at = document.values.get((), Place(line=first_line, column=1))
+        for problem in document.problems[:1]:
+            at = Place(line=problem.line, column=problem.column, end_column=problem.end_column)
+        document = read_loose(text, file, first_line=first_line, failed=at)
+    return document
+
+
+def _from_head(head: Document) -> Iterator[Topic]:
+    """Read `files:` of the front matter: a list of names or mappings, or texts parted by commas."""
+    given = head.value["files"]
+    path: YamlPath = ("files",)
+    items = given.split(",") if isinstance(given, str) else given
+    for number, item in enumerate(items if isinstance(items, list) else []):
+        at = path if isinstance(given, str) else (*path, number)
+        if isinstance(item, str) and item.strip():
+            yield Topic(item.strip(), place=head.values.get(at, _TOP))
+        elif isinstance(item, dict):
+            key = next((each for each in NAMES if isinstance(item.get(each), str)), None)
+            about = item.get("description")
+            if key and item[key]:
+                place = head.values.get((*at, key), _TOP)
+                yield Topic(item[key], about if isinstance(about, str) else "", place)
+
+
+def _from_body(body: str, first_line: int) -> Iterator[Topic]:
+    """Read a line `files:` and the items below it."""
+    found = _LIST.search(body)
+    if found is None:
+        return
+    begin = first_line + body.count("\n", 0, found.end()) + 1
+    for line, written in enumerate(body[found.end() :].split("\n")[1:], begin):
+        item = _ITEM.match(written.rstrip("\r"))
+        if item is None:
+            if written.strip():
+                break
+            continue
+        text = _LINK.sub(lambda link: link[2] or link[1], item[1]).replace("`", "").strip()
+        name, *about = _TAIL.split(text, maxsplit=1)
+        place = Place(line=line, column=item.start(1) + 1, end_column=item.end(1) + 1)
+        yield Topic(name.strip(), "".join(about).strip(), place)
+
+
+def _text_of(book: Handbook, file: str) -> str:
+    said = f'File "{file}" of skill "{book.name}"'
+    try:
+        if is_outside(book.folder, file):
+            raise ToolFailed(f"{said} leaves its directory.")
+        return read_text(book.folder / file)
+    except FileNotFoundError:
+        raise ToolFailed(f"{said} is listed but does not exist.") from None
+    except (OSError, ValueError):
+        raise ToolFailed(f"{said} is not text of at most {FILE_BYTES} bytes.") from None

@@ -86,12 +86,33 @@ def test_agents_are_checked_with_the_flows(flows: Path, run: Run) -> None:
     assert out.startswith("agents/scout.md:4:1: error unknown-tool")
 
 
+def test_handbooks_are_checked_with_the_flows(flows: Path, run: Run) -> None:
+    """§16 for flows, agents and handbooks."""
+    (flows / "handbooks/docs").mkdir(parents=True)
+    (flows / "handbooks/docs/SKILL.md").write_text("# Docs\n\nfiles:\n- gone.md\n")
+    said = 'handbooks/docs/SKILL.md:4:3: warning handbook-file: file "gone.md" is listed but'
+    for command in (("flow", "check"), ("check",)):
+        assert any(line.startswith(said) for line in run(*command)[1].splitlines())
+
+
 def test_a_flow_is_drawn(flows: Path, run: Run) -> None:
     """Mermaid text: segments as boxes, dependencies, jumps with labels."""
     code, out, _ = run("flow", "graph", "dom:asks")
     assert code == 0
     assert out.startswith("flowchart TD\n")
     assert '-. "Stop" .->' in out
+
+
+def test_a_flow_is_drawn_as_a_picture_into_a_file(flows: Path, run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("flow", "graph", "dom:asks", "--svg")
+    assert code == 0
+    assert out.startswith("<svg ")
+    place = tmp_path / "asks.svg"
+    assert run("flow", "graph", "dom:asks", "--svg", "-o", str(place)) == (0, "", "")
+    assert place.read_text() == out
+    code, out, told = run("flow", "graph", "dom:asks", "-o", str(tmp_path / "none/asks.mmd"))
+    assert (code != 0, out) == (True, "")
+    assert "cannot be written: No such file or directory" in told.replace("│", "")
 
 
 def test_a_flow_that_cannot_be_read_cannot_be_drawn(flows: Path, run: Run) -> None:
