@@ -1,6 +1,7 @@
 """A flow as a picture in Mermaid: segments as boxes, dependencies as arrows, jumps with labels."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.flows.definition import (
     AgentDecision,
@@ -13,9 +14,13 @@ from penstock.flows.definition import (
 )
 from penstock.flows.plan import Segments
 
+ON_ERROR = "on_error"
+"""The label of the way that a failed step takes."""
+
 
 def mermaid(flow: Flow) -> str:
     """Return the flow as the text of a Mermaid flowchart."""
+    flow = only_known(flow)
     segments = Segments(flow.steps)
     lines = ["flowchart TD"]
     for number, segment in enumerate(segments.all, 1):
@@ -29,19 +34,13 @@ def mermaid(flow: Flow) -> str:
     for step in flow.steps:
         lines += [
             f"  {_id(step.step_id)} -. {_quoted(label)} .-> {_id(target)}"
-            for label, target in _jumps(step)
+            for label, target in jumps(step)
         ]
     return "\n".join(lines)
 
 
-def _node(step: AnyStep) -> str:
-    label = _quoted(f"{step.step_id}: {step.kind.value}")
-    opening, closing = ("{", "}") if step.is_router else ("[", "]")
-    return f"{_id(step.step_id)}{opening}{label}{closing}"
-
-
-def _jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
-    """Yield where control may go besides on, and why."""
+def jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
+    """Yield where control may go besides on: why, and to which step."""
     match step:
         case Fork() | AgentDecision() | CodeDecision():
             yield from step.branches.items()
@@ -54,7 +53,23 @@ def _jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
     if step.on_complete is not None:
         yield "on_complete", step.on_complete
     if step.on_error is not None:
-        yield "on_error", step.on_error
+        yield ON_ERROR, step.on_error
+
+
+def only_known(flow: Flow) -> Flow:
+    """Return the flow without waits for steps that it does not have."""
+    ids = flow.by_id
+    steps = [
+        replace(each, blocked_by=tuple(name for name in each.blocked_by if name in ids))
+        for each in flow.steps
+    ]
+    return replace(flow, steps=tuple(steps))
+
+
+def _node(step: AnyStep) -> str:
+    label = _quoted(f"{step.step_id}: {step.kind.value}")
+    opening, closing = ("{", "}") if step.is_router else ("[", "]")
+    return f"{_id(step.step_id)}{opening}{label}{closing}"
 
 
 def _id(step_id: str) -> str:

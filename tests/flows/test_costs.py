@@ -17,7 +17,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.dying_log import DyingLog, live
-from tests.kit.flows import RUN, by_task, finish, flows_of, see_through, steps, worker
+from tests.kit.flows import RUN, Answer, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
 
 ONE_BY_ONE = """
@@ -132,7 +132,7 @@ BESIDE = """
 async def test_a_step_that_waits_beside_others_costs_nothing_meanwhile() -> None:
     place = MemoryPlace(clock=(clock := FakeClock()), flows=flows_of(demo=steps(BESIDE)))
     asks = call("ask_user", question="Sure?", type="confirm")
-    answers = {
+    answers: dict[str, ScriptedReply | Answer] = {
         "asks": lambda request: asks if len(request.messages) == 1 else slow(3) + finish(),
         "works": slow(60) + finish(),
     }

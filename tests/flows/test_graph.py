@@ -54,3 +54,8 @@ def test_ways_have_the_words_of_their_branches() -> None:
 
 def test_words_of_mermaid_are_safe_as_ids() -> None:
     assert '    n_end["end: agent"]' in drawn("- {id: end, agent: scout}\n")
+
+
+def test_a_wait_for_a_step_that_is_not_there_is_left_out() -> None:
+    lines = drawn("- {id: a, agent: scout, blockedBy: [nobody]}\n- {id: b, agent: scout}\n")
+    assert not any("-->" in line for line in lines)
