@@ -10,6 +10,7 @@ from penstock.app.flows import dry_runs_of, handbook_faults, project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
 from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.flow_generate import generate
 from penstock.cli.flow_run import FlowName, start
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -195,6 +196,7 @@ COMMANDS = {
     "check": check,
     "run": start,
     "graph": graph,
+    "generate": generate,
     "runs": runs,
     "result": result,
     "abort": abort,

@@ -4,9 +4,10 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.core.text import one_line
-from penstock.flows.checks.code import WRITTEN, stems
+from penstock.flows.checks.code import WRITTEN, module_of, stems
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.code_results import type_of
 from penstock.flows.definition import Code, CodeDecision, Flow
@@ -47,6 +48,12 @@ def drafts(flow: Flow, around: Surroundings) -> dict[str, str]:
             file = places[0] if step.target is not None else f"{places[0]}.{WRITTEN}"
             found[f"{file}{DRAFT}"] = _draft(step, around.command, file)
     return found
+
+
+def missing_drafts(flow: Flow, around: Surroundings) -> dict[str, str]:
+    """Return a text for each code step without a module, by the file to be written to."""
+    absent = [each for each in flow.steps if isinstance(each, Code) and not module_of(each, around)]
+    return drafts(replace(flow, steps=tuple(absent)), around)
 
 
 def _draft(step: Code, command: str, file: str) -> str:

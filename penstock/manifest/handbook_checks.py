@@ -87,15 +87,15 @@ def _check_topics(index: Index, folder: Path) -> None:
         at = head.keys.get(("files",), _TOP)
         head.problem("handbook-no-files", said, at, advice, severity=Severity.WARNING)
     for topic in index.topics:
-        said, advice, code = "", None, "handbook-file"
+        file, warning = f"file {quoted(topic.name)}", Severity.WARNING
         if topic.name in seen:
-            code, said = "duplicate-file", f"is listed twice; first at line {seen[topic.name]}"
-        else:
-            seen[topic.name] = topic.place.line
-            said, advice = _fault(folder, topic.name)
-        if said:
-            said = f"file {quoted(topic.name)} {said}"
-            head.problem(code, said, topic.place, advice, severity=Severity.WARNING)
+            said = f"{file} is listed twice; first at line {seen[topic.name]}"
+            head.problem("duplicate-file", said, topic.place, severity=warning)
+            continue
+        seen[topic.name] = topic.place.line
+        fault, near = _fault(folder, topic.name)
+        if fault:
+            head.problem("handbook-file", f"{file} {fault}", topic.place, near, severity=warning)
 
 
 def _fault(folder: Path, name: str) -> tuple[str, str | None]:

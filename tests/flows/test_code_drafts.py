@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.step import Output, ValueType
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_drafts import drafts
+from penstock.flows.code_drafts import drafts, missing_drafts
 from penstock.flows.code_modules import Modules, Texts
 from penstock.flows.definition import Code, CodeDecision, Flow
 
@@ -75,3 +75,13 @@ def test_a_draft_is_a_module(modules: Modules, target: str | None) -> None:
     loaded = modules.load(path, Texts({path: text}, path.rpartition("/")[0]))
     assert loaded.problems == ()
     assert ("interface" in text) is (target != "a.js")
+
+
+@pytest.mark.parametrize("module", ["flows/handlers/demo/a.ts", ".pi/flows/handlers/demo/a.mjs"])
+def test_a_step_whose_module_is_there_needs_none(module: str) -> None:
+    steps = (Code(step_id="a"), Code(step_id="b"))
+    flow = Flow(name="demo", description="d", steps=steps)
+    around = Surroundings(
+        file="flows/demo.yaml", command="demo", has_file=lambda file: file == module
+    )
+    assert list(missing_drafts(flow, around)) == ["flows/handlers/demo/b.ts.default"]
