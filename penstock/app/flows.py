@@ -7,6 +7,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
+from penstock.app.thinking import thinking_faults
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
@@ -69,6 +70,7 @@ def handbook_faults(settings: Settings) -> Iterator[Diagnostic]:
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield everything that is wrong with the flows and handbooks of a project."""
     yield from handbook_faults(settings)
+    yield from thinking_faults(settings, project)
     library = project_flows(settings, project)
     files = library.files()
     yield from files.diagnostics

@@ -46,6 +46,7 @@ from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
+from penstock.models.thinking import ThinkingModel
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
@@ -344,5 +345,10 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
     if not (own is None or isinstance(own, str)) and wanted in {None, own.card.model_id}:
         return own
     name = wanted or agent.settings.llm_model or (own if isinstance(own, str) else None)
-    is_known = name is None or models.has(name)
-    return models.get(name if is_known else inventory.model_names.model(name))
+    if name is None or models.has(name):
+        model, behind = models.get(name), None
+    else:
+        names = inventory.model_names
+        model, behind = models.get(names.model(name)), names.thinking(name)
+    level = (agent.charter.thinking if agent.charter else None) or behind
+    return model if level is None else ThinkingModel(model, level)

@@ -8,6 +8,7 @@ import typer
 
 from penstock.app.flows import dry_runs_of, handbook_faults, project_flows
 from penstock.app.runtime import Runtime
+from penstock.app.thinking import thinking_faults
 from penstock.cli.answer import answer
 from penstock.cli.exit_codes import FAILED, FINE
 from penstock.cli.flow_generate import generate
@@ -101,6 +102,7 @@ def check(
     if not names:
         diagnostics += [*found.project.agent_files.diagnostics, *files.diagnostics]
         diagnostics += handbook_faults(found.settings)
+        diagnostics += thinking_faults(found.settings, found.project)
     runs: dict[str, DryRun] = {}
     for file in wanted:
         read, said = library.check(file)

@@ -32,6 +32,8 @@ class ModelRequest:
     """The model must answer with text, whatever tools the messages speak of."""
     temperature: float = 0.7
     max_tokens: int = 2048
+    thinking: str | None = None
+    """How much to think, a word of THINKING; None is as the model does by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from penstock.core.errors import ConfigError
 
 ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "architect")
 """Roles that stand for the project's model until a project says otherwise."""
-THINKING = ("off", "minimal", "low", "medium", "high", "xhigh")
+OFF = "off"
+THINKING = (OFF, "minimal", "low", "medium", "high", "xhigh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,15 @@ class ModelNames:
             return None
         known = sorted({*ROLES, *self.roles})
         raise ConfigError(f'there is no model role "@{role}".{did_you_mean(role, known)}')
+
+    def thinking(self, text: str | None) -> str | None:
+        """Return the level of thinking that stands behind a name, or behind what its role means."""
+        if not text:
+            return None
+        name = without_thinking(text)
+        if name != text:
+            return text.rpartition(":")[2]
+        return self.thinking(self.roles.get(name[1:])) if name.startswith("@") else None
 
 
 def without_thinking(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -11,7 +11,21 @@ from penstock.models.model import ModelRequest
 
 _OWN_HOST = "api.openai.com"
 _REASONS = re.compile(r"o\d|gpt-5")
-"""Models that take no temperature."""
+"""Models that take no temperature, and can be told how much to think."""
+_USUAL = {"off": "none", "minimal": "low", "xhigh": "high"}
+"""What servers of others understand in place of a level."""
+_EFFORTS: Sequence[tuple[re.Pattern[str], Mapping[str, str]]] = (
+    (re.compile(r"o\d"), {"off": "low", "minimal": "low", "xhigh": "high"}),
+    (re.compile(r"gpt-5\.\d"), {"off": "none", "minimal": "low"}),
+    (re.compile(r"gpt-5"), {"off": "minimal", "xhigh": "high"}),
+)
+"""The same of models that do not know every level."""
+
+
+def has_thinking(config: ModelConfig) -> bool:
+    """Whether the model can be told how much to think, as far as its name tells."""
+    at_home = _OWN_HOST in (config.base_url or "")
+    return not at_home or _REASONS.match(config.model) is not None
 
 
 def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
@@ -26,6 +40,8 @@ def to_wire(request: ModelRequest, config: ModelConfig) -> bytes:
     }
     if not (at_home and _REASONS.match(config.model)):
         body["temperature"] = request.temperature
+    if request.thinking is not None and has_thinking(config):
+        body["reasoning_effort"] = _effort(request.thinking, config)
     if request.tools and not (request.closing and not _has_calls(request)):
         body["tools"] = [
             {
@@ -71,6 +87,13 @@ def _message(message: Message) -> dict[str, Any] | None:
                 for call in message.calls
             ]
             return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+
+
+def _effort(level: str, config: ModelConfig) -> str:
+    if _OWN_HOST not in (config.base_url or ""):
+        return _USUAL.get(level, level)
+    words = next((words for name, words in _EFFORTS if name.match(config.model)), _USUAL)
+    return words.get(level, level)
 
 
 def _has_calls(request: ModelRequest) -> bool:

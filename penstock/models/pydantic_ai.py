@@ -14,8 +14,9 @@ from pydantic_ai.models import (
     StreamedResponse,
     infer_model,
 )
+from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.settings import ModelSettings
+from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.tools import ToolDefinition
 
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
@@ -31,6 +32,7 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
 )
+from penstock.models.names import OFF
 from penstock.models.openai_stream import error_text, without_key
 from penstock.models.retry import failure
 from penstock.models.usage import estimate, spent
@@ -38,6 +40,15 @@ from penstock.models.usage import estimate, spent
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
 """What comes up from the library and the SDKs below it; its own errors are RuntimeErrors."""
 _CUT_OFF = "the model's reply was cut off before its end"
+_LEVELS: dict[str, ThinkingEffort] = {
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+}
+_COUNTS_THOUGHTS = {"anthropic", "bedrock"}
+"""Providers whose bound of a reply counts what is thought before it."""
 _REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
 
@@ -105,6 +116,8 @@ class PydanticAIModel:
 
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
+        if request.thinking is not None and not self._has_begun(request):
+            self._think(settings, request.thinking)
         extra = dict(self._config.extra)
         if request.closing:
             extra.pop("tool_choice", None)
@@ -113,6 +126,23 @@ class PydanticAIModel:
         if extra:
             settings["extra_body"] = extra
         return settings
+
+    def _has_begun(self, request: ModelRequest) -> bool:
+        """Whether the turn goes on with results of calls, where thoughts belong to all of a turn.
+
+        Those before the calls are signed, and are not kept: without them such a provider refuses.
+        """
+        is_within = bool(request.messages) and isinstance(request.messages[-1], ToolMessage)
+        return is_within and self._config.provider in _COUNTS_THOUGHTS
+
+    def _think(self, settings: ModelSettings, level: str) -> None:
+        """Say how much to think; a model that cannot be told is not, by the library."""
+        settings["thinking"] = False if level == OFF else _LEVELS[level]
+        if level == OFF or not self._model.profile.get("supports_thinking", False):
+            return
+        del settings["temperature"]
+        if self._config.provider in _COUNTS_THOUGHTS:
+            settings["max_tokens"] += ANTHROPIC_THINKING_BUDGET_MAP[_LEVELS[level]]
 
     def _finished(
         self, response: StreamedResponse, request: ModelRequest, reading: "_Reading"

@@ -14,6 +14,7 @@ from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.offline import OfflineModel
+from penstock.models.openai_request import has_thinking
 
 OFFLINE = "offline"
 OPENAI = "openai"
@@ -90,6 +91,20 @@ class Models:
             return self.get(name)
         except ConfigError:
             return None
+
+    def has_thinking(self, name: str | None = None) -> bool:
+        """Whether the model of this name can be told how much to think, as far as is known.
+
+        Raises ConfigError for a name that means nothing.
+        """
+        wanted = name or self.default
+        if wanted in self._made:
+            return True
+        config = self._configs.get(wanted) or self._named_by_provider(wanted)
+        if config.provider not in COMPATIBLE:
+            return config.provider != OFFLINE
+        known = replace(config, base_url=config.base_url or COMPATIBLE[config.provider])
+        return has_thinking(known)
 
     def add(self, model: Model) -> None:
         """Offer a model that the program made itself, under the `model_id` of its card."""

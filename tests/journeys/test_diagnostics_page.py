@@ -12,7 +12,7 @@ PLACES = (
     *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/f*.py"),
     *("flows/rehearsal/*.py",),
     *("flows/reading*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
-    *("app/scripts.py", "app/global_tools.py", "app/type_check.py"),
+    *("app/scripts.py", "app/global_tools.py", "app/type_check.py", "app/thinking.py"),
 )
 """Where findings are made."""
 MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}

@@ -36,3 +36,25 @@ def test_a_name_means_a_model(text: str | None, wanted: str | None) -> None:
 def test_a_role_that_nobody_defined_is_no_model() -> None:
     with pytest.raises(ConfigError, match=r'no model role "@codng"\. Did you mean'):
         NAMES.model("@codng")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (None, None),
+        ("small", None),
+        ("small:high", "high"),
+        ("small:other", None),
+        ("openai/gpt-x:low", "low"),
+        ("@coding", "high"),
+        ("@coding:low", "low"),
+        ("@mine", "high"),
+        ("@fast", None),
+        ("@planning", None),
+    ],
+)
+def test_a_level_of_thinking_stands_behind_a_name_or_its_role(
+    text: str | None, wanted: str | None
+) -> None:
+    """A suffix after the last `:` is a thinking level only if it is one of the six words."""
+    assert NAMES.thinking(text) == wanted

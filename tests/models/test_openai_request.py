@@ -110,3 +110,35 @@ def test_openai_itself_has_its_own_names(model: str, names: set[str]) -> None:
 def test_extra_members_are_added_and_null_takes_away() -> None:
     body = wire(extra={"seed": 1, "stream_options": None, "temperature": 0})
     assert (body["seed"], body["temperature"], "stream_options" in body) == (1, 0, False)
+
+
+HOME = "https://api.openai.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("level", "base_url", "model", "effort"),
+    [
+        (None, "http://h/v1", "m", None),
+        ("off", "http://h/v1", "m", "none"),
+        ("minimal", "http://h/v1", "m", "low"),
+        ("medium", "http://h/v1", "m", "medium"),
+        ("xhigh", "http://h/v1", "m", "high"),
+        ("high", HOME, "gpt-4o", None),
+        ("off", HOME, "o3", "low"),
+        ("xhigh", HOME, "o4-mini", "high"),
+        ("off", HOME, "gpt-5-mini", "minimal"),
+        ("minimal", HOME, "gpt-5", "minimal"),
+        ("off", HOME, "gpt-5.2", "none"),
+        ("xhigh", HOME, "gpt-5.2", "xhigh"),
+    ],
+)
+def test_a_level_of_thinking_is_an_effort_that_the_model_knows(
+    level: str | None, base_url: str, model: str, effort: str | None
+) -> None:
+    body = wire(UserMessage("hi"), base_url=base_url, model=model, thinking=level)
+    assert body.get("reasoning_effort") == effort
+
+
+def test_an_entry_may_say_that_its_server_takes_no_effort() -> None:
+    body = wire(UserMessage("hi"), thinking="high", extra={"reasoning_effort": None})
+    assert "reasoning_effort" not in body

@@ -272,3 +272,38 @@ async def test_a_setting_that_shows_late_is_a_refusal() -> None:
     asked = ModelRequest(system="", messages=[UserMessage("hi")])
     with pytest.raises(ModelRefused, match="the model 'mine' cannot be used"):
         await anext(LateModel(config, Limits()).stream(asked))
+
+
+@pytest.mark.parametrize(
+    ("history", "level", "wanted"),
+    [
+        ([], None, (None, 2048, True)),
+        ([], "off", (None, 2048, True)),
+        ([], "low", ({"type": "enabled", "budget_tokens": 2048}, 4096, False)),
+        (HISTORY, "low", (None, 2048, True)),
+    ],
+)
+async def test_a_level_of_thinking_is_a_budget_of_its_own(
+    history: list[Message], level: str | None, wanted: tuple[Any, int, bool]
+) -> None:
+    """Within a turn there is none: the thoughts before its calls are not kept."""
+    async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
+        config = {"model": "claude-haiku-4-5"}
+        await heard(server, "anthropic", *history, thinking=level, config=config)
+    (body,) = server.bodies
+    assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == wanted
+
+
+async def test_a_model_that_cannot_be_told_is_not() -> None:
+    reply = events(delta(content="Hello"), delta(finish="stop"))
+    async with fake_server(Canned(reply)) as server:
+        await heard(server, "openai-chat", thinking="high", config={"model": "gpt-4o"})
+    assert "reasoning_effort" not in server.bodies[0]
+    assert server.bodies[0]["temperature"] == 0.7
+
+
+async def test_an_effort_is_told_on_the_openai_wire() -> None:
+    reply = events(delta(content="Hello"), delta(finish="stop"))
+    async with fake_server(Canned(reply)) as server:
+        await heard(server, "openai-chat", thinking="high", config={"model": "gpt-5.2"})
+    assert server.bodies[0]["reasoning_effort"] == "high"

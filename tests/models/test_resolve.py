@@ -99,3 +99,18 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
 
 def test_every_provider_is_spoken_to_one_way() -> None:
     assert not ADAPTED.keys() & COMPATIBLE.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        (None, False),
+        ("offline", False),
+        ("local", True),
+        ("openai:gpt-5", True),
+        ("openai:gpt-4o", False),
+        ("anthropic:claude-sonnet-4-5", True),
+    ],
+)
+def test_some_models_cannot_be_told_how_much_to_think(name: str | None, wanted: bool) -> None:
+    assert Models([LOCAL]).has_thinking(name) is wanted

@@ -1,0 +1,59 @@
+"""Agents that are to think so or so much, with a model that cannot be told."""
+
+from collections.abc import Iterator
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter, Tier
+from penstock.app.project import Project
+from penstock.app.settings import Settings
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.errors import ConfigError
+from penstock.manifest.fields import quoted
+from penstock.manifest.front_matter import parse_front_matter
+from penstock.manifest.source import Place
+from penstock.models.names import ModelNames
+from penstock.models.resolve import Models
+
+_TOP = Place(line=1, column=1)
+
+
+def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic]:
+    """Yield a warning for each agent of the project whose level of thinking nobody heeds."""
+    models = Models(settings.model_configs(), default=settings.models.default)
+    names = ModelNames(roles=settings.models.roles)
+    for agent in project.agent_files.agents:
+        charter = agent.charter
+        if charter is None or charter.tier is not Tier.LOCAL:
+            continue
+        unheeding = _unheeding(agent, charter, models, names)
+        if unheeding is not None:
+            yield _finding(settings, charter, unheeding)
+
+
+def _unheeding(agent: Agent, charter: Charter, models: Models, names: ModelNames) -> str | None:
+    """Return the model that does not heed what an agent wants."""
+    wanted = agent.model if isinstance(agent.model, str) else None
+    if (charter.thinking or names.thinking(wanted)) is None:
+        return None
+    try:
+        name = wanted if wanted and models.has(wanted) else names.model(wanted)
+        return None if models.has_thinking(name) else name or models.default
+    except ConfigError:
+        return None
+
+
+def _finding(settings: Settings, charter: Charter, model: str) -> Diagnostic:
+    text = (settings.root / charter.file).read_text(encoding="utf-8")
+    keys = parse_front_matter(text, charter.file).head.values
+    place = keys.get(("thinking",)) or keys.get(("model",)) or _TOP
+    return Diagnostic(
+        code="thinking-unheeded",
+        message=f"the model {quoted(model)} cannot be told how much to think; it is not",
+        file=charter.file,
+        line=place.line,
+        column=place.column,
+        severity=Severity.WARNING,
+        suggestion="take the level out, or name a model that thinks",
+        end_line=place.line,
+        end_column=place.end_column,
+    )
