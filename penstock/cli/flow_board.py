@@ -1,77 +1,156 @@
-"""A run of a flow as it happens: a line for each thing that a person wants to know."""
+"""The board of a run: cards that change in place at a terminal, lines anywhere else."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.text import Text
+from rich.live import Live
 
-from penstock.cli.render import clean
-from penstock.core.events import CallSettled, Record, ReplyReceived
-from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
-from penstock.core.step import Outcome
-from penstock.core.text import cut, one_line
+from penstock.cli.flow_cards import CardOf, Cards, StepCard, no_card
+from penstock.cli.flow_lines import Lines
+from penstock.cli.flow_view import View, draw, fits
+from penstock.core.clock import Clock
+from penstock.core.events import Record
+from penstock.core.flow_events import FlowTold, StepStarted
+from penstock.engine import bus
 
-_SUMMARY = 120
-_GOOD, _BAD, _DIM = "green", "bold red", "dim"
+TICK_SECONDS = 0.25
+"""How often the board is drawn anew while nothing happens: the time goes on."""
+_LEAST_SECONDS = 0.1
+"""Between two drawings, however much happens."""
 
 
-class Board:
-    """Shows the steps of a run, each with its agent, its calls and what it came to."""
+class LineBoard:
+    """A line for each thing that a person wants to know."""
 
     def __init__(self, console: Console) -> None:
+        self._cards = Cards()
+        self._lines = Lines(console)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave everything as it is."""
+
+    def take(self, item: bus.Live) -> None:
+        """Print what happened."""
+        card = self._cards.take(item)
+        if isinstance(item, Record):
+            self._lines.show(item, card)
+
+    def tick(self) -> None:
+        """Do nothing: lines have no clock."""
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let others print: lines stay where they are."""
+        yield
+
+
+class CardBoard:
+    """Cards that change in place; those that are over become lines above, when room is wanted."""
+
+    def __init__(
+        self, console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card
+    ) -> None:
         self._console = console
-        self._began: dict[str, int] = {}
-        """When each frame began, in milliseconds."""
-        self._tokens: dict[str, int] = {}
+        self._clock = clock
+        self._title = title
+        self._cards = Cards(card_of)
+        self._lines = Lines(console)
+        self._shown: list[StepCard] = []
+        self._live: Live | None = None
+        self._drawn = 0.0
 
-    def show(self, record: Record) -> None:
-        """Show one event, if it is one that a person wants to know of."""
-        event, frame = record.event, record.path or ""
-        match event:
-            case StepStarted(step_id=step_id, visit=visit, agent=agent):
-                self._began[frame] = record.at
-                who = f" by {agent}" if agent else ""
-                again = f", visit {visit}" if visit > 1 else ""
-                self._line(f"▸ {step_id}{who}{again}", "bold")
-            case AgentBegan(model=model) if model:
-                self._line(f"    {model}", _DIM)
-            case ReplyReceived(usage=usage) if frame:
-                spent = usage.input_tokens + usage.output_tokens
-                self._tokens[frame] = self._tokens.get(frame, 0) + spent
-            case CallSettled(tool_id=tool_id, envelope=envelope) if tool_id != "finish":
-                self._line(f"    {tool_id}: {envelope.status.value}", _DIM)
-            case StepSettled():
-                self._settled(record, event, frame)
-            case FlowTold(kind=kind, body=body):
-                self._told(kind, {name: str(value) for name, value in body.items()})
-            case _:
-                pass
+    @property
+    def view(self) -> View:
+        """What is to be seen now."""
+        return View(self._title, self._cards, self._shown, self._clock.now())
 
-    def _settled(self, record: Record, event: StepSettled, frame: str) -> None:
-        seconds = (record.at - self._began.get(frame, record.at)) / 1000
-        tokens = self._tokens.get(frame, 0)
-        spent = f", {tokens} tokens" if tokens else ""
-        summary = cut(one_line(event.result.summary), _SUMMARY)
-        is_good = event.outcome is Outcome.SUCCESS
-        mark = "✓" if is_good else "✗"
-        why = "" if is_good else f" {event.source}:"
-        again = ", tried again" if event.will_retry else ""
-        said = f"{mark} {event.step_id} ({seconds:.1f} s{spent}{again}){why} {summary}"
-        self._line(said, _GOOD if is_good else _BAD)
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._live.start()
+        self.tick()
+        return self
 
-    def _told(self, kind: str, body: dict[str, str]) -> None:
-        match kind:
-            case "flow_loop_iteration":
-                most = body["maxIterations"]
-                forced = ", forced out" if body["forced"] == "True" else ""
-                said = f"  ↻ {body['stepId']}: round {body['iteration']} of {most}{forced}"
-                self._line(said, _DIM)
-            case "flow_auto_decision":
-                self._line(f"  {body['agentName']} decided: {body['chosenBranch']}", _DIM)
-            case "flow_step_skipped":
-                self._line(f"  · {body['stepId']} is skipped ({body['reason']})", _DIM)
-            case "flow_warning":
-                self._line(f"  ! {body['message']}", "yellow")
-            case _:
-                pass
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the board away; what is over stays as lines."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        while self._fold():
+            pass
 
-    def _line(self, text: str, style: str) -> None:
-        self._console.print(Text(clean(text), style=style), soft_wrap=True)
+    def take(self, item: bus.Live) -> None:
+        """Take in what happened; it is seen within a moment."""
+        card = self._cards.take(item)
+        if isinstance(item, Record):
+            if card is not None and isinstance(item.event, StepStarted):
+                self._shown.append(card)
+            if isinstance(item.event, FlowTold):
+                self._lines.told(item.event)
+        if self._clock.monotonic() - self._drawn >= _LEAST_SECONDS:
+            self.tick()
+
+    def tick(self) -> None:
+        """Draw the board anew."""
+        while not fits(self.view, self._console) and self._fold():
+            pass
+        if self._live is not None:
+            self._drawn = self._clock.monotonic()
+            self._live.update(draw(self.view, self._console), refresh=True)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the board away until the block ends, if it is there."""
+        if self._live is None:
+            yield
+            return
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def _fold(self) -> bool:
+        """Make a line of the card that was over first; False when all are at work."""
+        over = [each for each in self._shown if each.is_over]
+        if not over:
+            return False
+        first = min(over, key=lambda each: each.ended or 0)
+        self._shown = [each for each in self._shown if each is not first]
+        self._lines.settled(first)
+        return True
+
+
+Board = CardBoard | LineBoard
+"""What is printed beside it while it is shown, is printed inside `aside`."""
+
+
+def board_for(console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card) -> Board:
+    """Return cards for a person at a terminal that can move its cursor, else lines."""
+    if console.is_terminal and not console.is_dumb_terminal and not console.quiet:
+        return CardBoard(console, clock, title=title, card_of=card_of)
+    return LineBoard(console)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from penstock.agents.charter import Card
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewRun, Reply
@@ -23,7 +24,7 @@ from penstock.cli.exit_codes import (
     WAITING,
     WRONG_USAGE,
 )
-from penstock.cli.flow_board import Board
+from penstock.cli.flow_board import TICK_SECONDS, Board, board_for
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
@@ -34,6 +35,7 @@ from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.task import TaskStatus
+from penstock.engine.bus import Live
 from penstock.flows.library import FlowSource
 from penstock.flows.reading import read_flow
 from penstock.flows.starting import TASK_REQUIRED
@@ -119,9 +121,8 @@ class _WatchedRun:
         self._background = background
         self._options = options
         self._command = options.name.removeprefix("/")
-        quiet = options.as_json
-        self._board = None if quiet else Board(Console(highlight=False, stderr=True))
-        self._is_asking = sys.stdin.isatty() and not quiet
+        self._board = _board(runtime, options)
+        self._is_asking = sys.stdin.isatty() and not options.as_json
         self._task_id = TaskId(new_id("task"))
         self._shown = 0
         self._stopping: Stopping | None = None
@@ -164,32 +165,44 @@ class _WatchedRun:
 
     def _show(self) -> None:
         """Show what happens, until the run has ended or waits."""
-        feed = self._background.feed(self._records())
-        with on_interrupt(feed.interrupt):
-            while (record := self._next(feed)) is not None:
-                self._shown = record.seq
-                if self._board is not None:
-                    self._board.show(record)
-                if isinstance(record.event, TaskEnded | TaskSuspended):
-                    return
+        feed = self._background.feed(self._items())
+        with on_interrupt(feed.interrupt), self._board:
+            while (item := self._next(feed)) is not None:
+                self._board.take(item)
+                if isinstance(item, Record):
+                    self._shown = item.seq
+                    if isinstance(item.event, TaskEnded | TaskSuspended):
+                        return
 
-    def _next(self, feed: Feed[Record]) -> Record | None:
+    def _next(self, feed: Feed[Live]) -> Live | None:
         while True:
             try:
-                return feed.take(self._stopping.seconds if self._stopping else None)
+                return self._taken(feed)
             except (KeyboardInterrupt, TimeoutError):
-                if self._stopping is not None:
-                    self._stopping.leave()
-                if self._wants_abort():
-                    self._abort()
+                with self._board.aside():
+                    if self._stopping is not None:
+                        self._stopping.leave()
+                    if self._wants_abort():
+                        self._abort()
 
-    async def _records(self) -> AsyncIterator[Record]:
+    def _taken(self, feed: Feed[Live]) -> Live | None:
+        """Wait for what happens next. Raises TimeoutError when the run takes too long to end."""
+        clock = self._runtime.parts.clock
+        until = clock.monotonic() + self._stopping.seconds if self._stopping else None
+        while True:
+            try:
+                return feed.take(TICK_SECONDS)
+            except TimeoutError:
+                if until is not None and clock.monotonic() >= until:
+                    raise
+                self._board.tick()
+
+    async def _items(self) -> AsyncIterator[Live]:
         parts = self._runtime.parts
         source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
         log_id, after = LogId(self._task_id), self._shown
         async for item in follow(source, log_id, after=after, task_id=self._task_id):
-            if isinstance(item, Record):
-                yield item
+            yield item
 
     def _wants_abort(self) -> bool:
         """Whether the person who pressed Ctrl-C wants the run to end; without one it ends."""
@@ -229,6 +242,19 @@ class _WatchedRun:
         if not is_taken and self._stopping is None:
             show_waiting(reply.questions)
         return is_taken or self._stopping is not None
+
+
+def _board(runtime: Runtime, options: RunOptions) -> Board:
+    """Return what shows the run: on stderr, as stdout has the result alone."""
+    parts = runtime.parts
+
+    def card_of(name: str) -> Card:
+        agent = parts.agents.find(name)
+        return agent.charter.card if agent is not None and agent.charter is not None else Card()
+
+    console = Console(highlight=False, stderr=True, quiet=options.as_json)
+    title = f"/{options.name.removeprefix('/')}"
+    return board_for(console, parts.clock, title=title, card_of=card_of)
 
 
 def _print_result(envelope: Envelope, *, as_json: bool) -> None:

@@ -1,99 +1,136 @@
-"""A run at the terminal: a line for each thing that a person wants to know."""
+"""The board at a terminal: cards in place, lines for those that are over."""
 
+import re
 from io import StringIO
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from penstock.cli.flow_board import Board
-from penstock.core.call import CallPath
+from penstock.cli.flow_board import CardBoard, LineBoard, board_for
 from penstock.core.clock import Moment
-from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
-from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
-from penstock.core.ids import LogId, MessageId, TaskId
-from penstock.core.messages import Usage
-from penstock.core.step import Outcome, StepResult
+from penstock.engine.bus import Live
+from penstock.testing.clock import FakeClock
+from tests.kit.flow_steps import ends, piece, records, says, starts, tells
 
-RUN, LOOK = TaskId("task_1"), "task_1/look/1"
-STARTED = StepStarted(step_id="look", visit=1, agent="scout")
+_FOLDED = re.compile(r"✓ step-(\d+) \(")
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
-def lines(*happened: tuple[Event, str]) -> list[str]:
-    """Return what the board shows of events, a second apart."""
-    out = StringIO()
-    board = Board(Console(file=out, width=200, highlight=False))
-    for number, (event, path) in enumerate(happened):
-        at = Moment(1000 * number)
-        board.show(Record(LogId(RUN), number + 1, at, RUN, CallPath(path), event))
-    return out.getvalue().splitlines()
+class Screen:
+    """A terminal that remembers everything that it was sent."""
+
+    def __init__(self, height: int = 24) -> None:
+        self.out = StringIO()
+        self.console = Console(
+            file=self.out, width=80, height=height, force_terminal=True, highlight=False
+        )
+        self.clock = FakeClock(Moment(0))
+        self.board = CardBoard(self.console, self.clock, title="/demo")
+
+    def take(self, *items: Live) -> None:
+        for item in items:
+            self.clock.advance(1)
+            self.board.take(item)
+
+    def said(self) -> str:
+        """Return what came since this was asked last, without what moves the cursor."""
+        text = _STEERING.sub("", self.out.getvalue())
+        self.out.seek(0)
+        self.out.truncate()
+        return text
 
 
-def settled(outcome: Outcome, **more: Any) -> StepSettled:
-    result = StepResult(summary="seen\nall")
-    return StepSettled(step_id="look", visit=1, outcome=outcome, result=result, **more)
+def test_cards_change_in_place_and_end_as_lines() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts(), says("Hm.")))
+        assert "╭─ ▸ look" in screen.said()
+        screen.take(piece("It is fine."))
+        assert "It is fine." in screen.said()
+        screen.take(*records(ends(duration_ms=1500)))
+        assert "╭─ ✓ look" in screen.said()
+    assert screen.said().splitlines()[-1] == "✓ look (1.5 s, 5 tokens) seen all"
 
 
-def told(kind: str, **body: Any) -> FlowTold:
-    return FlowTold(kind=kind, body=body)
+def test_those_that_are_over_make_room_for_those_at_work() -> None:
+    """Finished cards fold into a line, the one that was over first before the others."""
+    screen = Screen(height=20)
+    with screen.board:
+        for number in range(20):
+            name = f"step-{number}"
+            screen.take(*records(starts(name), ends(name)))
+        folded = [int(number) for number in _FOLDED.findall(screen.said())]
+        assert folded == list(range(16))
+    assert len(_FOLDED.findall(screen.said())) == 4
 
 
-def test_a_step_with_its_agent_model_calls_time_and_tokens() -> None:
-    reply = ReplyReceived(
-        iteration=1,
-        base=0,
-        text="",
-        message_id=MessageId(""),
-        usage=Usage(input_tokens=3, output_tokens=2),
-    )
-    began = AgentBegan(agent="scout", message="", system="", model="m1")
-    done = CallSettled(tool_id="read", envelope=Envelope.success(1), call_id=None)
-    finish = CallSettled(tool_id="finish", envelope=Envelope.success(1), call_id=None)
-    below = f"{LOOK}/1/read#1"
-    assert lines(
-        (STARTED, LOOK),
-        (began, LOOK),
-        (reply, LOOK),
-        (done, below),
-        (finish, below),
-        (settled(Outcome.SUCCESS), LOOK),
-    ) == [
-        "▸ look by scout",
-        "    m1",
-        "    read: success",
-        "✓ look (5.0 s, 5 tokens) seen all",
-    ]
+def test_what_is_told_beside_the_steps_stands_above_the_board() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts(), tells("flow_warning", message="odd")))
+        assert "  ! odd" in screen.said()
+
+
+def test_time_goes_on_while_nothing_happens() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+        screen.clock.advance(59)
+        screen.said()
+        screen.board.tick()
+        assert "1 min 00 s" in screen.said()
+
+
+def test_much_that_happens_at_once_is_drawn_once() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+        screen.said()
+        for _ in range(100):
+            screen.board.take(piece("word "))
+        assert screen.said() == ""
+        screen.board.tick()
+        assert screen.said().count("╭─ ▸ look") == 1
+
+
+def test_others_print_while_the_board_is_away() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts("done"), ends("done"), starts()))
+        screen.said()
+        with screen.board.aside():
+            assert screen.said().strip().splitlines()[-1].startswith("✓ done")
+            screen.board.tick()
+            assert screen.said() == ""
+        assert "╭─ ▸ look" in screen.said()
+    screen.said()
+    with screen.board.aside():
+        assert screen.said() == ""
+
+
+def test_what_goes_on_later_is_on_the_board_again() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+    screen.said()
+    with screen.board:
+        assert "╭─ ▸ look" in screen.said()
 
 
 @pytest.mark.parametrize(
-    ("event", "line"),
+    ("is_terminal", "kind", "quiet", "board"),
     [
-        (StepStarted(step_id="make", visit=2), "▸ make, visit 2"),
-        (settled(Outcome.SOFT, source="api_error"), "✗ look (0.0 s) api_error: seen all"),
-        (
-            settled(Outcome.SOFT, source="x", will_retry=True),
-            "✗ look (0.0 s, tried again) x: seen all",
-        ),
-        (
-            told("flow_loop_iteration", stepId="a", iteration=2, maxIterations=3, forced=False),
-            "  ↻ a: round 2 of 3",
-        ),
-        (
-            told("flow_loop_iteration", stepId="a", iteration=3, maxIterations=3, forced=True),
-            "  ↻ a: round 3 of 3, forced out",
-        ),
-        (told("flow_auto_decision", agentName="judge", chosenBranch="Go"), "  judge decided: Go"),
-        (
-            told("flow_step_skipped", stepId="b", reason="jumped_over"),
-            "  · b is skipped (jumped_over)",
-        ),
-        (told("flow_warning", message="odd \x1b[2J"), "  ! odd �[2J"),
+        (True, "xterm-256color", False, CardBoard),
+        (True, "dumb", False, LineBoard),
+        (False, "xterm", False, LineBoard),
+        (True, "xterm", True, LineBoard),
     ],
 )
-def test_what_else_is_told(event: Event, line: str) -> None:
-    assert lines((event, LOOK)) == [line]
-
-
-def test_nothing_is_said_of_the_rest() -> None:
-    assert lines((TaskStarted(), ""), (told("flow_jump", to=[]), "task_1")) == []
+def test_cards_are_for_terminals_alone(
+    is_terminal: bool, kind: str, quiet: bool, board: type[CardBoard | LineBoard]
+) -> None:
+    environment = {"TERM": kind}
+    console = Console(
+        file=StringIO(), force_terminal=is_terminal, quiet=quiet, _environ=environment
+    )
+    assert isinstance(board_for(console, FakeClock(), title="/demo"), board)

@@ -105,7 +105,7 @@ def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
         terminal.until("answer must be one of: Go, Stop")
         terminal.until("answer> ")
         terminal.type("2")
-        terminal.until("▸ tell by writer")
+        terminal.until("✓ tell")
         assert terminal.ended() == 0
 
 
