@@ -1,0 +1,87 @@
+"""The architect designs a flow for a person: written, mended, kept, and run to its end."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.app.flows import check_flows
+from penstock.app.project import check_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import load
+from penstock.chat.message import NewRun, Reply
+from penstock.core.ids import TaskId
+from penstock.core.messages import ToolMessage
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call
+from tests.kit.designed import AGENT, BROKEN_AGENT, BROKEN_FLOW, FLOW
+from tests.kit.flows import finish, task_of
+from tests.kit.project import ProjectFolder
+
+DESIGN = [
+    call("agent_catalog"),
+    call("agent_write", path="guide", content=BROKEN_AGENT),
+    call("agent_write", path="guide", content=AGENT),
+    call("flow_write", path="tour", content=BROKEN_FLOW),
+    call("flow_write", path="tour", content=FLOW),
+    finish("A tour in three steps.", flow_path="flows/tour.yaml", command="tour"),
+]
+"""What the architect does, each once it has read what came of the one before."""
+STEPS = ["look", "enough", "page"]
+SETTINGS = {"models": {"default": "scripted"}}
+
+
+def _answers(request: ModelRequest) -> ScriptedReply:
+    task, done = task_of(request), sum(isinstance(m, ToolMessage) for m in request.messages)
+    if task == "A tour of Lisbon":
+        return DESIGN[done]
+    if task.startswith("Are these enough?"):
+        return finish("yes", branch="exit")
+    return finish(f"told: {task}", sights=["tower", "tram"])
+
+
+async def _kept(runtime: Runtime) -> Reply:
+    run = NewRun(command="flows:new", task="A tour of Lisbon")
+    await runtime.start_flow(run, task_id=TaskId("task_new"))
+    while True:
+        reply = await runtime.wait(TaskId("task_new"))
+        assert reply
+        if reply.status is not TaskStatus.SUSPENDED:
+            return reply
+        (asked,) = reply.questions
+        assert asked.question.text == "A tour in three steps. Keep this flow?"
+        await runtime.answer(asked.question.question_id, {"value": "Keep"})
+
+
+def _told(model: ScriptedModel) -> list[Any]:
+    """Return what the architect read of its calls."""
+    last = [each for each in model.requests if task_of(each) == "A tour of Lisbon"][-1]
+    return [json.loads(each.content) for each in last.messages if isinstance(each, ToolMessage)]
+
+
+@pytest.mark.slow("designs a flow, keeps it, checks it and runs it")
+async def test_a_flow_is_designed_mended_dry_run_kept_and_run(project: ProjectFolder) -> None:
+    """The architect, on the scripted model, writes an agent and a flow that check clean and run.
+
+    agent_write/flow_write validate first; a dry run before it is offered: every branch and loop
+    exit reached.
+    """
+    model = ScriptedModel(_answers)
+    async with project.opened(models=[model], settings=SETTINGS) as runtime:
+        designed = await _kept(runtime)
+        assert designed.status is TaskStatus.SUCCEEDED
+        ran = await runtime.run_flow(NewRun(command="tour", task="Lisbon"))
+    assert ran.ok
+    assert ran.output["results"]["page"]["summary"] == 'told: A page of ["tower","tram"]'
+    _, broken_agent, agent, broken_flow, flow = _told(model)
+    assert [each["written"] for each in (broken_agent, agent)] == [False, True]
+    assert broken_agent["diagnostics"][0]["message"] == 'output "status" is a reserved name'
+    assert broken_flow["diagnostics"][0]["suggestion"] == 'did you mean "guide"?'
+    dry = flow.pop("dryRun")
+    assert flow == {"written": True, "path": "flows/tour.yaml", "diagnostics": []}
+    assert (dry["reached"], dry["complete"], dry["problems"]) == (STEPS, True, [])
+    assert [each["branch"] for each in dry["branches"] if each["walked"]] == ["exit", "loop", "cap"]
+    settings = load(project.root)
+    found = check_project(settings, lambda read: check_flows(settings, read))
+    assert [str(each) for each in found.diagnostics] == []
