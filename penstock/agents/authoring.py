@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.agents.file import has_error, parse_agent
+from penstock.agents.file import parse_agent
 from penstock.agents.file_checks import Known
 from penstock.agents.folders import FOLDERS
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, has_error
 from penstock.resources.project_files import ProjectFiles, ProjectPath
 
 WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"

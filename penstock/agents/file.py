@@ -12,7 +12,7 @@ from penstock.agents.file_checks import Known, body_inputs, check_body, check_na
 from penstock.agents.file_fields import FIELDS, NAME, SELECTED
 from penstock.agents.file_kinds import converted, read_table
 from penstock.agents.settings import DEFAULTS, ChatSettings
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.text import one_line
 from penstock.manifest.fields import Node
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
@@ -63,21 +63,8 @@ def parse_agent(
         agent=None if has_error(head.problems) else _agent(fields, matter, charter),
         name=fields["name"] if NAME.fullmatch(fields["name"]) else "",
         place=node.at("name").key_place,
-        findings=ordered(head.problems),
+        findings=in_file_order(head.problems),
     )
-
-
-def ordered(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the findings of one file by line, of one line the errors first, each once."""
-    return sorted(
-        dict.fromkeys(findings),
-        key=lambda each: (each.line, each.severity is not Severity.ERROR, each.order, each.message),
-    )
-
-
-def has_error(findings: Sequence[Diagnostic]) -> bool:
-    """Whether an agent with these findings takes no part."""
-    return any(each.severity is Severity.ERROR for each in findings)
 
 
 def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: Charter) -> Charter:

@@ -9,7 +9,7 @@ from penstock.agents.file_checks import Known
 from penstock.agents.folders import load_agents
 from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
-from penstock.flows.authoring import finding, write_flow
+from penstock.flows.authoring import write_flow
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.reading import read_flow
 from penstock.resources.project_files import ProjectFiles
@@ -54,7 +54,7 @@ class ProjectAuthoring:
         return {
             "written": written.is_written,
             "path": written.path,
-            "diagnostics": [finding(each) for each in written.diagnostics],
+            "diagnostics": [each.to_finding() for each in written.diagnostics],
             **({"error": written.error} if written.error else {}),
         }
 
@@ -64,8 +64,8 @@ class ProjectAuthoring:
         if not written.is_written or self.dry_runs is None:
             return written.to_wire()
         found, problems = self.dry_runs.of(read_flow(content, written.path))
-        dry = found.to_wire() | {"problems": [finding(each) for each in problems]}
-        return written.to_wire() | {"dryRun": dry}
+        dry = {**found.to_wire(), "problems": [each.to_finding() for each in problems]}
+        return {**written.to_wire(), "dryRun": dry}
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""

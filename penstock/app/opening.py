@@ -24,7 +24,7 @@ from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
 from penstock.chat.archive import Archive
 from penstock.core.clock import SystemClock
-from penstock.core.diagnostics import Severity, sort
+from penstock.core.diagnostics import errors_of, sort
 from penstock.core.errors import DeclarationError
 from penstock.core.ids import new_id
 from penstock.core.world import World
@@ -163,7 +163,7 @@ def open_plugins(shelf: Shelf, log: Log) -> Following:
 
 def check_strict(settings: Settings, project: Project) -> None:
     """Raise DeclarationError if the settings want files without errors, and there are some."""
-    errors = [each for each in project.diagnostics if each.severity is Severity.ERROR]
+    errors = errors_of(project.diagnostics)
     if settings.tools.strict and errors:
         raise DeclarationError(sort(errors))
 

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.agents.catalog import catalog_entries
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun
-from penstock.core.diagnostics import Severity
+from penstock.core.diagnostics import errors_of
 from penstock.core.envelope import Json
 from penstock.core.errors import NotReady
 from penstock.core.ids import TaskId
@@ -86,7 +86,7 @@ class PluginFlows:
         found = []
         for command, file in sorted(flows.files().files.items()):
             read, diagnostics = flows.check(file)
-            errors = sum(each.severity is Severity.ERROR for each in diagnostics)
+            errors = len(errors_of(diagnostics))
             about = read.flow.description if read.flow is not None else ""
             found.append(
                 {

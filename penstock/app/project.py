@@ -18,7 +18,7 @@ from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skill_read import with_handbooks
-from penstock.core.diagnostics import Diagnostic, Severity, sort
+from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
 from penstock.flows.files import find_flows
@@ -91,7 +91,7 @@ class ProjectCheck:
     @property
     def errors(self) -> int:
         """Return how many errors there are."""
-        return sum(each.severity is Severity.ERROR for each in self.diagnostics)
+        return len(errors_of(self.diagnostics))
 
     @property
     def warnings(self) -> int:

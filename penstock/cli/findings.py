@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from penstock.app.project import Project
 from penstock.cli.output import note
 from penstock.cli.render import clean
-from penstock.core.diagnostics import Diagnostic, Severity, sort
+from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.tools.scripts.script import ScriptTool
 
 
@@ -23,7 +23,7 @@ def tell_findings(
             note(clean(str(each)))
     others = [each for each in project.diagnostics if each not in own and each not in said]
     if others:
-        errors = sum(each.severity is Severity.ERROR for each in others)
+        errors = len(errors_of(others))
         counts = f"{errors} errors, {len(others) - errors} warnings"
         where = "in the project" if tool_id is None else "elsewhere in the project"
         note(f"{where}: {counts}; `penstock check` shows them")

@@ -17,7 +17,7 @@ from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find, run
 from penstock.cli.render import clean, pretty, print_table, when
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskRecord
@@ -25,7 +25,6 @@ from penstock.core.text import one_line
 from penstock.flows.files import FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
-from penstock.flows.reading import has_error, ordered
 from penstock.flows.rehearsal.dry_run import DryRun
 from penstock.flows.svg import svg
 from penstock.server.flow_results import result_of, status_of
@@ -52,7 +51,7 @@ def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> Non
     rows = []
     for command, file in sorted(library.files().files.items()):
         read, diagnostics = library.check(file)
-        is_valid = not any(each.severity is Severity.ERROR for each in diagnostics)
+        is_valid = not has_error(diagnostics)
         flow = read.flow
         rows.append(
             {
@@ -108,9 +107,9 @@ def check(
         read, said = library.check(file)
         if dry and not has_error(said):
             runs[file.command], more = dry_runs_of(found.settings, found.project).of(read)
-            said = ordered([*said, *more])
+            said = in_file_order([*said, *more])
         diagnostics += said
-    errors = sum(each.severity is Severity.ERROR for each in diagnostics)
+    errors = len(errors_of(diagnostics))
     counts = {"flows": len(wanted), "errors": errors, "warnings": len(diagnostics) - errors}
     if as_json:
         _print_found(diagnostics, counts, runs if dry else None)

@@ -1,6 +1,6 @@
 """One finding in an authored file, and the nearest of some names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,10 +66,33 @@ class Diagnostic:
             "suggestion": self.suggestion,
         }
 
+    def to_finding(self) -> Json:
+        """Return the finding as authors' tools show it: without the file, which they know."""
+        wire = {"line": self.line, "severity": self.severity.value, "message": self.message}
+        return wire | ({"suggestion": self.suggestion} if self.suggestion else {})
+
+
+def has_error(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Whether what has these findings takes no part."""
+    return any(each.severity is Severity.ERROR for each in diagnostics)
+
+
+def errors_of(diagnostics: Iterable[Diagnostic]) -> Sequence[Diagnostic]:
+    """Return the errors among findings."""
+    return [each for each in diagnostics if each.severity is Severity.ERROR]
+
 
 def sort(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return findings by file, line, column and code, each once."""
     return sorted(dict.fromkeys(diagnostics), key=lambda each: (each.order, each.message))
+
+
+def in_file_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the findings of one file by line, of one line the errors first, each once."""
+    return sorted(
+        dict.fromkeys(diagnostics),
+        key=lambda each: (each.line, each.severity is not Severity.ERROR, each.order, each.message),
+    )
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from penstock.agents.charter import Tier
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, has_error
 from penstock.core.envelope import Json
 from penstock.core.errors import ReadOnly
 from penstock.flows.files import FLOW, FOLDERS, SUFFIXES, FlowFile, bad_name, command_of
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import has_error
 from penstock.resources.project_files import ProjectFiles
 
 WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml or .yml"
@@ -32,14 +31,8 @@ class WrittenFlow:
     def to_wire(self) -> Json:
         """Return what `flow_write` answers."""
         told = {"error": self.error} if self.error else {}
-        found = [finding(each) for each in self.diagnostics]
+        found = [each.to_finding() for each in self.diagnostics]
         return {"written": self.is_written, "path": self.path, "diagnostics": found, **told}
-
-
-def finding(found: Diagnostic) -> Json:
-    """Return a diagnostic with the four members that authors' tools show."""
-    wire = {"line": found.line, "severity": found.severity.value, "message": found.message}
-    return wire | ({"suggestion": found.suggestion} if found.suggestion else {})
 
 
 def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, in_file_order
 from penstock.flows.checks.agents import check_agents
 from penstock.flows.checks.blocked_by import check_blocked_by
 from penstock.flows.checks.code import check_code
@@ -14,7 +14,7 @@ from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.checks.targets import check_targets
 from penstock.flows.checks.templates import check_templates
 from penstock.flows.checks.view import View
-from penstock.flows.reading import ReadFlow, ordered
+from penstock.flows.reading import ReadFlow
 
 MOST_FINDINGS = 1000
 """Of one check."""
@@ -39,7 +39,7 @@ def check_flow(read: ReadFlow, around: Surroundings) -> Sequence[Diagnostic]:
         found += some[:MOST_FINDINGS]
         if len(some) > MOST_FINDINGS:
             found.append(_too_many(read.file))
-    return ordered(found)
+    return in_file_order(found)
 
 
 def _of_text(view: View) -> Iterator[Diagnostic]:

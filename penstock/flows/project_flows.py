@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.code_modules import Modules
@@ -50,7 +50,7 @@ class ProjectFlows:
             raise unknown_flow(command, found)
         file = found[command]
         read, diagnostics = self.check(file)
-        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
+        errors = errors_of(diagnostics)
         return replace(self._source(read, file.root), errors=errors)
 
     def files(self) -> FlowFiles:

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
 from penstock.flows.fenced import parse_flow, source_lines
 from penstock.flows.reading_inputs import RunInputs
@@ -65,7 +65,7 @@ class ReadFlow:
     @property
     def findings(self) -> list[Diagnostic]:
         """What is wrong in the text alone."""
-        return ordered(self.document.problems)
+        return in_file_order(self.document.problems)
 
     @property
     def text(self) -> str:
@@ -103,25 +103,6 @@ def read_flow(text: str | bytes, file: str = "") -> ReadFlow:
 def flow_of(text: str, file: str) -> Flow | None:
     """Return the flow of a text, None if it has an error; runs read the same text many times."""
     return read_flow(text, file).flow
-
-
-def ordered(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return findings by line, of one line the errors first, each once."""
-    return sorted(
-        dict.fromkeys(findings),
-        key=lambda each: (
-            each.line,
-            each.severity is not Severity.ERROR,
-            each.column,
-            each.code,
-            each.message,
-        ),
-    )
-
-
-def has_error(findings: Sequence[Diagnostic]) -> bool:
-    """Whether a flow with these findings cannot run."""
-    return any(each.severity is Severity.ERROR for each in findings)
 
 
 def _read(node: Node, field: Field) -> Any:

@@ -65,12 +65,7 @@ def begin(
 def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:
     said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
     more = f" and {len(errors) - _SAID} more" if len(errors) > _SAID else ""
-    details = {
-        "diagnostics": [
-            {"line": each.line, "severity": each.severity.value, "message": each.message}
-            for each in errors
-        ]
-    }
+    details = {"diagnostics": [each.to_finding() for each in errors]}
     reason = f'the flow "/{command}" has errors: {said}{more}'
     return Rejection(code=FLOW_INVALID, reason=reason, details=details)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.core.diagnostics import Diagnostic, Severity, sort
+from penstock.core.diagnostics import Diagnostic, has_error, sort
 from penstock.manifest.discover import discover
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.file import ReadFile, read_file
@@ -63,7 +63,7 @@ class Bundle:
         """Return the bundle with more findings, by tool; a tool with an error is broken."""
         broken = dict(self.broken_tools)
         for tool_id, findings in found.items():
-            if tool_id in broken or _has_error(findings):
+            if tool_id in broken or has_error(findings):
                 broken[tool_id] = sort([*broken.get(tool_id, ()), *findings])
         every = [each for findings in found.values() for each in findings]
         return replace(
@@ -109,11 +109,7 @@ def load_bundle(root: Path, neighbours: Neighbours | None = None) -> Bundle:
 
 def is_broken(node: Node) -> bool:
     """Whether there is an error in the file of a manifest."""
-    return _has_error(node.document.problems)
-
-
-def _has_error(findings: Iterable[Diagnostic]) -> bool:
-    return any(each.severity is Severity.ERROR for each in findings)
+    return has_error(node.document.problems)
 
 
 def _whole(files: Iterable[ReadFile]) -> list[Any]:

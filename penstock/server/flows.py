@@ -11,17 +11,17 @@ from penstock.agents.catalog import catalog_entries
 from penstock.agents.charter import Tier
 from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest
 from penstock.core.profile import MANAGE, READ
 from penstock.core.text import one_line
-from penstock.flows.authoring import WrittenFlow, check_local, finding, remove_flow, write_flow
+from penstock.flows.authoring import WrittenFlow, check_local, remove_flow, write_flow
 from penstock.flows.definition import Flow, RunInput, Step
 from penstock.flows.files import FOLDERS, FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import ReadFlow, has_error, ordered
+from penstock.flows.reading import ReadFlow
 from penstock.flows.reading import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.bodies import Form, read_json
@@ -91,8 +91,8 @@ async def check_flow(request: Request) -> Response:
     more = {}
     if asked.get("dryRun") and not has_error(found) and (runs := _dry_runs(site)) is not None:
         dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
-        found, more = ordered([*found, *problems]), {"dryRun": dry.to_wire()}
-    return Json({"diagnostics": [finding(each) for each in found], **more})
+        found, more = in_file_order([*found, *problems]), {"dryRun": dry.to_wire()}
+    return Json({"diagnostics": [each.to_finding() for each in found], **more})
 
 
 @router.get("/flows/{name}", responses=answers("Flow"), response_class=Json)
@@ -106,7 +106,7 @@ async def read_flow(name: str, request: Request) -> Response:
     more = {
         "content": read.text,
         "steps": [step_part(each) for each in steps],
-        "diagnostics": [finding(each) for each in found],
+        "diagnostics": [each.to_finding() for each in found],
         "graph": mermaid(read.flow) if read.flow else None,
     }
     return Json(_part(file, read, found) | more)
@@ -182,9 +182,9 @@ async def _write(flows: ProjectFlows, path: str, content: str, status: int) -> R
 
 
 def _invalid(written: WrittenFlow) -> Json:
-    errors = [each for each in written.diagnostics if has_error([each])]
+    errors = errors_of(written.diagnostics)
     message = f"the flow has {len(errors)} errors and was not written; line {errors[0].line}: "
-    details = {"diagnostics": [finding(each) for each in written.diagnostics]}
+    details = {"diagnostics": [each.to_finding() for each in written.diagnostics]}
     return answer(422, FLOW_INVALID, message + errors[0].text, details=details)
 
 

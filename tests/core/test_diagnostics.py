@@ -2,7 +2,17 @@
 
 import pytest
 
-from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, edits, nearest, sort
+from penstock.core.diagnostics import (
+    Diagnostic,
+    Severity,
+    did_you_mean,
+    edits,
+    errors_of,
+    has_error,
+    in_file_order,
+    nearest,
+    sort,
+)
 
 FOUND = Diagnostic(
     code="unknown-tool",
@@ -42,6 +52,25 @@ def test_findings_are_sorted_by_file_line_column_and_code_and_said_once() -> Non
     places = [("b", 1, 1, "x"), ("a", 10, 1, "x"), ("a", 2, 9, "x"), ("a", 2, 9, "w")]
     found = [Diagnostic(file=f, line=n, column=c, code=k, message="") for f, n, c, k in places]
     assert [each.order for each in sort([*found, *found])] == sorted(places)
+
+
+def test_findings_of_a_file_are_sorted_by_line_the_errors_of_a_line_first() -> None:
+    odd = Diagnostic(code="a", message="m", line=2, severity=Severity.WARNING)
+    wrong = Diagnostic(code="b", message="m", line=2, column=9)
+    early = Diagnostic(code="c", message="m", line=1, severity=Severity.WARNING)
+    assert in_file_order([odd, wrong, early, odd]) == [early, wrong, odd]
+    assert (has_error([odd, wrong]), has_error([odd])) == (True, False)
+    assert errors_of([odd, wrong, early]) == [wrong]
+
+
+def test_authors_tools_show_a_finding_without_its_file() -> None:
+    assert FOUND.to_finding() == {
+        "line": 3,
+        "severity": "error",
+        "message": "no tool 'serch'",
+        "suggestion": "Did you mean 'search'?",
+    }
+    assert "suggestion" not in BARE.to_finding()
 
 
 NAMES = ["search_knowledge", "send_email", "browse_url"]

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.agents.charter import Tier
 from penstock.core.errors import ReadOnly
-from penstock.flows.authoring import WHERE, check_local, finding, remove_flow, write_flow
+from penstock.flows.authoring import WHERE, check_local, remove_flow, write_flow
 from penstock.flows.checks.surroundings import AgentCard, Surroundings
 from penstock.flows.files import FlowFile
 from penstock.flows.project_flows import ProjectFlows
@@ -101,7 +101,7 @@ def test_warnings_do_not_stop_it(flows: ProjectFlows) -> None:
     written = write_flow(flows, "x", GOOD + "more: 1\n")
     assert [each.code for each in written.diagnostics] == ["unknown-field"]
     assert written.is_written
-    assert "suggestion" not in finding(written.diagnostics[0])
+    assert "suggestion" not in written.diagnostics[0].to_finding()
 
 
 def test_what_is_no_text_is_not_written(flows: ProjectFlows) -> None:

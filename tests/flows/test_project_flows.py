@@ -6,6 +6,8 @@ import pytest
 
 from penstock.flows.checks.surroundings import AgentCard, Surroundings
 from penstock.flows.project_flows import ProjectFlows
+from tests.flows.checks.around import SEED
+from tests.flows.texts import TOP, told
 
 TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
 
@@ -48,3 +50,35 @@ def test_a_flow_of_the_project_hides_the_built_in_one(tmp_path: Path) -> None:
     (tmp_path / "flows" / "flows").mkdir(parents=True)
     (tmp_path / "flows" / "flows" / "new.yaml").write_text(TEXT)
     assert ProjectFlows(tmp_path, Surroundings).find("flows:new").text == TEXT
+
+
+def test_a_flow_with_an_error_is_listed_and_the_others_are_untouched(tmp_path: Path) -> None:
+    """D6: A file with error diagnostics is listed as not valid and takes no part."""
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    steps = {"good": "scout", "odd": "scout, reads: x", "bad": "scuot"}
+    for name, agent in steps.items():
+        (folder / f"{name}.yaml").write_text(f"{TOP}- {{id: a, agent: {agent}}}\n")
+    (folder / "broken.yaml").write_text("[")
+    library = ProjectFlows(tmp_path, lambda: SEED)
+    files = library.files().files
+    assert {"bad", "broken", "good", "odd"} < set(files)
+    assert told(library.check(files["bad"])[1]) == [
+        '4 error unknown-agent: unknown agent "scuot" in step "a"; did you mean "scout"?'
+    ]
+    assert library.find("good").errors == library.find("odd").errors == []
+    assert library.find("broken").errors
+
+
+def test_each_flow_is_checked_beside_its_own_others(tmp_path: Path) -> None:
+    project, package = tmp_path / "project", tmp_path / "package"
+    for folder in (project / "flows", package):
+        folder.mkdir(parents=True)
+        (folder / f"{folder.name}.yaml").write_text(f"{TOP}- {{id: r, path: other.yaml}}\n")
+    (package / "other.yaml").write_text(f"{TOP}- {{id: a, agent: scout}}\n")
+    library = ProjectFlows(project, lambda: SEED, packages=[package])
+    files = library.files().files
+    assert {name: told(library.check(files[name])[1]) for name in ("flows", "package")} == {
+        "flows": ['4 warning ref-missing: no flow at "other.yaml" (step "r")'],
+        "package": [],
+    }

@@ -2,10 +2,9 @@
 
 import pytest
 
-from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
-from penstock.flows.reading import flow_of, has_error, ordered, read_flow
+from penstock.flows.reading import flow_of, read_flow
 from tests.flows.texts import read, said_of
 
 STEP = "\nsteps: [{id: a, agent: b}]\n"
@@ -186,11 +185,3 @@ def test_a_text_that_runs_again_is_not_read_again() -> None:
     assert flow_of(REST, "f.yaml") is flow_of(f"{REST}", "f.yaml")
     assert flow_of(f"{REST}\nmax_concurrent: 2", "f.yaml") != flow_of(REST, "f.yaml")
     assert flow_of("name: x", "f.yaml") is None
-
-
-def test_findings_are_sorted_by_line_the_errors_of_a_line_first() -> None:
-    odd = Diagnostic(code="a", message="m", line=2, severity=Severity.WARNING)
-    wrong = Diagnostic(code="b", message="m", line=2, column=9)
-    early = Diagnostic(code="c", message="m", line=1, severity=Severity.WARNING)
-    assert ordered([odd, wrong, early, odd]) == [early, wrong, odd]
-    assert (has_error([odd, wrong]), has_error([odd])) == (True, False)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from penstock.core.diagnostics import Diagnostic
+from penstock.core.diagnostics import Diagnostic, in_file_order
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.checks.view import View
 from penstock.flows.checks.ways import ABSENT, BRANCHES, EXIT_TARGET, LOOP_TARGET, ON_ERROR, PRESENT
 from penstock.flows.definition import LoopDecision
-from penstock.flows.reading import ReadFlow, ordered
+from penstock.flows.reading import ReadFlow
 from penstock.flows.reading_steps import ReadStep
 from penstock.flows.rehearsal.choices import CAP, EXIT, LOOP
 from penstock.flows.rehearsal.dry_run import MOST_STARTS, DryRun, Empty, Walked
@@ -21,7 +21,7 @@ _OF_LOOPS = {EXIT: EXIT_TARGET, LOOP: LOOP_TARGET, CAP: "max_iterations"}
 def dry_findings(read: ReadFlow, dry: DryRun) -> Sequence[Diagnostic]:
     """Return what authors should know, by line."""
     view = View(read, Surroundings())
-    return ordered(
+    return in_file_order(
         [*_unreached(view, dry), *_unwalked(view, dry), *_empty(view, dry), *_endless(view, dry)]
     )
 

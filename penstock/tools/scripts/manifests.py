@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.manifest.bundle import Bundle
 from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
@@ -50,7 +50,7 @@ class ScriptTools:
         self, tool_id: str, found: Sequence[Diagnostic], manifests: Sequence[ToolManifest]
     ) -> ScriptTool:
         spec = broken_spec(tool_id, manifests)
-        return ScriptTool(spec, errors(found), bindings=Bindings(), sandbox=self._sandbox)
+        return ScriptTool(spec, errors_of(found), bindings=Bindings(), sandbox=self._sandbox)
 
 
 def open_scanner(cache: Path | None) -> Scanner:
@@ -151,11 +151,6 @@ def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpe
         requires_permissions=frozenset().union(*needed),
         kind=SCRIPT,
     )
-
-
-def errors(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return what breaks a tool."""
-    return [each for each in found if each.severity is Severity.ERROR]
 
 
 def _wanted(manifest: ToolManifest, root: Path) -> Wanted:
