@@ -33,7 +33,7 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, Record
 from penstock.server.application import create_application
 from penstock.server.problem import STATUS
-from scripts import flo_page, limits_page
+from scripts import flo_page, flow_pictures, limits_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -48,6 +48,7 @@ def main() -> int:
     """Bring every page up to date, or say which is not."""
     is_check = "--check" in sys.argv
     stale = [page for page in sorted(DOCS.rglob("*.md")) if not is_current(page, is_check=is_check)]
+    stale += flow_pictures.stale(is_check=is_check)
     for page in stale:
         said = "is out of date: run `make docs`" if is_check else "written"
         print(f"{page.relative_to(ROOT)}: {said}")

@@ -109,6 +109,8 @@ class CardBoard:
         if isinstance(item, Record):
             if card is not None and isinstance(item.event, StepStarted):
                 self._shown.append(card)
+            if card is not None and card.is_over and not card.agent:
+                self._settle(card)
             if isinstance(item.event, FlowTold):
                 self._lines.told(item.event)
         if self._clock.monotonic() - self._drawn >= _LEAST_SECONDS:
@@ -140,9 +142,14 @@ class CardBoard:
         if not over:
             return False
         first = min(over, key=lambda each: each.ended or 0)
-        self._shown = [each for each in self._shown if each is not first]
-        self._lines.settled(first)
+        self._settle(first)
         return True
+
+    def _settle(self, card: StepCard) -> None:
+        """Make a line of a card that is on the board."""
+        if any(each is card for each in self._shown):
+            self._shown = [each for each in self._shown if each is not card]
+            self._lines.settled(card)
 
 
 Board = CardBoard | LineBoard

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.agents.charter import Card
+from penstock.cli.render import compact
 from penstock.core.events import (
     CallSettled,
     QuestionAnswered,
@@ -226,7 +227,7 @@ class Cards:
         for call in reply.calls:
             if call.name != FINISH:
                 card.tool = call.name
-                card.deeds.append(Deed("→", f"{call.name} {call.arguments}"))
+                card.deeds.append(Deed("→", f"{call.name} {compact(call.arguments)}"))
 
     def _settle(self, card: StepCard, settled: StepSettled, at: int) -> None:
         failed = _ENDS.get(settled.result.status, CardState.FAILED)

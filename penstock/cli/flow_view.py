@@ -139,21 +139,27 @@ def _panel(card: StepCard, now: int, width: int) -> Panel:
 
 
 def _who(card: StepCard) -> str:
-    label = card.face.label
-    return f"{label} ({card.agent})" if label and label != card.agent else card.agent
+    label, agent = card.face.label, card.agent
+    if not label or label.lower() == agent.lower():
+        return label or agent
+    return f"{label} ({agent})"
 
 
 def _figures(card: StepCard, now: int) -> str:
     measures = {
-        "calls": f"{card.calls} calls",
-        "turns": f"{card.turns} turns",
-        "files": f"{card.files} files",
+        "calls": _counted(card.calls, "call"),
+        "turns": _counted(card.turns, "turn"),
+        "files": _counted(card.files, "file"),
     }
     tokens = f"{card.tokens:,} tokens"
     figures = [card.state.value, span(card.milliseconds(now)), tokens]
     if (more := measures.get(card.face.metric)) is not None:
         figures.insert(2, more)
     return " · ".join(figures)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _crowd(view: View, room: int) -> list[Text]:

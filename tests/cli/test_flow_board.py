@@ -64,6 +64,15 @@ def test_those_that_are_over_make_room_for_those_at_work() -> None:
     assert len(_FOLDED.findall(screen.said())) == 4
 
 
+def test_a_step_without_an_agent_is_a_line_as_soon_as_it_is_over() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts("build", ""), ends("build")))
+        assert "✓ build (1.0 s) seen all" in screen.said()
+        screen.board.tick()
+        assert "╭─ ✓ build" not in screen.said()
+
+
 def test_what_is_told_beside_the_steps_stands_above_the_board() -> None:
     screen = Screen()
     with screen.board:

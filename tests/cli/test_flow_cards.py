@@ -48,7 +48,7 @@ def test_a_card_has_the_agent_the_step_the_tokens_and_the_last_tool() -> None:
     assert card.milliseconds(9000) == 9000
     assert [(each.mark, each.text) for each in card.deeds] == [
         ("“", "Let me see."),
-        ("→", "read {'path': 'a.md'}"),
+        ("→", 'read {"path": "a.md"}'),
         ("←", "read: success"),
     ]
 

@@ -95,7 +95,7 @@ def test_the_card_that_did_something_last_tells_it_below() -> None:
     assert shown[-6].startswith("╭─ look · scout ─")
     assert [line.strip("│ ") for line in shown[-5:-1]] == [
         "“ Let me see.",
-        "→ read {'path': 'a.md'}",
+        '→ read {"path": "a.md"}',
         "It is",
         "fine.",
     ]

@@ -12,8 +12,10 @@ from penstock.app.opening import open as open_project
 from penstock.chat.message import NewRun
 from penstock.cli.init import init
 from penstock.cli.main import main
+from scripts import flow_pictures
 
 pytestmark = pytest.mark.slow("opens a store for each command")
+SVG = "http://www.w3.org/2000/svg"
 ROOT = Path(penstock.__file__).parents[1]
 PAGE = (ROOT / "docs/flows.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(?:text|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -78,6 +80,15 @@ def test_the_flow_runs_in_a_chat_too(project: Path, say: Say) -> None:
     assert code == 0
     assert "execute_workflow" in out
     assert "I am the offline model" in out
+
+
+@pytest.mark.parametrize("name", sorted(flow_pictures.pictures()))
+def test_the_pictures_are_what_is_drawn_now(name: str) -> None:
+    """The board is shown in docs as a picture made by the test."""
+    made = flow_pictures.pictures()[name]()
+    assert f"(pictures/{name})" in PAGE
+    assert (flow_pictures.PICTURES / name).read_text(encoding="utf-8") == made
+    assert set(re.findall(r"https?://[^\"\s)]*", made)) == {SVG}
 
 
 async def test_the_flow_of_the_examples_runs_without_a_key(tmp_path: Path) -> None:
