@@ -27,7 +27,7 @@ class Hands:
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
         """Make these calls of a model, each as its tool wants to run beside others.
 
-        Raises Suspend when some wait for a person; the others are settled then.
+        Raises Suspend when some wait for people; the others are settled then.
         """
         if len(calls) == 1:
             await self.invoker.call(calls[0], caller, self.ledger)
@@ -41,7 +41,7 @@ class Hands:
                 elif isinstance(each, BaseException):
                     raise each
         if waiting:
-            raise Suspend(*[question for each in waiting for question in each.questions])
+            raise Suspend(*[awaited for each in waiting for awaited in each.awaited])
 
     def _begun(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
         """Begin calls: at most so many at once, and those of a key one after the other."""

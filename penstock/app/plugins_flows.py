@@ -7,11 +7,12 @@ from typing import Any
 
 from penstock.agents.catalog import catalog_entries
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun
+from penstock.chat.message import NewRun, Reply
 from penstock.core.diagnostics import errors_of
 from penstock.core.envelope import Json
-from penstock.core.errors import NotReady
+from penstock.core.errors import NotFound, NotReady
 from penstock.core.ids import TaskId
+from penstock.core.task import TaskStatus
 from penstock.flows.authoring import remove_flow
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
@@ -44,11 +45,8 @@ class PluginFlows:
         Raises NotFound for an unknown command.
         """
         run_id = await self.start(command, task, inputs, autonomous=autonomous)
-        runs = self._open.parts.errands.runs
-        if runs is None:
-            raise NotReady("there are no runs of flows here")
-        envelope = await runs.end(TaskId(run_id))
-        return dict(envelope.output or {})
+        envelope = (await self._end(TaskId(run_id))).envelope
+        return dict(envelope.output or {}) if envelope is not None else {}
 
     async def start(
         self,
@@ -110,6 +108,16 @@ class PluginFlows:
         work = self._open.parts.flow_work
         work.settings = replace(work.settings, is_autonomous=enabled)
         self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
+
+    async def _end(self, run_id: TaskId) -> Reply:
+        parts = self._open.parts
+        while True:
+            reply = await self._open.wait(run_id)
+            if reply is None:
+                raise NotFound(f"the run {run_id!r} is gone")
+            if reply.status is not TaskStatus.SUSPENDED:
+                return reply
+            await parts.clock.sleep(parts.limits.poll_seconds)
 
     @property
     def _open(self) -> Runtime:

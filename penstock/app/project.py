@@ -18,6 +18,7 @@ from penstock.app.settings import FILE, Settings
 from penstock.builtins import TOOLS
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skill_read import with_handbooks
+from penstock.builtins.workflow import with_seconds
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
@@ -151,6 +152,7 @@ def load_project(
     whole = [each for each in python if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = _handbooks(root, plugins)
+    built_in = with_seconds(given[: len(TOOLS)], settings.limits.workflow_seconds)
     tools = None if loaded.diagnostics else {*known, *bundle.broken_tools}
     nameable = _nameable(tools, bundle, handbooks, roles=settings.models.roles)
     agents = load_agents(root, nameable, plugins.agents_dirs)
@@ -160,7 +162,7 @@ def load_project(
         nameable=nameable,
         handbooks=handbooks,
         tools=(*whole, *opened_to_all(scripts, chosen)),
-        builtin_tools=with_handbooks(given[: len(TOOLS)], handbooks),
+        builtin_tools=with_handbooks(built_in, handbooks),
         bundle=bundle,
         sandbox=sandbox,
         preface=preface,

@@ -201,16 +201,17 @@ class Runtime:
 
 
 def outcome_of(reply: Reply) -> Envelope:
-    """Return how a direct call stands, as an envelope: `suspended` names the open questions."""
+    """Return how a direct call or a run stands, as an envelope: `suspended` names what is open."""
     if reply.envelope is not None:
         return reply.envelope
     if reply.error is not None:
         return Envelope(Status.FAILED, None, reply.error)
     waiting = [each.question.question_id for each in reply.questions]
+    details: dict[str, Any] = {"question_ids": waiting, "task_id": reply.task_id}
     error = ErrorDetail(
         code=SUSPENDED,
         message=f"waits for a person to answer {', '.join(waiting)}",
         retryable=True,
-        details={"question_ids": waiting, "task_id": reply.task_id},
+        details=details | ({"run_ids": list(reply.runs)} if reply.runs else {}),
     )
     return Envelope(Status.SUSPENDED, None, error)

@@ -43,6 +43,10 @@ PREFIX = "PENSTOCK_"
 DATABASE_FILE = "penstock.db"
 
 
+MOST = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
+"""The limits that have one themselves."""
+
+
 def _in_range(limits: Limits) -> Limits:
     """Return the limits if each is more than nothing, and finite."""
     values = dataclasses.asdict(limits)
@@ -50,6 +54,9 @@ def _in_range(limits: Limits) -> Limits:
     if wrong:
         said = ", ".join(f"{name} is {values[name]}" for name in wrong)
         raise ValueError(f"must be more than 0 and finite: {said}")
+    if high := [name for name, most in MOST.items() if values[name] > most]:
+        said = ", ".join(f"{name} is {values[name]:g}, and {MOST[name]} at most" for name in high)
+        raise ValueError(f"must not be so high: {said}")
     return limits
 
 

@@ -19,7 +19,7 @@ from penstock.chat.calls import CallWork, DirectCalls
 from penstock.chat.closing import Closing
 from penstock.chat.commands import CommandWork, MakeLink
 from penstock.chat.desk import Desk
-from penstock.chat.runs import ToolRuns
+from penstock.chat.runs import Tidings, ToolRuns
 from penstock.chat.session import Cast, ChatWork
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
@@ -32,6 +32,7 @@ from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
+from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
 from penstock.flows.called import CalledAgents
 from penstock.flows.code import CodeSteps, Coding
@@ -216,12 +217,12 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     authoring = _authoring(inventory, resources)
     steps = _steps(world, inventory, crew, shared=shared, resources=resources)
-    flows = _flow_work(world, storage, inventory, steps)
+    slots, tidings = Slots(world.limits), Tidings(storage.log)
+    flows = _flow_work(world, storage, inventory, steps, slots=slots)
     work = TaskWork(chat, CallWork(calls), commands, flows)
-    body = Body(work=work.work, end=work.end)
-    activations = Activations(storage.log, body, world, owner=storage.owner)
-    storage.log.listen(activations.hear)
-    launcher = InlineLauncher(storage.log, activations, world)
+    body = Body(work=work.work, end=work.end, tell=tidings.tell)
+    activations, launcher = _at_work(world, storage, body)
+    tidings.wake = launcher.wake
     beginnings = Beginnings(activations, launcher, work.start)
     parts = Parts(
         limits=world.limits,
@@ -248,8 +249,14 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         archive=storage.archive,
     )
     desk = Desk(storage.log, storage.projections, beginnings, bus=bus, world=world)
-    resources.errands.runs = ToolRuns(desk, inventory.flows.find, world).errand
+    resources.errands.runs = ToolRuns(desk, inventory.flows.find, slots).errand
     return Runtime(parts, desk)
+
+
+def _at_work(world: World, storage: Storage, body: Body) -> tuple[Activations, InlineLauncher]:
+    activations = Activations(storage.log, body, world, owner=storage.owner)
+    storage.log.listen(activations.hear)
+    return activations, InlineLauncher(storage.log, activations, world)
 
 
 def _cast(inventory: Inventory, invokers: AgentInvokers) -> Cast:
@@ -326,12 +333,15 @@ def _steps(
     return Steps(crew, code, ShellSteps(resources.project, shared.threads), world)
 
 
-def _flow_work(world: World, storage: Storage, inventory: Inventory, steps: Steps) -> FlowWork:
+def _flow_work(
+    world: World, storage: Storage, inventory: Inventory, steps: Steps, *, slots: Slots
+) -> FlowWork:
     return FlowWork(
         library=inventory.flows,
         steps=steps,
         world=world,
         key=storage.key,
+        slots=slots,
         close=Closing(storage.key).end,
         allowance=DEFAULTS.allowance(),
         settings=inventory.flow_settings,

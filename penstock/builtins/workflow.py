@@ -1,6 +1,9 @@
 """`execute_workflow`: a flow as a run of its own, and its result (chat, section 14.6)."""
 
 import asyncio
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.call import Effect
@@ -14,15 +17,18 @@ from penstock.core.envelope import Envelope, Json
 from penstock.core.errors import NotFound
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import TaskId
+from penstock.core.limits import Limits
 from penstock.core.schema import Problem
+from penstock.engine.ledger import Ledger
+from penstock.engine.suspend import await_run
 from penstock.tools.builtin import fields_of
 from penstock.tools.errands import RunErrand, Runs
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
 
 TOOL_ID = "execute_workflow"
-TIMEOUT_MS = 300_000
 FAILED = "WORKFLOW_FAILED"
 _WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
 """Why a run is rejected that another input might begin."""
@@ -30,15 +36,15 @@ _STATUS = {"success": "success", "aborted": "cancelled"}
 
 
 class ExecuteWorkflow:
-    """Starts a flow, waits until it has ended, and finds it again after a crash."""
+    """Starts a flow, waits until it has ended, and finds its run again in each entry."""
 
     spec = ToolSpec(
         tool_id=TOOL_ID,
         description=(
-            "Run a workflow of this project from its beginning to its end, and wait for it: at "
-            "most 5 minutes. Returns {workflowId, runId, status, output}: status is success or "
-            "cancelled, output the result of the run with what each step left. Not for a single "
-            "question that another tool answers."
+            "Run a workflow of this project from its beginning to its end, and wait for it, also "
+            "while people are asked in it. Returns {workflowId, runId, status, output}: status is "
+            "success or cancelled, output the result of the run with what each step left. Not for "
+            "a single question that another tool answers."
         ),
         input_schema=fields_of(
             {
@@ -57,7 +63,7 @@ class ExecuteWorkflow:
         ),
         effect=Effect.WRITE,
         idempotent=True,
-        timeout_ms=TIMEOUT_MS,
+        timeout_ms=round(1000 * Limits().workflow_seconds),
     )
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
@@ -79,7 +85,8 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
     task = given.get("task")
     if task is not None and not isinstance(task, str):
         raise invalid(TOOL_ID, [Problem("/input/task", "must be a text")])
-    brief, most = invocation.ledger.task.brief, invocation.inside.world.limits.run_depth
+    ledger, most = invocation.ledger, invocation.inside.world.limits.run_depth
+    brief = ledger.task.brief
     depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
     if depth > most:
         raise DepthExceeded(f"runs that start each other are nested more than {most} deep")
@@ -90,6 +97,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
         key=invocation.idempotency_key,
         depth=depth,
         profile=invocation.caller.profile,
+        waiter=(ledger.held.state.log_id, ledger.task.task_id),
     )
     try:
         return await runs.begin(errand)
@@ -102,11 +110,23 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
 async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope:
     """Wait for a run; one that nobody wants any more is ended, but not when the process stops."""
     try:
-        return await runs.end(run_id)
+        return await _outcome(runs, run_id, invocation.ledger)
     except asyncio.CancelledError:
         if invocation.ledger.task.cancel_requested or not invocation.is_unwanted:
             await runs.abort(run_id, invocation.caller.profile)
         raise
+
+
+async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
+    """Return what a run came to. Raises Suspend while it waits for people.
+
+    It is awaited all the while: should the task end in the meantime, nobody wants it any more.
+    """
+    ledger.task.awaited.add(run_id)
+    while (envelope := await runs.end(run_id, ledger.task.task_id)) is None:
+        await_run(ledger, run_id)
+    ledger.task.awaited.discard(run_id)
+    return envelope
 
 
 def _answer(workflow_id: str, run_id: TaskId, envelope: Envelope) -> Json:
@@ -126,6 +146,19 @@ def _answer(workflow_id: str, run_id: TaskId, envelope: Envelope) -> Json:
 def _failed_step(result: Json) -> str | None:
     steps = result.get("results", {})
     return next((name for name, each in steps.items() if each["status"] == "error"), None)
+
+
+def with_seconds(tools: Iterable[Tool], seconds: float) -> tuple[Tool, ...]:
+    """Return the tools, with the one that runs workflows waiting so long."""
+    return tuple(
+        _lasting(each, seconds) if isinstance(each, ExecuteWorkflow) else each for each in tools
+    )
+
+
+def _lasting(tool: ExecuteWorkflow, seconds: float) -> ExecuteWorkflow:
+    other = copy(tool)
+    other.spec = replace(tool.spec, timeout_ms=round(1000 * seconds))
+    return other
 
 
 TOOLS = (ExecuteWorkflow(),)

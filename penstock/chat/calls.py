@@ -89,11 +89,11 @@ class CallWork:
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self._calls.caller(held.state, profile, brief.selected_skills)
         asked = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        answered = len(task.answers)
+        heard = task.heard
         try:
             envelope = await self._calls.make(held, task, asked, caller)
         except Suspend:
-            park(held, task, answered=answered)
+            park(held, task, heard=heard)
             return
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,

@@ -76,11 +76,11 @@ class CommandWork:
         """Go on with the command until it has its answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
-        before = len(task.answers)
+        heard = task.heard
         try:
             answered = await self._answered(held, task, message)
         except Suspend:
-            park(held, task, answered=before)
+            park(held, task, heard=heard)
             return
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED,

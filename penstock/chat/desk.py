@@ -340,6 +340,7 @@ def _requested(call: NewCall, profile: Profile) -> CallRequested:
 
 def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
     key, request_hash = run.idempotency or (None, None)
+    waiter_log, waiter = run.waiter or (None, None)
     return FlowRequested(
         command=run.command,
         profile_id=profile.profile_id,
@@ -351,6 +352,8 @@ def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
         depth=run.depth,
         idempotency_key=key,
         request_hash=request_hash,
+        waiter_log=waiter_log,
+        waiter=waiter,
     )
 
 

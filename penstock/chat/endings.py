@@ -2,11 +2,19 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 from penstock.chat.message import Reply
 from penstock.core.errors import NotFound
-from penstock.core.events import CancelRequested, QuestionAnswered, TaskEnded, TaskSuspended
+from penstock.core.events import (
+    CancelRequested,
+    Event,
+    QuestionAnswered,
+    TaskEnded,
+    TaskSuspended,
+)
+from penstock.core.flow_events import RunEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
@@ -105,15 +113,40 @@ class Endings:
             )
         if not isinstance(event, TaskSuspended):
             return None
-        questions = tuple(await self._projections.open_questions(log_id, task_id))
-        if not {each.question.question_id for each in questions}.issuperset(event.questions):
+        asked = list(await self._projections.open_questions(log_id, task_id))
+        if not {each.question.question_id for each in asked}.issuperset(event.questions):
             return None
+        if event.runs:
+            inside = [each for run in event.runs if (each := await self._run(run))]
+            if any(each.status is not TaskStatus.SUSPENDED for each in inside):
+                return None  # what waits for it is about to go on
+            asked += [question for each in inside for question in each.questions]
+            if len(inside) < len(event.runs) and not asked:
+                return None
         return Reply(
             session_id=SessionId(log_id),
             task_id=task_id,
             status=TaskStatus.SUSPENDED,
-            questions=questions,
+            questions=tuple(asked),
+            runs=event.runs,
         )
+
+    async def _run(self, run_id: TaskId) -> Reply | None:
+        """Return how a run stands; None while it works. One that was erased waits for nobody."""
+        try:
+            return await self._settled(run_id)
+        except NotFound:
+            suspended = TaskStatus.SUSPENDED
+            return Reply(session_id=SessionId(run_id), task_id=run_id, status=suspended)
+
+
+def awaited_runs(events: Sequence[Event]) -> tuple[TaskId, ...]:
+    """Return the runs of flows that a task waits for after these events of its own."""
+    points = [each for each in events if isinstance(each, _TURNING_POINTS)]
+    if not (points and isinstance(points[-1], TaskSuspended)):
+        return ()
+    over = {each.run_id for each in events if isinstance(each, RunEnded)}
+    return tuple(each for each in points[-1].runs if each not in over)
 
 
 class Expected:

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events import Record
-from penstock.core.ids import ASSISTANT, MessageId, SessionId, TaskId
+from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
@@ -48,6 +48,8 @@ class NewRun:
     max_concurrent: int | None = None
     depth: int = 0
     """How many calls of tools started it, each in a run that the one before started."""
+    waiter: tuple[LogId, TaskId] | None = None
+    """Where a call waits for the end of the run: a log, and a task in it."""
     idempotency: tuple[str, str] | None = None
     """The sender's own name for the request, and what the request was."""
 
@@ -96,4 +98,6 @@ class Reply:
     envelope: Envelope | None = None
     """The outcome of a direct call."""
     questions: tuple[QuestionRecord, ...] = ()
-    """The open ones, when it is suspended."""
+    """The open ones, when it is suspended; with those of the runs that it waits for."""
+    runs: tuple[TaskId, ...] = ()
+    """Runs of flows that it waits for, when it is suspended."""

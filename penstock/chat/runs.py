@@ -6,11 +6,16 @@ from contextlib import suppress
 from penstock.chat.desk import Desk
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.errors import NotFound, PenstockError, TaskOver
-from penstock.core.ids import TaskId
+from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
+from penstock.core.events import CancelRequested, Entry, Event
+from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
-from penstock.core.world import World
+from penstock.engine.held import HeldLog
+from penstock.engine.slots import Slots
+from penstock.engine.state import TaskState
+from penstock.store.log import Log
 from penstock.tools.errands import RunErrand, Runs
 
 Look = Callable[[str], object]
@@ -18,12 +23,12 @@ Look = Callable[[str], object]
 
 
 class ToolRuns:
-    """Begins runs for calls, and waits for them."""
+    """Begins runs for calls, and waits for them while they are at work."""
 
-    def __init__(self, desk: Desk, look: Look, world: World) -> None:
+    def __init__(self, desk: Desk, look: Look, slots: Slots) -> None:
         self._desk = desk
         self._look = look
-        self._world = world
+        self._slots = slots
 
     @property
     def errand(self) -> Runs:
@@ -31,31 +36,75 @@ class ToolRuns:
         return Runs(begin=self.begin, end=self.end, abort=self.abort)
 
     async def begin(self, errand: RunErrand) -> TaskId:
-        """Begin a run, or return the one that the same call began before. Raises NotFound."""
-        self._look(errand.command)
+        """Begin a run, or return the one that the same call began before. Raises NotFound.
+
+        The name of the run comes from the call, so that this holds however long people take.
+        """
+        run_id = TaskId(f"task_{errand.key}")
+        try:
+            self._look(errand.command)
+        except NotFound:
+            if not await self._has_begun(run_id, errand.profile):
+                raise
+            return run_id
         run = NewRun(
             command=errand.command,
             task=errand.task,
             inputs=errand.inputs,
             depth=errand.depth,
-            idempotency=(errand.key, errand.key),
+            waiter=errand.waiter,
         )
-        return await self._desk.start_flow(run, errand.profile)
+        with suppress(NameTaken):
+            await self._desk.start_flow(run, errand.profile, task_id=run_id)
+        return run_id
 
-    async def end(self, task_id: TaskId) -> Envelope:
-        """Wait until a run has ended, also while it waits for people; returns its outcome."""
-        while True:
-            reply = await self._desk.wait(task_id)
-            if reply is None:
-                raise NotFound(f"the run {task_id!r} is gone")
-            if reply.status is not TaskStatus.SUSPENDED:
-                return _outcome(reply)
-            await self._world.clock.sleep(self._world.limits.poll_seconds)
+    async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
+        """Wait while a run is at work; returns its outcome, None while only people bring it on.
+
+        The task that waits has lent its slot meanwhile, if it is a run itself.
+        """
+        async with self._slots.lent(waiter):
+            reply = await self._desk.wait(run_id)
+        if reply is None:
+            raise NotFound(f"the run {run_id!r} is gone")
+        return None if reply.status is TaskStatus.SUSPENDED else _outcome(reply)
 
     async def abort(self, task_id: TaskId, profile: Profile) -> None:
         """End a run, unless it has ended."""
         with suppress(TaskOver, NotFound):
             await self._desk.cancel(task_id, profile)
+
+    async def _has_begun(self, run_id: TaskId, profile: Profile) -> bool:
+        with suppress(NotFound):
+            await self._desk.task(run_id, profile)
+            return True
+        return False
+
+
+class Tidings:
+    """Tells a task that waits for a run of the end of that, and runs that nobody waits any more."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.wake: Callable[[LogId], None] = _let_sleep
+        """Wakes a log that was told something."""
+
+    async def tell(self, held: HeldLog, task: TaskState) -> None:
+        """Tell whom it concerns that a task has ended; more than once does no harm."""
+        brief = task.brief
+        if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:
+            await self._send(brief.waiter_log, RunEnded(run_id=task.task_id), brief.waiter)
+        for run_id in sorted(task.awaited):
+            await self._send(LogId(run_id), CancelRequested(), run_id)
+
+    async def _send(self, log_id: LogId, event: Event, task_id: TaskId) -> None:
+        """Say something in a log; nothing if the task in it has ended, or was erased."""
+        with suppress(TaskOver, NotFound):
+            await self._log.send(log_id, [Entry(event, task_id)], on_way=self.wake)
+
+
+def _let_sleep(log_id: LogId) -> None:
+    """Leave a log to who looks for those that need a run."""
 
 
 def _outcome(reply: Reply) -> Envelope:

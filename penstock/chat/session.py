@@ -80,7 +80,7 @@ class ChatWork:
         """Go on with the task of one message until it has ended or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
-        answered = len(task.answers)
+        heard = task.heard
         try:
             model, restart = self._begin(held, task, message)
             offers = await self._offers(held, task, message)
@@ -88,7 +88,7 @@ class ChatWork:
             most = self._agent(held.state).settings.max_iterations
             outcome = await loop(turns, task, max_iterations=most)
         except Suspend:
-            park(held, task, answered=answered)
+            park(held, task, heard=heard)
             return
         except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
             outcome = detail(error)

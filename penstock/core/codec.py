@@ -44,6 +44,7 @@ from penstock.core.flow_events import (
     FlowRequested,
     FlowStarted,
     FlowTold,
+    RunEnded,
     StepSettled,
     StepStarted,
 )
@@ -259,7 +260,7 @@ _FORMS = (
     _Form("note_emitted", NoteEmitted),
     _Form("question_asked", QuestionAsked, question=_QUESTION),
     _Form("question_answered", QuestionAnswered, status=_Pair(str, QuestionStatus)),
-    _Form("task_suspended", TaskSuspended, questions=_LIST, parked=_PARKED),
+    _Form("task_suspended", TaskSuspended, questions=_LIST, runs=_LIST, parked=_PARKED),
     _Form("cancel_requested", CancelRequested),
     _Form(
         "task_ended",
@@ -281,6 +282,7 @@ _FORMS = (
         usage=_USAGE,
     ),
     _Form("flow_told", FlowTold),
+    _Form("run_ended", RunEnded),
     _Form("agent_began", AgentBegan, offered=_LIST),
     _Form("agent_reminded", AgentReminded),
     _Form("erased", Erased),

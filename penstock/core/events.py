@@ -14,6 +14,7 @@ from penstock.core.flow_events import (
     FlowRequested,
     FlowStarted,
     FlowTold,
+    RunEnded,
     StepSettled,
     StepStarted,
 )
@@ -252,6 +253,8 @@ class ParkedCall:
     attempt: int = 1
     entries: int = 1
     """How often it was entered, as far as it waited each time."""
+    computed_ms: int = 0
+    """How long the script of this attempt computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +262,8 @@ class TaskSuspended:
     """Nothing is left to do but to wait for people."""
 
     questions: tuple[QuestionId, ...]
+    runs: tuple[TaskId, ...] = ()
+    """Runs of flows in which people are waited for."""
     parked: tuple[ParkedCall, ...] = ()
     """Calls that were entered, and wait: each has the rest of its time when it goes on."""
 
@@ -325,6 +330,7 @@ Event = (
     | StepStarted
     | StepSettled
     | FlowTold
+    | RunEnded
     | AgentBegan
     | AgentReminded
     | Erased
@@ -380,6 +386,7 @@ _OUTSIDE = frozenset(
         MessageReceived,
         CallRequested,
         FlowRequested,
+        RunEnded,
         CancelRequested,
         MessagesErased,
     }

@@ -1,11 +1,11 @@
-"""What can happen in the log of a run of a flow, besides what happens in every log."""
+"""What can happen in the log of a run of a flow, and of who waits for one, besides the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.core.ids import ProfileId
+from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.step import Outcome, StepResult
 
@@ -29,6 +29,17 @@ class FlowRequested:
     idempotency_key: str | None = None
     """As that of a message."""
     request_hash: str | None = None
+    waiter_log: LogId | None = None
+    """Where a call waits for the end of the run, if one does."""
+    waiter: TaskId | None = None
+    """The task of that call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """A run that a call of this task began is over. An outside event."""
+
+    run_id: TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +47,7 @@ class FlowStarted:
     """The run begins. It keeps these texts to its end, whatever is written meanwhile."""
 
     file: str
-    """Of the flow, relative to the project; the first of the texts."""
+    """Of the flow, relative to the root; the first of the texts."""
     texts: Mapping[str, str]
     """Of the flow, of the flows that it refers to by literal paths, and of handlers; by file."""
     task: str
@@ -45,6 +56,8 @@ class FlowStarted:
     autonomous: bool = False
     max_concurrent: int | None = None
     """Instead of the flow's own."""
+    root: str = ""
+    """Where what it refers to lies: empty for the project, else the folder of a package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,13 @@ class Limits:
     """How deep flows stand inside each other."""
     run_depth: int = 16
     """How deep runs may be nested that tools start inside of each other."""
+    flow_runs: int = 32
+    """Runs of flows at work at once in this process; more are queued."""
+    workflow_max_concurrent: int = 5
+    """Those among them that calls of tools began; at most 100."""
+    workflow_seconds: float = 300
+    """How long `execute_workflow` waits for a run, without the time in which that waits for people;
+    at most 86,400."""
     lease_seconds: float = 3
     """How long a log stays with a process that does not renew its lease."""
     renew_seconds: float = 1

@@ -1,7 +1,7 @@
 """Control flow that no tool can stop; a door turns each into a value or an error.
 
 Signal                        a BaseException, so that `except Exception` lets it pass
-├── Suspend                   ends the activation until someone answers
+├── Suspend                   ends the activation until someone answers, or a run has ended
 ├── Cancel                    ends the task
 └── LeaseLost                 ends the activation: another process has the log
 """
@@ -14,11 +14,11 @@ class Signal(BaseException):
 
 
 class Suspend(Signal):
-    """Ends the activation; it goes on when these questions are answered."""
+    """Ends the activation; it goes on when these questions are answered, these runs have ended."""
 
-    def __init__(self, *questions: Any) -> None:
-        super().__init__(*questions)
-        self.questions = questions
+    def __init__(self, *awaited: Any) -> None:
+        super().__init__(*awaited)
+        self.awaited = awaited
 
 
 class Cancel(Signal):

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 """The answer of nobody, when a question's time is over."""
 
 
+async def tell_nobody(held: HeldLog, task: TaskState) -> None:
+    """Tell nobody that a task has ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """What an activation does with the task whose turn it is."""
@@ -44,6 +48,9 @@ class Body:
     when there is more to do. May raise Cancel when the task is to end."""
     end: Callable[[HeldLog, TaskState, TaskEnded], None]
     """Close what is open in the task, and add this end."""
+    tell: Callable[[HeldLog, TaskState], Awaitable[None]] = tell_nobody
+    """Tell whom it concerns that a task has ended. It comes once the end is on disk, before the log
+    is given back; and again, when a crash came in between."""
 
 
 class Activations:
@@ -171,6 +178,7 @@ class Activations:
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
+        await self._tell(held, state.current)
         while True:
             await self._expire(held)
             while (task := state.next_task()) is not None:
@@ -213,6 +221,12 @@ class Activations:
             await held.in_order()
             self._body.end(held, task, cancelled(task))
         await held.commit()
+        await self._tell(held, task)
+
+    async def _tell(self, held: HeldLog, task: TaskState | None) -> None:
+        """Tell whom it concerns, if the task has ended."""
+        if task is not None and task.is_ended:
+            await self._body.tell(held, task)
 
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
         """End the task by a fault of the runtime."""

@@ -39,6 +39,7 @@ from penstock.core.flow_events import (
     FlowRequested,
     FlowStarted,
     FlowTold,
+    RunEnded,
     StepSettled,
     StepStarted,
 )
@@ -75,6 +76,12 @@ class TaskState:
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
     parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
     """Calls that waited when they were left last; what is not written yet is among them."""
+    awaited: set[TaskId] = field(default_factory=set)
+    """Runs of flows that calls wait for; what is not written yet is among them."""
+    runs_over: set[TaskId] = field(default_factory=set)
+    """Runs whose end was told: it may come before what says that they are awaited."""
+    ends_heard: int = 0
+    """How many of these were awaited when it was."""
     is_suspended: bool = False
     cancel_requested: bool = False
     is_ended: bool = False
@@ -102,6 +109,15 @@ class TaskState:
         if not self.agents or path is None:
             return self.main
         return self.agents.get(CallPath(path.rsplit("/", 2)[0]), self.main)
+
+    @property
+    def heard(self) -> int:
+        """How often something came that a call may have waited for."""
+        return len(self.answers) + self.ends_heard
+
+    def awaits(self, awaited: str) -> bool:
+        """Whether a question is open, or a run has not ended, that a call waits for."""
+        return awaited in self.waiting or awaited in self.awaited
 
     @property
     def may_pass(self) -> bool:
@@ -192,8 +208,8 @@ class SessionState:
                 self._select(event)
             case PromptResolved(text=text):
                 task.preface = text
-            case TaskSuspended():
-                _park(task, event)
+            case TaskSuspended() | RunEnded():
+                _wait(task, event)
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
@@ -243,7 +259,7 @@ class SessionState:
                 pass
             case PromptResolved() | FlowRequested() | FlowStarted() | StepStarted():
                 pass
-            case StepSettled() | FlowTold() | AgentBegan() | AgentReminded():
+            case StepSettled() | FlowTold() | AgentBegan() | AgentReminded() | RunEnded():
                 pass
             case _:
                 assert_never(event)
@@ -332,10 +348,23 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
     dialogue.said.say(UserMessage(event.message), event.message)
 
 
-def _park(task: TaskState, event: TaskSuspended) -> None:
+def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:
+    if isinstance(event, RunEnded):
+        _hear_end(task, event.run_id)
+        return
     task.parked.update((each.path, each) for each in event.parked)
-    waits = all(question in task.waiting for question in event.questions)
+    task.awaited.update(run for run in event.runs if run not in task.runs_over)
+    waits = all(task.awaits(each) for each in (*event.questions, *event.runs))
     task.is_suspended = waits and not task.cancel_requested
+
+
+def _hear_end(task: TaskState, run_id: TaskId) -> None:
+    """Go on, if it was waited for."""
+    task.runs_over.add(run_id)
+    if run_id in task.awaited:
+        task.awaited.discard(run_id)
+        task.ends_heard += 1
+        task.is_suspended = False
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:

@@ -1,9 +1,9 @@
-"""Ask a person: the answer if the log has it, else the end of the activation."""
+"""Wait for people: what they said if the log has it, else the end of the activation."""
 
 from penstock.core.call import is_below
 from penstock.core.errors import PenstockError
 from penstock.core.events import QuestionAnswered, TaskSuspended
-from penstock.core.ids import QuestionId
+from penstock.core.ids import QuestionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend
 from penstock.engine.held import HeldLog
@@ -23,6 +23,17 @@ async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:
     raise Suspend(_open_at(ledger.task, question))
 
 
+def await_run(ledger: Ledger, run_id: TaskId) -> None:
+    """Return if the end of a run was told to the task that waits for it.
+
+    Raises Suspend while it was not: the call is entered again when it is.
+    """
+    task = ledger.task
+    if run_id not in task.runs_over:
+        task.awaited.add(run_id)
+        raise Suspend(run_id)
+
+
 def _open_at(task: TaskState, question: Question) -> QuestionId:
     """Return the id of the question that is open at a path: it may have been asked before."""
     ids = (each.question_id for each in task.waiting.values() if each.path == question.path)
@@ -37,14 +48,18 @@ def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
             held.add(event, task.task_id)
 
 
-def park(held: HeldLog, task: TaskState, *, answered: int) -> None:
-    """Note that the task waits; not if more than `answered` questions have their answers by now.
+def park(held: HeldLog, task: TaskState, *, heard: int) -> None:
+    """Note that the task waits; not if more answers and ends of runs than `heard` came by now.
 
-    An answer may come while other calls are still at work: then there is something to do.
+    They may come while other calls are still at work: then there is something to do.
     """
-    if len(task.answers) > answered:
+    if task.heard > heard:
         return
-    if not task.waiting:
+    if not (task.waiting or task.awaited):
         raise PenstockError("a tool suspended its call without a question: nobody could wake it")
-    parked = tuple(task.parked.values())
-    held.add(TaskSuspended(questions=tuple(task.waiting), parked=parked), task.task_id)
+    suspended = TaskSuspended(
+        questions=tuple(task.waiting),
+        runs=tuple(sorted(task.awaited)),
+        parked=tuple(task.parked.values()),
+    )
+    held.add(suspended, task.task_id)

@@ -17,11 +17,12 @@ from penstock.engine.activation import usage_of
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
+from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
 from penstock.flows.conductor import Conductor, Means
 from penstock.flows.definition import AnyStep
-from penstock.flows.library import Library
+from penstock.flows.library import Library, source_of
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.report import flow_result, rejected
@@ -60,6 +61,8 @@ class FlowWork:
     steps: Steps
     world: World
     key: bytes
+    slots: Slots
+    """Who may work at once."""
     close: End
     """Closes what is open in a task, and ends it."""
     allowance: Allowance
@@ -67,7 +70,25 @@ class FlowWork:
     gate: Gate = always_open
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
-        """Go on with a run until it has ended or waits."""
+        """Go on with a run, once its turn has come, until it has ended or waits."""
+        by_tool, goes_on = brief.depth > 0, task.started is not None
+        async with self.slots.taken(task.task_id, by_tool=by_tool, goes_on=goes_on):
+            await self._go_on(held, task, brief)
+
+    def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
+        """End a run before its time: it was cancelled, or the runtime failed."""
+        started = _started(task)
+        if started is None:
+            self.close(held, task, ended)
+            return
+        conductor = self._conductor(held, task, brief, started)
+        if conductor.run.plan.status is None:
+            conductor.abort()
+        result = self._result(task, brief, conductor.run, reason="the run was cancelled")
+        envelope = Envelope(Status.FAILED, result, ended.error)
+        self.close(held, task, replace(ended, envelope=envelope))
+
+    async def _go_on(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
@@ -82,27 +103,14 @@ class FlowWork:
             held.add(started, task.task_id, CallPath(task.task_id))
             held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
         conductor = self._conductor(held, task, brief, started)
-        answered = len(task.answers)
+        heard = task.heard
         try:
             await conductor.conduct()
         except Suspend:
-            park(held, task, answered=answered)
+            park(held, task, heard=heard)
             return
         withdraw(held, task)
         held.add(self._ended(task, brief, conductor.run), task.task_id)
-
-    def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
-        """End a run before its time: it was cancelled, or the runtime failed."""
-        started = _started(task)
-        if started is None:
-            self.close(held, task, ended)
-            return
-        conductor = self._conductor(held, task, brief, started)
-        if conductor.run.plan.status is None:
-            conductor.abort()
-        result = self._result(task, brief, conductor.run, reason="the run was cancelled")
-        envelope = Envelope(Status.FAILED, result, ended.error)
-        self.close(held, task, replace(ended, envelope=envelope))
 
     def _begin(self, brief: FlowRequested) -> Beginning | Rejection:
         try:
@@ -129,7 +137,7 @@ class FlowWork:
             is_autonomous=started.autonomous,
         )
         means = Means(self.steps, self.library, self.world, Story(task))
-        conductor = Conductor(run, started.file, place, means)
+        conductor = Conductor(run, source_of(started), place, means)
         conductor.fold()
         return conductor
 

@@ -90,7 +90,7 @@ class Calls:
         signals = [self._parked[number] for number in sorted(self._parked)]
         if len(signals) <= 1:
             return signals[0] if signals else None
-        return Suspend(*(question for each in signals for question in each.questions))
+        return Suspend(*(awaited for each in signals for awaited in each.awaited))
 
     def unawaited(self) -> list[str]:
         """Drop what nobody needs now, and return the names of what is still open or parked."""

@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import Record
-from penstock.core.flow_events import FlowRequested
+from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
@@ -43,8 +43,8 @@ class Consequences:
         match record.event:
             case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
                 self._admit_task(cursor, record, asked)
-            case events.CancelRequested():
-                self._admit_cancel(cursor, record)
+            case events.CancelRequested() | RunEnded():
+                self._admit_news(cursor, record)
             case events.QuestionAnswered():
                 self._admit_answer(cursor, record, record.event)
             case events.MessagesErased(of_task=task_id):
@@ -120,10 +120,10 @@ class Consequences:
         details = {"task_id": task_id, "log_id": first_log, "same": same}
         raise IdempotencyConflict(details=details)
 
-    def _admit_cancel(self, cursor: DBAPICursor, record: Record) -> None:
+    def _admit_news(self, cursor: DBAPICursor, record: Record) -> None:
         key = (record.task_id, record.log_id)
         if self._find(cursor, self._sql.task_end, key, "task")[0] is not None:
-            raise TaskOver(f"the task {record.task_id!r} has ended; there is nothing to cancel")
+            raise TaskOver(f"the task {record.task_id!r} has ended; nothing can happen in it")
 
     def _admit_answer(
         self, cursor: DBAPICursor, record: Record, answer: events.QuestionAnswered

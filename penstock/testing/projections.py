@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import Entry, Record
-from penstock.core.flow_events import FlowRequested
+from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
@@ -159,7 +159,7 @@ class MemoryProjections:
                     self._admit_key(log, asked, at)
                     self._admit_again(log, asked, coming)
                     self._admit_task(log, entry, coming)
-                case events.CancelRequested() if entry.task_id not in coming.tasks:
+                case events.CancelRequested() | RunEnded() if entry.task_id not in coming.tasks:
                     if self._task_in(log, entry.task_id).ended:
                         raise TaskOver(f"the task {entry.task_id!r} has ended")
                 case events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, Json
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.tools.policy import Caller
@@ -38,6 +38,8 @@ class RunErrand:
     depth: int
     """How many runs it stands in, itself among them."""
     profile: Profile
+    waiter: tuple[LogId, TaskId]
+    """Who is told of its end: a task in its log."""
 
 
 RunAgent = Callable[[AgentErrand, Ledger], Awaitable[Json]]
@@ -45,8 +47,8 @@ RunAgent = Callable[[AgentErrand, Ledger], Awaitable[Json]]
 """
 Begin = Callable[[RunErrand], Awaitable[TaskId]]
 """Begins a run, once for each key. Raises NotFound for a command that no flow has."""
-End = Callable[[TaskId], Awaitable[Envelope]]
-"""Waits until a run has ended, and returns its outcome."""
+End = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
+"""Waits while a run is at work, for a task; returns its outcome, None while it waits for people."""
 Abort = Callable[[TaskId, Profile], Awaitable[None]]
 """Ends a run; nothing if it has ended."""
 

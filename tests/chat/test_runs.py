@@ -1,21 +1,33 @@
 """Runs of flows that tools want, without a tool."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.app.runtime import Runtime
+from penstock.chat.runs import Tidings
+from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
-from penstock.core.ids import TaskId
+from penstock.core.events import CancelRequested, Entry, Event, TaskStarted
+from penstock.core.flow_events import FlowRequested, RunEnded
+from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.engine.state import TaskState
 from penstock.models.scripted import ScriptedModel
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
+from tests.kit.events import ANN, LOG, ONE, ended, held_log
 from tests.kit.flows import WORKERS, by_task, flows_of, steps
+from tests.kit.parked import ASKS
 
-ONE = steps("  - {id: one, agent: scout}")
+PLAIN = steps("  - {id: one, agent: scout}")
 
 
 def errand(key: str = "k", command: str = "demo") -> RunErrand:
-    return RunErrand(command=command, key=key, depth=1, profile=LOCAL_PROFILE)
+    waiter = (LogId("conv_1"), TaskId("task_1"))
+    return RunErrand(command=command, key=key, depth=1, profile=LOCAL_PROFILE, waiter=waiter)
 
 
 def runs_of(runtime: Runtime) -> Runs:
@@ -24,31 +36,91 @@ def runs_of(runtime: Runtime) -> Runs:
     return runs
 
 
+async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
+    """Wait for the end of a run that asks nobody."""
+    envelope = await runs.end(run_id, TaskId("task_1"))
+    assert envelope is not None
+    return envelope
+
+
 async def test_a_run_is_begun_once_for_each_key() -> None:
-    place = MemoryPlace(flows=flows_of(demo=ONE))
+    place = MemoryPlace(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
         first, again, other = [await runs.begin(errand(key)) for key in "aab"]
-        assert (await runs.end(first)).output["runId"] == first
-        assert (await runs.end(other)).ok
+        assert (await came_to(runs, first)).output["runId"] == first
+        assert (await came_to(runs, other)).ok
         assert await runs.begin(errand("a")) == first
     assert first == again != other
 
 
 async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
-    place = MemoryPlace(flows=flows_of(demo=ONE))
+    place = MemoryPlace(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
         run_id = await runs.begin(errand())
-        await runs.end(run_id)
+        await came_to(runs, run_id)
         for each in (run_id, TaskId("task_none")):
             await runs.abort(each, LOCAL_PROFILE)
-        assert (await runs.end(run_id)).ok
+        assert (await came_to(runs, run_id)).ok
 
 
 async def test_a_flow_that_there_is_not_begins_nothing() -> None:
-    async with memory_runtime(place=MemoryPlace(flows=flows_of(demo=ONE))) as runtime:
+    async with memory_runtime(place=MemoryPlace(flows=flows_of(demo=PLAIN))) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'demo'"):
             await runs_of(runtime).begin(errand(command="demi"))
+
+
+async def test_a_run_that_was_begun_is_found_again_when_its_flow_is_gone() -> None:
+    log = MemoryPlace(flows=flows_of(demo=PLAIN))
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
+        run_id = await runs_of(runtime).begin(errand())
+        await came_to(runs_of(runtime), run_id)
+    log.flows = flows_of(other=PLAIN)
+    async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
+        assert await runs_of(runtime).begin(errand()) == run_id
+        with pytest.raises(NotFound):
+            await runs_of(runtime).begin(errand("another"))
+
+
+async def test_a_run_that_waits_for_people_has_no_outcome_yet() -> None:
+    place = MemoryPlace(flows=flows_of(demo=ASKS))
+    async with memory_runtime(agents=WORKERS, place=place) as runtime:
+        runs = runs_of(runtime)
+        run_id = await runs.begin(errand())
+        assert await runs.end(run_id, TaskId("task_1")) is None
+
+
+FLOW = FlowRequested(command="demo", profile_id=ANN)
+WAITED = replace(FLOW, waiter_log=LOG, waiter=ONE)
+CHILD = TaskId("task_9")
+
+
+async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> list[Event]:
+    """Return what stands in the log of who waits, after the end of a run was told."""
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), *([ended()] if is_over else []), log=log)
+    for each in awaited:
+        await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
+    task = TaskState(CHILD, brief, awaited=set(map(TaskId, (*awaited, "task_gone"))))
+    await Tidings(log).tell(held, task)
+    ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]
+    return [each.event for each in (*await log.read(LOG, after=3), *ends)]
+
+
+async def test_who_waits_for_a_run_is_told_of_its_end() -> None:
+    assert await told(WAITED) == [RunEnded(run_id=CHILD)]
+    assert await told(FLOW) == []
+
+
+async def test_who_is_over_or_gone_is_told_nothing() -> None:
+    assert await told(WAITED, is_over=True) == [ended()]
+    assert await told(replace(WAITED, waiter_log=LogId("conv_x"))) == []
+    assert await told(replace(WAITED, waiter=TaskId("task_x"))) == []
+
+
+async def test_runs_that_nobody_waits_for_any_more_are_cancelled() -> None:
+    assert await told(FLOW, "task_7", "task_8") == 2 * [CancelRequested()]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.core.errors import IdempotencyConflict
-from penstock.core.events import Entry
-from penstock.core.flow_events import FlowRequested
+from penstock.core.errors import IdempotencyConflict, NotFound, TaskOver
+from penstock.core.events import Entry, TaskSuspended
+from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
-from tests.kit.entries import BOB, CHAT, ONE, message, opened
+from tests.kit.entries import BOB, CHAT, ONE, TWO, ended, message, opened, started
 
 ALL = Page(limit=100)
 
@@ -42,3 +42,43 @@ async def test_tasks_are_listed_by_what_they_are(log: Log, lists: Projections) -
     assert await ids(TasksOf(kind="message")) == {ONE}
     assert len(await ids(TasksOf(status=TaskStatus.QUEUED))) == 4
     assert await ids(TasksOf(kind="flow", status=TaskStatus.FAILED)) == set()
+
+
+OVER = RunEnded(run_id=TaskId("task_9"))
+
+
+async def test_the_end_of_a_run_is_told_to_a_task_that_goes_on(log: Log) -> None:
+    await log.send(CHAT, [opened(), message()])
+    lease = await log.acquire(CHAT, "me")
+    assert lease
+    parked = Entry(TaskSuspended(questions=(), runs=(OVER.run_id,)), ONE)
+    await log.append(lease, [started(), parked])
+    assert not await log.release(lease, head=4)
+    (record,) = await log.send(CHAT, [Entry(OVER, ONE)])
+    assert (record.seq, record.event) == (5, OVER)
+    assert [each.log_id for each in await log.pending(limit=9)] == [CHAT]
+    assert [each.event for each in await log.read(CHAT, after=4)] == [OVER]
+    again = await log.acquire(CHAT, "me")
+    assert again
+    await log.append(again, [ended()])
+    with pytest.raises(TaskOver):
+        await log.send(CHAT, [Entry(OVER, ONE)])
+
+
+async def test_its_holder_learns_of_the_end_of_a_run(log: Log) -> None:
+    await log.send(CHAT, [opened(), message()])
+    lease = await log.acquire(CHAT, "me")
+    assert lease
+    await log.append(lease, [started()])
+    await log.send(CHAT, [Entry(OVER, ONE)])
+    assert [each.event for each in await log.renew(lease, after=3)] == [OVER]
+
+
+async def test_the_end_of_a_run_makes_no_log_and_no_task(log: Log) -> None:
+    with pytest.raises(NotFound):
+        await log.send(CHAT, [Entry(OVER, ONE)])
+    assert await log.head(CHAT) == 0
+    await log.send(CHAT, [opened(), message()])
+    with pytest.raises(NotFound):
+        await log.send(CHAT, [Entry(OVER, TWO)])
+    assert await log.head(CHAT) == 2

@@ -309,17 +309,22 @@ STORED: list[tuple[Event, str, str]] = [
     ),
     (TaskSuspended(questions=(QUESTION,)), "task_suspended", '{"questions":["q_1"]}'),
     (
+        TaskSuspended(questions=(), runs=(TaskId("task_2"),)),
+        "task_suspended",
+        '{"questions":[],"runs":["task_2"]}',
+    ),
+    (
         TaskSuspended(
             questions=(QUESTION,),
             parked=(
                 ParkedCall(CallPath("task_1/1/plan#cd"), 1200),
-                ParkedCall(CallPath("task_1/1/send#ab"), 40, attempt=2, entries=3),
+                ParkedCall(CallPath("task_1/1/send#ab"), 40, attempt=2, entries=3, computed_ms=7),
             ),
         ),
         "task_suspended",
         (
             '{"questions":["q_1"],"parked":[{"path":"task_1/1/plan#cd","active_ms":1200},'
-            '{"path":"task_1/1/send#ab","active_ms":40,"attempt":2,"entries":3}]}'
+            '{"path":"task_1/1/send#ab","active_ms":40,"attempt":2,"entries":3,"computed_ms":7}]}'
         ),
     ),
     (CancelRequested(by=ANN), "cancel_requested", '{"by":"ann"}'),

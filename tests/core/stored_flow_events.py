@@ -7,10 +7,11 @@ from penstock.core.flow_events import (
     FlowRequested,
     FlowStarted,
     FlowTold,
+    RunEnded,
     StepSettled,
     StepStarted,
 )
-from penstock.core.ids import ProfileId
+from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
 
@@ -36,6 +37,17 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
         ),
     ),
     (
+        FlowRequested(
+            command="a",
+            profile_id=ProfileId("ann"),
+            waiter_log=LogId("conv_1"),
+            waiter=TaskId("task_1"),
+        ),
+        "flow_requested",
+        ('{"command":"a","profile_id":"ann","inputs":{},"waiter_log":"conv_1","waiter":"task_1"}'),
+    ),
+    (RunEnded(run_id=TaskId("task_2")), "run_ended", '{"run_id":"task_2"}'),
+    (
         FlowRequested(command="dom:apply", profile_id=ProfileId("ann")),
         "flow_requested",
         '{"command":"dom:apply","profile_id":"ann","inputs":{}}',
@@ -53,6 +65,14 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
         (
             '{"file":"flows/a.yaml","texts":{"flows/a.yaml":"name: a"},"task":"Do it","inputs'
             '":{"n":1},"autonomous":true,"max_concurrent":2}'
+        ),
+    ),
+    (
+        FlowStarted(file="a.yaml", texts={"a.yaml": "name: a"}, task="", root="/srv/package"),
+        "flow_started",
+        (
+            '{"file":"a.yaml","texts":{"a.yaml":"name: a"},"task":"","inputs":{},'
+            '"root":"/srv/package"}'
         ),
     ),
     (

@@ -10,6 +10,7 @@ OUTSIDE = {
     "MessageReceived",
     "CallRequested",
     "FlowRequested",
+    "RunEnded",
     "CancelRequested",
     "MessagesErased",
 }

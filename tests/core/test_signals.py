@@ -11,5 +11,5 @@ def test_no_tool_can_swallow_a_signal(signal: type[signals.Signal]) -> None:
     assert not issubclass(signal, Exception)
 
 
-def test_a_suspension_carries_its_questions() -> None:
-    assert signals.Suspend("q_1", "q_2").questions == ("q_1", "q_2")
+def test_a_suspension_carries_what_it_waits_for() -> None:
+    assert signals.Suspend("q_1", "task_2").awaited == ("q_1", "task_2")

@@ -24,6 +24,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.flow_events import RunEnded
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from penstock.core.task import TaskStatus
@@ -291,3 +292,36 @@ def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
             turn(number)
     assert costs[5] == costs[5_000]
     assert len(state.said.messages) == 10_001
+
+
+IN_RUNS = TaskSuspended(questions=(), runs=(TaskId("task_8"), TaskId("task_9")))
+OVER = RunEnded(run_id=TaskId("task_9"))
+ALIEN = RunEnded(run_id=TaskId("task_7"))
+
+
+@pytest.mark.parametrize(
+    ("events", "waits", "awaited"),
+    [
+        ([IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, OVER], False, {"task_8"}),
+        ([OVER, IN_RUNS], False, {"task_8"}),
+        ([IN_RUNS, ALIEN], True, {"task_8", "task_9"}),
+        ([ALIEN, IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, OVER, OVER], False, {"task_8"}),
+        ([IN_RUNS, TaskResumed(), IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, CancelRequested()], False, {"task_8", "task_9"}),
+        ([CancelRequested(), IN_RUNS], False, {"task_8", "task_9"}),
+    ],
+)
+def test_a_task_waits_while_none_of_its_runs_has_ended(
+    events: list[Event], waits: bool, awaited: set[str]
+) -> None:
+    state = folded(message(), TaskStarted(), *events)
+    assert state.current
+    assert (state.current.is_suspended, state.current.awaited) == (waits, awaited)
+
+
+def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
+    state = folded(message(), TaskStarted(), ended())
+    state.apply(OVER, ONE, None, 0)
+    assert state.is_idle

@@ -5,14 +5,23 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.core.events import ParkedCall, QuestionAsked, TaskStarted
-from penstock.core.ids import QuestionId
+from penstock.core.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import QuestionId, TaskId
 from penstock.core.signals import Suspend
 from penstock.engine.state import fold
-from penstock.engine.suspend import ask, park
+from penstock.engine.suspend import ask, await_run, park
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.kit.events import LOG, ONE, answered, held_log, ledger_of, path_of, question
+from tests.kit.events import (
+    LOG,
+    ONE,
+    answered,
+    held_log,
+    ledger_of,
+    path_of,
+    question,
+)
 
 
 async def test_a_question_is_asked_once_however_often_its_call_is_entered() -> None:
@@ -35,7 +44,7 @@ async def test_a_task_is_parked_with_all_that_it_waits_for() -> None:
     held = await held_log(TaskStarted(), *[QuestionAsked(question=question(n)) for n in "ab"])
     task = held.state.current
     assert task
-    park(held, task, answered=0)
+    park(held, task, heard=0)
     assert task.is_suspended
     assert held.state.next_task() is None
 
@@ -45,7 +54,7 @@ async def test_a_task_is_not_parked_when_an_answer_came_meanwhile() -> None:
     task = held.state.current
     assert task
     held.add(answered("b", by=None), ONE)
-    park(held, task, answered=0)
+    park(held, task, heard=0)
     assert held.state.next_task() is task
 
 
@@ -56,9 +65,9 @@ async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_wa
     ledger = ledger_of(held)
     ledger.park(path_of("a"), attempt=1, seconds=1.5)
     held.add(answered("b", by=None), ONE)
-    park(held, ledger.task, answered=0)
+    park(held, ledger.task, heard=0)
     ledger.park(path_of("a"), attempt=1, seconds=0.25)
-    park(held, ledger.task, answered=1)
+    park(held, ledger.task, heard=1)
     await held.commit()
     current = fold(LOG, await log.read(LOG)).current
     assert current
@@ -70,4 +79,42 @@ async def test_a_call_that_waits_for_nobody_is_a_fault() -> None:
     held = await held_log(TaskStarted())
     assert held.state.current
     with pytest.raises(PenstockError, match="without a question"):
-        park(held, held.state.current, answered=0)
+        park(held, held.state.current, heard=0)
+
+
+RUN, OTHER = TaskId("task_8"), TaskId("task_9")
+
+
+async def test_a_task_is_parked_with_the_runs_that_its_calls_wait_for() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), QuestionAsked(question=question("a")), log=log)
+    ledger = ledger_of(held)
+    for run_id in (OTHER, RUN):
+        with pytest.raises(Suspend) as raised:
+            await_run(ledger, run_id)
+        assert raised.value.awaited == (run_id,)
+    park(held, ledger.task, heard=0)
+    await held.commit()
+    assert (ledger.task.is_suspended, held.state.next_task()) == (True, None)
+    *_, last = await log.read(LOG)
+    assert last.event == TaskSuspended(questions=(QuestionId("q_a"),), runs=(RUN, OTHER))
+
+
+async def test_a_task_is_not_parked_when_a_run_ended_meanwhile() -> None:
+    held = await held_log(TaskStarted())
+    ledger = ledger_of(held)
+    for run_id in (RUN, OTHER):
+        with pytest.raises(Suspend):
+            await_run(ledger, run_id)
+    held.add(RunEnded(run_id=OTHER), ONE)
+    park(held, ledger.task, heard=0)
+    assert held.state.next_task() is ledger.task
+    park(held, ledger.task, heard=1)
+    assert held.state.next_task() is None
+
+
+async def test_a_run_whose_end_was_told_is_not_waited_for() -> None:
+    held = await held_log(TaskStarted(), RunEnded(run_id=RUN))
+    ledger = ledger_of(held)
+    await_run(ledger, RUN)
+    assert (ledger.task.awaited, ledger.task.heard) == (set(), 0)

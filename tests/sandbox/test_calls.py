@@ -107,7 +107,7 @@ async def test_several_questions_become_one_signal_in_the_order_asked() -> None:
     await calls.finish()
     parking = calls.parking()
     assert isinstance(parking, Suspend)
-    assert parking.questions == ("q1", "q2", "q3")
+    assert parking.awaited == ("q1", "q2", "q3")
 
 
 async def test_one_question_is_the_signal_that_was_raised() -> None:

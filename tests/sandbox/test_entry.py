@@ -264,7 +264,7 @@ async def test_a_script_parks_when_nothing_in_it_can_move(sandbox: Sandbox) -> N
     bridge = FakeBridge({"callTool": suspend})
     with pytest.raises(Suspend) as raised:
         await run(sandbox, source, bridge)
-    assert raised.value.questions == ("q1", "q2")
+    assert raised.value.awaited == ("q1", "q2")
     assert [name for name, _ in bridge.asked] == ["callTool", "sleep", "callTool"]
     assert bridge.warned == []
 

@@ -62,6 +62,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "FlowTold",
         "PromptResolved",
         "ReplyRestarted",
+        "RunEnded",
         "SkillsSelected",
         "StepSettled",
         "StepStarted",

@@ -1,0 +1,189 @@
+"""A chat that runs a flow which asks a person: it parks, and goes on by itself after that."""
+
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewMessage, Sent
+from penstock.core.events import CallSettled, TaskResumed, TaskSuspended
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import LogId
+from penstock.core.task import TaskStatus
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import memory_runtime
+from tests.kit.logs import code, events, settled
+from tests.kit.parked import (
+    LIMITS,
+    RUNTIME,
+    kinds,
+    model,
+    open_one,
+    parked,
+    place,
+    runs,
+    status,
+    tight,
+)
+
+YES = {"value": "Yes"}
+
+
+async def outcome(runtime: Runtime, sent: Sent) -> CallSettled:
+    (found,) = await settled(runtime, sent.session_id)
+    return found
+
+
+async def is_free(runtime: Runtime, log_id: str) -> bool:
+    """Whether nobody holds a log, and nothing is to be done in it."""
+    log = runtime.parts.log
+    waiting = [each.log_id for each in await log.pending(limit=9)]
+    lease = await log.acquire(LogId(log_id), "a test")
+    if lease is None:
+        return False
+    await log.release(lease, head=lease.head)
+    return LogId(log_id) not in waiting and not lease.crashed
+
+
+async def test_the_chat_gives_its_log_back_and_goes_on_by_itself() -> None:
+    """14.6: "Runs the flow as a child task and waits (parked)"."""
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime)
+        (run_id,) = await runs(runtime)
+        assert (reply.runs, [each.task_id for each in reply.questions]) == ((run_id,), [run_id])
+        assert await is_free(runtime, sent.session_id)
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+        assert done
+        assert (done.content, done.runs) == ("All done.", ())
+        found = await outcome(runtime, sent)
+        happened = await events(runtime, sent.session_id)
+    assert found.envelope.output["runId"] == run_id
+    assert [each for each in happened if isinstance(each, TaskSuspended | RunEnded)] == [
+        next(each for each in happened if isinstance(each, TaskSuspended)),
+        RunEnded(run_id=run_id),
+    ]
+    assert sum(isinstance(each, TaskResumed) for each in happened) == 1
+
+
+async def test_a_run_that_asks_nobody_is_waited_for() -> None:
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        reply = await runtime.chat("plain")
+        assert reply.content == "All done."
+        assert "TaskSuspended" not in await kinds(runtime, LogId(reply.session_id))
+
+
+async def test_a_second_question_of_the_run_leaves_the_chat_parked() -> None:
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime, "twice")
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        asked = await open_one(runtime, sent.task_id)
+        assert (asked.question.text, await status(runtime, sent.task_id)) == (
+            "Really?",
+            TaskStatus.SUSPENDED,
+        )
+        await runtime.answer(asked.question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+        happened = await kinds(runtime, LogId(sent.session_id))
+    assert done
+    assert done.content == "All done."
+    assert happened.count("TaskSuspended") == 1
+
+
+async def test_another_process_goes_on_where_the_first_one_stopped() -> None:
+    here = place()
+    async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
+        sent, reply = await parked(runtime)
+    async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+        assert len(await runs(runtime)) == 1
+    assert done
+    assert done.content == "All done."
+
+
+async def test_days_pass_and_the_call_finds_its_run_again() -> None:
+    """An Idempotency-Key is forgotten after a day; people may take longer."""
+    clock = FakeClock()
+    async with memory_runtime(model=model(), place=place(clock=clock), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime)
+        clock.advance(3 * LIMITS.idempotency_seconds)
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+        found = await outcome(runtime, sent)
+        assert len(await runs(runtime)) == 1
+    assert done
+    assert (done.content, code(found)) == ("All done.", "ok")
+
+
+async def test_cancelling_the_parked_chat_cancels_the_run() -> None:
+    """14.6: "Cancelling the chat task cancels the run"."""
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, _ = await parked(runtime, "outer")
+        await runtime.cancel(sent.task_id)
+        ended = [await runtime.wait(each) for each in (sent.task_id, *await runs(runtime))]
+    assert [each and each.status for each in ended] == 3 * [TaskStatus.CANCELLED]
+
+
+async def test_cancelling_the_run_lets_the_chat_go_on() -> None:
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime)
+        await runtime.cancel(reply.runs[0])
+        done = await runtime.wait(sent.task_id)
+        found = await outcome(runtime, sent)
+    assert done
+    assert (done.content, found.envelope.output["status"]) == ("All done.", "cancelled")
+
+
+async def test_runs_that_wait_for_runs_park_one_after_the_other() -> None:
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime, "outer")
+        outer, inner = await runs(runtime)
+        assert reply.runs == (outer,)
+        assert [each.task_id for each in reply.questions] == [inner]
+        for each in (sent.session_id, outer, inner):
+            assert await is_free(runtime, each)
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+        assert RunEnded(run_id=inner) in await events(runtime, outer)
+    assert done
+    assert done.content == "All done."
+
+
+async def test_a_command_that_is_a_flow_parks_like_a_call_of_a_model() -> None:
+    """19: `/dom:apply TEXT` starts the flow, shown as a call of `execute_workflow`."""
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime, "/asks me")
+        assert len(reply.runs) == 1
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+    assert done
+    assert done.content == "done"
+
+
+async def test_runs_three_deep_need_one_place_only() -> None:
+    """Who waits for another run has lent its place to that one."""
+    here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
+    async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
+        reply = await runtime.chat("deep")
+        found = await runs(runtime)
+    assert (reply.content, len(found)) == ("All done.", 3)
+
+
+async def test_more_runs_than_may_work_are_queued() -> None:
+    """14.6: "Over `workflow_max_concurrent` the run queues"."""
+    here = place(limits=tight(workflow_max_concurrent=1))
+    async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
+        sent = [await runtime.send(NewMessage(content="plain")) for _ in range(4)]
+        done = [await runtime.wait(each.task_id) for each in sent]
+    assert [each and each.content for each in done] == 4 * ["All done."]
+
+
+@pytest.mark.parametrize("workflow", ["asks", "outer"])
+async def test_a_run_that_waits_for_people_holds_no_place(workflow: str) -> None:
+    here = place(limits=tight(workflow_max_concurrent=1, flow_runs=1))
+    async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
+        sent, reply = await parked(runtime, workflow)
+        assert (await runtime.chat("plain")).content == "All done."
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.wait(sent.task_id)
+    assert done
+    assert done.content == "All done."

@@ -1,0 +1,111 @@
+"""A chat that starts a flow which asks a person, and what a test wants to know of the two."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.app.runtime import Runtime
+from penstock.builtins.workflow import TOOLS
+from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.core.ids import LogId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.messages import ToolMessage
+from penstock.core.question import QuestionRecord
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.store.projections import Page, TasksOf
+from penstock.testing.flows import MemoryFlows
+from penstock.testing.runtime import MemoryPlace
+from tests.kit.flows import WORKERS, finish, flows_of, steps, task_of, worker
+
+LIMITS = Limits(poll_seconds=0.01, sweep_seconds=0.02, shutdown_seconds=0.05)
+FORK = '  - {id: pick, question: "Sure?", branches: {Yes: one, No: one}}\n'
+ASKS = steps(FORK + "  - {id: one, agent: scout}")
+ASKS_TWICE = steps(
+    FORK.replace("one", "again")
+    + FORK.replace("pick", "again").replace("Sure?", "Really?")
+    + "  - {id: one, agent: scout}"
+)
+AGENTS = [*WORKERS, worker("runner", tools=("execute_workflow",))]
+
+
+def tight(**limits: float) -> Limits:
+    """Return these limits with some that are lower."""
+    return replace(LIMITS, **limits)  # type: ignore[arg-type]
+
+
+def runs_inner(workflow: str) -> str:
+    """Return a flow whose agent runs another flow."""
+    return steps(f"  - {{id: inner, agent: runner, task: {workflow}}}")
+
+
+def flows() -> MemoryFlows:
+    """Return a flow that asks, one that asks twice, and flows that run these, three deep."""
+    return flows_of(
+        asks=ASKS,
+        twice=ASKS_TWICE,
+        plain=steps("  - {id: one, agent: scout}"),
+        outer=runs_inner("asks"),
+        middle=runs_inner("plain"),
+        deep=runs_inner("middle"),
+    )
+
+
+def place(**more: Any) -> MemoryPlace:
+    """Return a place with these flows."""
+    given: dict[str, Any] = {"flows": flows(), "limits": LIMITS}
+    return MemoryPlace(**given | more)
+
+
+def answer(request: ModelRequest) -> ScriptedReply:
+    """Answer as the chat, which runs what it was told to; as a runner; as one who is done."""
+    has_result = any(isinstance(each, ToolMessage) for each in request.messages)
+    if not any(tool.name == "finish" for tool in request.tools):
+        said = request.messages[-1].content if not has_result else ""
+        return say("All done.") if has_result else call("execute_workflow", workflowId=said)
+    if request.system.find("You are runner.") < 0 or has_result:
+        return finish()
+    return call("execute_workflow", workflowId=task_of(request))
+
+
+def model() -> ScriptedModel:
+    """Return the model of everybody."""
+    return ScriptedModel(answer)
+
+
+RUNTIME: dict[str, Any] = {"tools": TOOLS, "agents": AGENTS}
+
+
+async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[Sent, Reply]:
+    """Let a chat start a flow that asks; returns how it stands when it is parked."""
+    sent = await runtime.send(NewMessage(content=workflow))
+    reply = await runtime.wait(sent.task_id)
+    assert reply is not None
+    assert reply.status is TaskStatus.SUSPENDED
+    return sent, reply
+
+
+async def open_one(runtime: Runtime, task_id: TaskId) -> QuestionRecord:
+    """Return the question that a task, or what it waits for, has open."""
+    reply = await runtime.wait(task_id)
+    assert reply is not None
+    return reply.questions[0]
+
+
+async def runs(runtime: Runtime) -> list[TaskId]:
+    """Return the runs of flows there are, oldest first."""
+    page = Page(limit=100, is_descending=False)
+    found, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=page)
+    return [each.task_id for each in found]
+
+
+async def status(runtime: Runtime, task_id: TaskId) -> TaskStatus:
+    """Return how a task stands."""
+    task = await runtime.parts.projections.find_task(task_id)
+    assert task is not None
+    return task.status
+
+
+async def kinds(runtime: Runtime, log_id: LogId) -> list[str]:
+    """Return what happened in a log."""
+    return [type(each.event).__name__ for each in await runtime.parts.log.read(log_id)]
