@@ -1,15 +1,19 @@
 """Puts a question to the person at the terminal."""
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
+from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
 from penstock.cli.output import note
 from penstock.cli.render import Screen
+from penstock.core.ids import TaskId
 from penstock.core.question import QuestionKind, QuestionRecord
+from penstock.core.task import TaskStatus
 
 Read = Callable[[str], str]
 """Shows a prompt and returns the line that the person wrote. Raises EOFError."""
@@ -43,6 +47,23 @@ def ask_here(record: QuestionRecord) -> dict[str, Any] | None:
         return ask(part, input)
     except EOFError:
         return None
+
+
+async def asked_in(runtime: Runtime, runs: Sequence[str]) -> AsyncIterator[QuestionRecord]:
+    """Yield what is asked next in runs that a task waits for; nothing, once one of them is over."""
+    waits = [asyncio.ensure_future(runtime.wait(TaskId(each))) for each in runs]
+    try:
+        for each in asyncio.as_completed(waits):
+            reply = await each
+            if reply is None or reply.status is not TaskStatus.SUSPENDED:
+                return
+            if reply.questions:
+                yield reply.questions[0]
+                return
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
 
 def show_waiting(waiting: Sequence[QuestionRecord], how: str | None = None) -> None:

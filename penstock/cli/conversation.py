@@ -1,11 +1,13 @@
 """A conversation at a terminal: messages in, frames out, questions asked, Ctrl-C understood."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewMessage, Sent
+from penstock.chat.parts import question_record
+from penstock.cli.asking import asked_in
 from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.output import note
@@ -86,8 +88,11 @@ class Conversation:
             case "question":
                 questions[frame["id"]] = frame
             case "suspended":
-                question = questions[frame["questions"][0]]
-                return None if self._answer(question) else WAITING
+                if frame["questions"]:
+                    is_answered = self._answer(questions[frame["questions"][0]])
+                else:
+                    is_answered = self._answer_in(frame["runs"])
+                return None if is_answered else WAITING
             case "message_complete":
                 return FINE
             case "error":
@@ -109,6 +114,20 @@ class Conversation:
             else:
                 return True
         return False
+
+    def _answer_in(self, runs: Sequence[str]) -> bool:
+        """Ask what is asked in runs, until one of them is over; False when that is for later."""
+        while (question := self._next_in(runs)) is not None:
+            self._show(question)
+            if not self._answer(question):
+                return False
+        return True
+
+    def _next_in(self, runs: Sequence[str]) -> Frame | None:
+        feed = self._background.feed(asked_in(self._runtime, runs))
+        with on_interrupt(feed.interrupt):
+            asked = feed.take()
+        return None if asked is None else {"type": "question"} | question_record(asked)
 
     def _asked(self, question: Frame) -> dict[str, Any] | None:
         with on_interrupt(None):

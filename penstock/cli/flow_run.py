@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from penstock.agents.charter import Card
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.follow import Source, follow
 from penstock.chat.message import NewRun, Reply
-from penstock.cli.asking import YES, ask_here, show_waiting
+from penstock.cli.asking import YES, ask_here, asked_in, show_waiting
 from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import (
     FAILED,
@@ -34,6 +34,7 @@ from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.library import FlowSource
@@ -43,6 +44,7 @@ from penstock.flows.starting import TASK_REQUIRED
 FlowName = Annotated[
     str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
 ]
+Item = TypeVar("Item")
 ABORT = "Abort this run? [y]es, Enter goes on> "
 
 
@@ -146,7 +148,7 @@ class _WatchedRun:
 
     def _task(self, source: FlowSource) -> str | None:
         """Return what the flow is to do; the person is asked if it needs a task and has none."""
-        task, flow = self._options.task, read_flow(source.text, source.file).flow
+        task, flow = self._options.task, read_flow(source.text, source.name).flow
         if task is not None or flow is None or not flow.needs_task or not self._is_asking:
             return task
         try:
@@ -174,7 +176,7 @@ class _WatchedRun:
                     if isinstance(item.event, TaskEnded | TaskSuspended):
                         return
 
-    def _next(self, feed: Feed[Live]) -> Live | None:
+    def _next(self, feed: Feed[Item]) -> Item | None:
         while True:
             try:
                 return self._taken(feed)
@@ -185,7 +187,7 @@ class _WatchedRun:
                     if self._wants_abort():
                         self._abort()
 
-    def _taken(self, feed: Feed[Live]) -> Live | None:
+    def _taken(self, feed: Feed[Item]) -> Item | None:
         """Wait for what happens next. Raises TimeoutError when the run takes too long to end."""
         clock = self._runtime.parts.clock
         until = clock.monotonic() + self._stopping.seconds if self._stopping else None
@@ -218,11 +220,29 @@ class _WatchedRun:
         self._stopping = Stopping(self._runtime, self._background, self._task_id)
 
     def _answer(self, reply: Reply) -> bool:
-        """Put the first open question to the person until it is answered, or the run aborted.
+        """Put open questions to the person, until the run goes on; False when one stays open.
+
+        After a question of a run that it waits for comes the next one there, until that is over.
+        """
+        asked: QuestionRecord | None = reply.questions[0]
+        while asked is not None:
+            if not self._ask(asked, reply):
+                return False
+            is_own = asked.task_id == self._task_id or self._stopping is not None
+            asked = None if is_own else self._next_in(reply)
+        return True
+
+    def _next_in(self, reply: Reply) -> QuestionRecord | None:
+        feed = self._background.feed(asked_in(self._runtime, reply.runs))
+        with on_interrupt(feed.interrupt):
+            return self._next(feed)
+
+    def _ask(self, asked: QuestionRecord, reply: Reply) -> bool:
+        """Put a question to the person until it is answered, or the run aborted.
 
         False when it stays open.
         """
-        asked, is_taken = reply.questions[0], False
+        is_taken = False
         while self._is_asking and self._stopping is None and not is_taken:
             try:
                 with on_interrupt(None):

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.app.runtime import Runtime
+from penstock.chat.endings import awaited_runs
 from penstock.chat.follow import Source, follow
 from penstock.chat.parts import event_part, question_record, task_part
 from penstock.cli.completion import tasks
@@ -45,13 +46,15 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
 
 
 def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Show a task, its outcome, and the questions it waits for."""
+    """Show a task, its outcome, and the questions and runs it waits for."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
         asked = await runtime.parts.projections.open_questions(record.log_id, record.task_id)
         questions = [question_record(each) for each in asked]
-        whole = task_part(record) | {"outcome": record.outcome, "questions": questions}
+        happened = [each.event async for each in _events(runtime, record, go_on=False)]
+        waits = {"questions": questions, "runs": awaited_runs(happened)}
+        whole = task_part(record) | {"outcome": record.outcome} | waits
         if as_json:
             print_json(whole)
         else:

@@ -154,7 +154,11 @@ async def _answer(site: Site, sent: Sent) -> Response:
     if reply.status is TaskStatus.SUSPENDED:
         questions = [question_record(each) for each in reply.questions]
         waiting = {"userMessage": user, "assistantMessage": None} | ids
-        return Json(waiting | {"suspended": {"questions": questions}}, 202, headers)
+        return Json(
+            waiting | {"suspended": {"questions": questions, "runs": list(reply.runs)}},
+            202,
+            headers,
+        )
     return end_problem(reply, _culprit(chapter, reply), headers)
 
 

@@ -57,6 +57,7 @@ _USAGE = record(
         "costUsd": {"type": ["number", "null"]},
     }
 )
+_WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
 _CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
 _FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
 _IMAGE = _FILE | {"width": NUMBER, "height": NUMBER}
@@ -173,7 +174,7 @@ FRAMES: dict[str, Schema] = {
         "answer",
     ),
     "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
-    "Suspended": frame("suspended", {"taskId": STRING, "questions": listed(STRING)}),
+    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS, "runs"),
     "MessageComplete": frame(
         "message_complete",
         {
@@ -247,8 +248,7 @@ _TASK = {
     "usage": ref("Usage"),
     "error": OBJECT,
     "result": {"type": ["object", "null"]},
-    "questions": listed(STRING),
-}
+} | _WAITS
 _EVENT = {"seq": INTEGER, "at": TIME, "kind": STRING, "path": TEXT_OR_NULL, "body": OBJECT}
 _CONVERSATION = {
     "id": STRING,
@@ -321,7 +321,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
             "conversationId": STRING,
             "userMessage": ref("Message"),
             "assistantMessage": {"type": "null"},
-            "suspended": record({"questions": listed(ref("Question"))}),
+            "suspended": record(_WAITS | {"questions": listed(ref("Question"))}),
             "status": _TASK_STATUS,
         },
         "userMessage",

@@ -1,12 +1,13 @@
 """Tasks: how they stand, what happened in them, and their end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from penstock.chat.endings import awaited_runs
 from penstock.chat.follow import Tail
 from penstock.chat.parts import envelope_part, event_part, task_part
 from penstock.core.envelope import Envelope, Status
@@ -20,7 +21,7 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
 from penstock.core.profile import CHAT, READ, Profile
-from penstock.core.task import TaskRecord
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Live
 from penstock.server.frame import Frame, Position
 from penstock.server.openapi import answers, streams
@@ -138,6 +139,7 @@ async def _described(site: Site, task: TaskRecord) -> dict[str, Any]:
         "iterations": iterations,
         "usage": usage.to_wire(),
         "questions": [each.question.question_id for each in asked],
+        "runs": await _awaited(site, task),
     }
     if end is not None and end.error is not None:
         described["error"] = end.error.to_wire()
@@ -151,6 +153,14 @@ def _result(task: TaskRecord, end: TaskEnded) -> dict[str, Any] | None:
     if envelope is None and task.kind == "call" and end.error is not None:
         envelope = Envelope(Status.FAILED, None, end.error)
     return None if envelope is None else envelope_part(envelope)
+
+
+async def _awaited(site: Site, task: TaskRecord) -> Sequence[TaskId]:
+    """Return the runs of flows that a task waits for."""
+    if task.status is not TaskStatus.SUSPENDED:
+        return ()
+    records = await site.runtime.parts.log.read(task.log_id, after=task.first_seq - 1)
+    return awaited_runs([each.event for each in records if each.task_id == task.task_id])
 
 
 async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:

@@ -22,6 +22,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.flow_events import RunEnded
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.task import TaskStatus
@@ -80,6 +81,7 @@ class ChatFrames:
     __slots__ = (
         "_aside",
         "_attachments",
+        "_awaited",
         "_calls",
         "_is_command",
         "_is_over",
@@ -103,6 +105,7 @@ class ChatFrames:
         )
         self._queue: dict[TaskId, MessageId | None] = {}
         self._silent: set[TaskId] = set()
+        self._awaited: tuple[TaskId, ...] = ()
         self._task: TaskId | None = None
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
@@ -181,10 +184,10 @@ class ChatFrames:
                 self._ask(seq, question)
             case QuestionAnswered():
                 self._answered(seq, event)
-            case TaskSuspended(questions=questions):
-                self._is_over = True
-                frame = {"type": "suspended", "taskId": task_id, "questions": list(questions)}
-                self._unseen.add(Position(seq), frame)
+            case TaskSuspended():
+                self._suspend(seq, task_id, event)
+            case RunEnded(run_id=run_id) if run_id in self._awaited:
+                self._is_over = False
             case TaskEnded():
                 self._end(seq, task_id, event)
             case TaskResumed() | CancelRequested() if task_id == self._task:
@@ -230,6 +233,12 @@ class ChatFrames:
         if event.status is QuestionStatus.ANSWERED:
             frame["answer"] = dict(event.answer)
         self._unseen.add(Position(seq), frame)
+
+    def _suspend(self, seq: int, task_id: TaskId, event: TaskSuspended) -> None:
+        self._is_over, self._awaited = True, event.runs
+        frame = {"type": "suspended", "taskId": task_id, "questions": list(event.questions)}
+        runs = {"runs": list(event.runs)} if event.runs else {}
+        self._unseen.add(Position(seq), frame | runs)
 
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
         waits = self._queue.pop(task_id, None) is not None

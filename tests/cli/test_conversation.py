@@ -11,6 +11,7 @@ from penstock.cli.background import Background
 from penstock.cli.conversation import Conversation, Frame
 from penstock.cli.exit_codes import FINE, INTERRUPTED, WAITING
 from penstock.cli.project import opened
+from tests.kit.flow_server import ASKS, LOOK, laid
 
 TOOLS = '''
 from penstock import tool
@@ -20,6 +21,12 @@ def send(to: str) -> str:
     """Send a letter to somebody."""
     return f"sent to {to}"
 '''
+
+
+AGAIN = ASKS.replace("Go: look", "Go: sure").replace(
+    "  - {id: look",
+    '  - {id: sure, question: "Sure?", branches: {Yes: look, No: tell}}\n  - {id: look',
+)
 
 
 class Person:
@@ -50,6 +57,7 @@ def background() -> Iterator[Background]:
 @pytest.fixture
 def runtime(project: Path, background: Background) -> Iterator[Runtime]:
     """A project that is open."""
+    laid(project, {"look.yaml": LOOK, "again.yaml": AGAIN})
     (project / "tools" / "send.py").write_text(TOOLS)
     context = opened(project)
     yield background.enter(context)
@@ -106,4 +114,44 @@ def test_a_task_that_ctrl_c_cancelled_ends_like_that(
 
     conversation = Conversation(runtime, background, show=person.show, ask=leave)
     assert conversation.say("send to=Ann") == INTERRUPTED
+    assert person.seen[-1]["code"] == "CANCELLED"
+
+
+def questions(person: Person) -> list[str]:
+    return [str(each["text"]) for each in person.seen if each["type"] == "question"]
+
+
+def test_what_a_run_asks_is_asked_at_the_prompt(runtime: Runtime, background: Background) -> None:
+    person = Person({"value": "Never"}, {"value": "Go"}, {"value": "Yes"})
+    assert talk(runtime, background, person).say("/again now") == FINE
+    assert questions(person) == ["Go on?", "Sure?"]
+    assert person.types() == [
+        "message_start",
+        "tool_call",
+        "suspended",
+        "question",
+        "error",
+        "question",
+        "tool_result",
+        "message_complete",
+    ]
+    assert "offline model" in person.seen[-1]["content"]
+
+
+def test_who_answers_a_run_later_finds_it_waiting(runtime: Runtime, background: Background) -> None:
+    person = Person({"value": "Go"}, None)
+    assert talk(runtime, background, person).say("/again now") == WAITING
+    assert questions(person) == ["Go on?", "Sure?"]
+
+
+def test_ctrl_c_at_the_question_of_a_run_cancels_the_message(
+    runtime: Runtime, background: Background
+) -> None:
+    person = Person()
+
+    def leave(question: Frame) -> None:
+        raise KeyboardInterrupt
+
+    conversation = Conversation(runtime, background, show=person.show, ask=leave)
+    assert conversation.say("/again now") == INTERRUPTED
     assert person.seen[-1]["code"] == "CANCELLED"
