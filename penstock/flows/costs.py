@@ -48,7 +48,11 @@ class Costs:
         return max(now - visit.began - visit.waited - still, 0)
 
     def usage(self, frame: CallPath) -> Usage:
-        """Return what a visit has spent, with all that stands inside it."""
+        """Return what a visit has spent, with all that stands inside it.
+
+        What a reply wrote that called nothing is not known once its agent was reminded: the state
+        of the task keeps no usage of it. Then there is no price, either.
+        """
         self._catch_up()
         visit = self._visits[frame]
         dialogues = [self._task.agents[each] for each in visit.agents]

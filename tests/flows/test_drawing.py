@@ -6,15 +6,7 @@ import pytest
 
 from penstock.flows.drawing import Box, Drawing, drawing, fitted, letters
 from tests.flows.texts import read
-from tests.flows.worked import W1, W6, WORKED
-
-MANY = "".join(f"- {{id: scan-{n}, agent: scout}}\n" for n in range(12))
-MANY += "- {id: join, agent: writer, blockedBy: [scan-0, scan-11]}\n"
-MANY += "".join(
-    f"- {{id: ask-{n}, question: Q, branches: {{On: ask-{n + 1}, Back: scan-{n % 12}}}}}\n"
-    for n in range(16)
-)
-MANY += "- {id: ask-16, agent: writer}\n"
+from tests.flows.worked import MANY, W1, W6, WORKED
 
 
 def drawn(steps: str) -> Drawing:

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.flows.graph import jumps
 from penstock.flows.svg import svg
-from tests.flows.test_drawing import MANY
 from tests.flows.texts import read
-from tests.flows.worked import W6, WORKED
+from tests.flows.worked import MANY, W6, WORKED
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

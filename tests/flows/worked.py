@@ -101,3 +101,11 @@ SUITES = {
     "flows/load.yaml": f"{TOP}  - {{id: sum, agent: scout}}\n",
 }
 """The flows that W10 refers to."""
+MANY = "".join(f"- {{id: scan-{n}, agent: scout}}\n" for n in range(12))
+MANY += "- {id: join, agent: writer, blockedBy: [scan-0, scan-11]}\n"
+MANY += "".join(
+    f"- {{id: ask-{n}, question: Q, branches: {{On: ask-{n + 1}, Back: scan-{n % 12}}}}}\n"
+    for n in range(16)
+)
+MANY += "- {id: ask-16, agent: writer}\n"
+"""Thirty steps, with a way back from every other one."""
