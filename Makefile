@@ -11,7 +11,7 @@ KILLED := $(wildcard tests/journeys/test_*killed*.py)
 APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/shell $(KILLED) \
          $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/test_flow_run.py) \
          $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/test_shell.py) \
-         $(addprefix tests/journeys/test_,authoring_page.py elsewhere.py examples.py terminal.py) \
+         $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py elsewhere.py examples.py terminal.py) \
          tests/models/test_pydantic_ai.py
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)

@@ -6,11 +6,8 @@ model whose words are noise and whose calls are forced by a grammar.
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +32,7 @@ from penstock.models.model import (
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
+from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server
 
 PARAMETERS = {
@@ -74,20 +72,8 @@ Open = Callable[[str], AbstractAsyncContextManager[Model]]
 @pytest.fixture(scope="session")
 def peer() -> Iterator[str]:
     """The address of the llama.cpp server."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.peer.serve"],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        ready = next(line for line in server.stdout if line.startswith("READY"))
-        yield f"http://127.0.0.1:{ready.split()[1]}"
-        server.stdin.close()
+    with llama_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -50,11 +50,12 @@ TEMPLATE = r"""
 """
 
 
-def write(path: str) -> None:
-    """Write the model to a file."""
+def write(path: str, context: int = CONTEXT) -> None:
+    """Write the model to a file; it reads so many tokens."""
     tokens = list(_tokens())
     writer = GGUFWriter(path, "llama")
     _describe(writer, tokens)
+    writer.add_context_length(context)
     random = np.random.default_rng(0)
 
     def weights(*shape: int) -> np.ndarray:
@@ -107,7 +108,6 @@ def _tokens() -> Iterator[tuple[str, int, float]]:
 
 def _describe(writer: GGUFWriter, tokens: list[tuple[str, int, float]]) -> None:
     writer.add_name("tiny-random")
-    writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(INNER)

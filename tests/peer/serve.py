@@ -14,10 +14,11 @@ def main() -> None:
     """Serve the OpenAI and the Anthropic wire until stdin ends."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "tiny.gguf")
-        model_file.write(path)
+        context = int(sys.argv[1]) if sys.argv[1:] else model_file.CONTEXT
+        model_file.write(path, context)
         settings = xllamacpp.CommonParams()
         settings.model.path = path
-        settings.n_ctx = model_file.CONTEXT
+        settings.n_ctx = context
         settings.n_parallel = 2
         settings.port = _free_port()
         settings.use_jinja = True
