@@ -9,7 +9,8 @@ from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, has_error
 from penstock.core.envelope import Json
 from penstock.core.errors import ReadOnly
-from penstock.flows.files import FLOW, FOLDERS, SUFFIXES, FlowFile, bad_name, command_of
+from penstock.flows.checks.surroundings import FLOW
+from penstock.flows.files import FOLDERS, SUFFIXES, FlowFile, bad_name, command_of
 from penstock.flows.project_flows import ProjectFlows
 from penstock.resources.project_files import ProjectFiles
 

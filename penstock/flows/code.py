@@ -14,9 +14,10 @@ from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.code import WRITTEN, module_of, stems
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_modules import Modules, Texts, command_of
+from penstock.flows.code_modules import Modules, Texts
 from penstock.flows.code_results import conclude
 from penstock.flows.definition import Code
+from penstock.flows.files import command_of
 from penstock.flows.session import Ended, failed
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
@@ -127,7 +128,7 @@ def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
     task = ledger.task
     is_inside = frame.rsplit("/", 2)[0] != task.task_id
     if is_inside or not isinstance(task.brief, FlowRequested):
-        return command_of(started.file)
+        return command_of(started.file, started.root)
     return task.brief.command
 
 

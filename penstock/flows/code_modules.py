@@ -10,7 +10,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.code import SUFFIXES, module_of
 from penstock.flows.checks.surroundings import CodeFault, Surroundings
 from penstock.flows.definition import Code, Flow
-from penstock.flows.files import FOLDERS, FlowRoot
+from penstock.flows.files import FlowFile, FlowRoot
 from penstock.sandbox.reading.folder import Absence, Files, Folder
 from penstock.sandbox.reading.imports import Refused, target
 from penstock.sandbox.reading.lexer import Statement
@@ -136,28 +136,21 @@ class Modules:
         said = f"{other.file}:{other.line}:{other.column}: {other.message}"
         return CodeFault(line=1, column=1, problem=said)
 
-    def texts(self, flow: Flow, file: str, root: Path) -> dict[str, str]:
-        """Return the texts of all modules that a flow's code steps are made of, by file.
+    def texts(self, flow: Flow, file: FlowFile) -> dict[str, str]:
+        """Return the texts of all modules that a flow's code steps are made of, by path.
 
-        `file` is that of the flow. What is missing or broken is so in the run too.
+        What is missing or broken is so in the run too.
         """
-        around = Surroundings(file=file, command=command_of(file), has_file=FlowRoot(root).has_file)
+        around = FlowRoot(file.root).around(file, Surroundings())
         texts: dict[str, str] = {}
         for step in flow.steps:
             path = module_of(step, around) if isinstance(step, Code) else None
             if path is not None:
                 folder = posixpath.dirname(path)
-                noted = _Noted(Folder(root / folder))
+                noted = _Noted(Folder(file.root / folder))
                 self.load(path, noted)
                 texts |= {posixpath.join(folder, name): text for name, text in noted.texts.items()}
         return texts
-
-
-def command_of(file: str) -> str:
-    """Return the command of a flow by its file."""
-    start = next((f"{each}/" for each in FOLDERS if file.startswith(f"{each}/")), "")
-    stem = posixpath.splitext(file.removeprefix(start))[0]
-    return stem.removesuffix("/flow").replace("/", ":")
 
 
 def _load(path: str, files: Files, scanner: Scanner) -> Loaded:

@@ -10,19 +10,20 @@ from pathlib import Path
 
 from penstock.agents.charter import Tier
 from penstock.core.diagnostics import Diagnostic, Severity
-from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.surroundings import FLOW, Surroundings
 from penstock.flows.fenced import MOST_BYTES
+from penstock.flows.library import file_name
 from penstock.flows.reading import ReadFlow, read_flow
 from penstock.manifest.discover import shown
 from penstock.manifest.source import Document, Place
 
 BUILT_IN = Path(__file__).parent / "builtin"
 """Where the flows lie that every project has."""
+BUILT_IN_HOME = "builtin"
+"""What runs keep instead of that folder."""
 FOLDERS = ("flows", ".pi/flows/flows")
 """Where a project's flows lie; a command of an earlier folder hides one of a later."""
 SUFFIXES = (".yaml", ".yml")
-FLOW = "flow.yaml"
-"""A folder with this file is one flow."""
 NOT_SEARCHED = frozenset({"handlers"})
 MOST_NAMESPACES = 5
 MOST_FILES = 2000
@@ -45,12 +46,16 @@ class FlowFile:
     tier: Tier
 
     @property
+    def home(self) -> str:
+        """The root as runs keep it: empty for the project."""
+        if self.tier is Tier.BUILT_IN:
+            return BUILT_IN_HOME
+        return "" if self.tier is Tier.LOCAL else self.root.as_posix()
+
+    @property
     def name(self) -> str:
         """The file as findings name it."""
-        own = shown(self.path)
-        if self.tier is Tier.BUILT_IN:
-            return f"builtin/{own}"
-        return own if self.tier is Tier.LOCAL else f"{shown(self.root.as_posix())}/{own}"
+        return file_name(self.path, self.home)
 
 
 @dataclass(slots=True)
@@ -81,9 +86,15 @@ def read_flow_file(file: FlowFile) -> ReadFlow:
     return _read(file.root / file.path, file.name)
 
 
-def command_of(path: str) -> str:
-    """Return the command of a flow by its place in a project, without the slash."""
-    return ":".join(_parts_of(path))
+def command_of(path: str, home: str = "") -> str:
+    """Return the command of a flow by its place in a project, or in a package's folder of flows."""
+    return ":".join(_parts_of(path, home))
+
+
+def file_at(path: str, root: Path, home: str) -> FlowFile:
+    """Return the file of a flow that lies anywhere below a root."""
+    tier = {"": Tier.LOCAL, BUILT_IN_HOME: Tier.BUILT_IN}.get(home, Tier.PACKAGE)
+    return FlowFile(command=command_of(path, home), path=path, root=root, tier=tier)
 
 
 def bad_name(file: FlowFile) -> Diagnostic | None:
@@ -97,8 +108,9 @@ def bad_name(file: FlowFile) -> Diagnostic | None:
 class FlowRoot:
     """The flows and modules below a folder, for those that refer to them; each is read once."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, home: str = "") -> None:
         self._root = root
+        self._home = home
         self._real = os.path.realpath(root)
         self._flows: dict[str, ReadFlow | None] = {}
 
@@ -106,8 +118,13 @@ class FlowRoot:
         """Return the flow of a file, broken or not; None if there is none."""
         if path not in self._flows:
             is_flow = path.endswith(SUFFIXES) and self.has_file(path)
-            self._flows[path] = _read(self._root / path, shown(path)) if is_flow else None
+            self._flows[path] = self._read(path) if is_flow else None
         return self._flows[path]
+
+    def text_at(self, path: str) -> str | None:
+        """Return the text of a flow; None if there is none."""
+        read = self.flow_at(path)
+        return None if read is None else read.text
 
     def has_file(self, path: str) -> bool:
         """Whether there is a file of this path, and it lies below the folder."""
@@ -127,6 +144,9 @@ class FlowRoot:
             flow_at=self.flow_at,
             has_file=self.has_file,
         )
+
+    def _read(self, path: str) -> ReadFlow:
+        return _read(self._root / path, file_name(path, self._home))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,10 +243,11 @@ def _bad_name(file: FlowFile, part: str) -> Diagnostic:
     return replace(finding, suggestion=advice)
 
 
-def _parts_of(path: str) -> list[str]:
-    """Return the parts of the command of a project's file."""
-    folder = next(each for each in FOLDERS if path.startswith(f"{each}/"))
-    *above, name = path.removeprefix(f"{folder}/").split("/")
+def _parts_of(path: str, home: str = "") -> list[str]:
+    """Return the parts of the command of a file."""
+    folders = (f"{each}/" for each in FOLDERS if not home)
+    folder = next((each for each in folders if path.startswith(each)), "")
+    *above, name = path.removeprefix(folder).split("/")
     return above if above and name == FLOW else [*above, name.rpartition(".")[0]]
 
 

@@ -8,7 +8,10 @@ from typing import Protocol
 
 from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
+from penstock.core.flow_events import FlowStarted
 from penstock.flows.checks.subflows import resolve
+from penstock.manifest.discover import shown
+from penstock.resources.project_globs import glob
 
 _GLOB = re.compile(r"[*?]")
 
@@ -17,33 +20,42 @@ _GLOB = re.compile(r"[*?]")
 class FlowSource:
     """A flow as it is now, with what its run is to keep."""
 
-    file: str
+    root: str = ""
+    """What it refers to lies below it: empty for the project, else the folder of a package."""
+    path: str
+    """Relative to the root, with `/`."""
     texts: Mapping[str, str]
-    """Of the flow, and of what it refers to; by file."""
+    """Of the flow, and of what it refers to by literal paths; by path."""
     errors: Sequence[Diagnostic] = ()
     """What keeps it from running, as far as somebody looked."""
 
     @property
     def text(self) -> str:
         """The flow itself."""
-        return self.texts[self.file]
+        return self.texts[self.path]
+
+    @property
+    def name(self) -> str:
+        """The file as people are told of it."""
+        return file_name(self.path, self.root)
 
 
 class Library(Protocol):
     """The flows that there are.
 
-    Contract: a path in a flow's file is looked for beside that file first, then from the project's
-    root; a glob gives its matches in path order; nothing outside the project is ever read.
+    Contract: a path in a flow is looked for beside that flow first, then from its root, which is
+    the project or its package; a glob gives its matches in path order; nothing outside that root is
+    ever read.
     """
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command. Raises NotFound, with the nearest one."""
         ...
 
-    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
-        """Return the flows that a path in a flow's file means, perhaps none.
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
+        """Return the flows that a path in a flow means, perhaps none.
 
-        None if the path leads out of the project.
+        None if the path leads out of the root. One with an error if they cannot all be told.
         """
         ...
 
@@ -55,9 +67,19 @@ class NoFlows:
         """Find nothing. Raises NotFound."""
         raise unknown_flow(command, ())
 
-    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Find nothing."""
         return ()
+
+
+def source_of(started: FlowStarted) -> FlowSource:
+    """Return a flow as its run keeps it."""
+    return FlowSource(root=started.root, path=started.file, texts=started.texts)
+
+
+def file_name(path: str, root: str) -> str:
+    """Return how people are told of a file of a root."""
+    return f"{shown(root)}/{shown(path)}" if root else shown(path)
 
 
 def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
@@ -79,12 +101,5 @@ def matches(pattern: str, files: Iterable[str]) -> list[str]:
     """Return the files that a path means, which may be a glob, in path order."""
     if not is_glob(pattern):
         return [each for each in files if each == pattern]
-    wanted = _regex(pattern)
-    return sorted(each for each in files if wanted.fullmatch(each))
-
-
-def _regex(pattern: str) -> re.Pattern[str]:
-    """Return a glob as a pattern: `*` and `?` stay within a folder, `**` does not."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    means = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(means.get(part) or re.escape(part) for part in parts))
+    wanted = glob(pattern)
+    return sorted(each for each in files if wanted.fits(each))

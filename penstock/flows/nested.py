@@ -7,7 +7,9 @@ from typing import Any
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted
 from penstock.core.step import Outcome
+from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
+from penstock.flows.kept import meant
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
@@ -16,17 +18,18 @@ from penstock.flows.session import Ended, failed
 
 
 def referred(
-    library: Library, file: str, path: str, *, run: Run, wired: Mapping[str, Any]
+    library: Library, source: FlowSource, step: FlowRef, path: str, *, run: Run
 ) -> list[FlowStarted] | Ended:
-    """Return how the flows begin that a path in a file means, or why the step fails."""
-    sources = library.refer(file, path)
+    """Return how the flows begin that the path of a step means, or why the step fails."""
+    sources = meant(library, source, step.path, path)
     if sources is None:
         return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
     if not sources:
         return failed("ref_missing", f'no flow matches "{path}"')
-    starts = []
-    for source in sources:
-        started = _started(source, run, wired)
+    values, starts = run.values(), []
+    wired = {name: values.value(text) for name, text in step.inputs.items()}
+    for each in sources:
+        started = _started(each, run, wired)
         if isinstance(started, Ended):
             return started
         starts.append(started)
@@ -50,11 +53,15 @@ def failed_inside(run: Run) -> Ended:
 
 
 def _started(source: FlowSource, run: Run, wired: Mapping[str, Any]) -> FlowStarted | Ended:
-    flow = flow_of(source.text, source.file)
+    if source.errors:
+        return failed("ref_failed", f"{source.name} cannot run: {source.errors[0].message}")
+    flow = flow_of(source.text, source.path)
     if flow is None:
-        return failed("ref_failed", f"{source.file} has errors: it cannot run")
+        return failed("ref_failed", f"{source.name} has errors: it cannot run")
     inputs, problems = run_inputs(flow, wired)
     if problems:
         said = "; ".join(map(str, problems))
-        return failed("ref_failed", f"{source.file} cannot begin: {said}")
-    return FlowStarted(file=source.file, texts=source.texts, task=run.task, inputs=inputs)
+        return failed("ref_failed", f"{source.name} cannot begin: {said}")
+    return FlowStarted(
+        root=source.root, file=source.path, texts=source.texts, task=run.task, inputs=inputs
+    )

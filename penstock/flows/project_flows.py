@@ -1,8 +1,9 @@
 """The flows of a project on disk, as runs get them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic, errors_of
@@ -10,19 +11,24 @@ from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.code_modules import Modules
 from penstock.flows.files import (
+    BUILT_IN,
     SUFFIXES,
     FlowFile,
     FlowFiles,
     FlowRoot,
     built_in_flows,
+    file_at,
     find_flows,
     read_flow_file,
 )
-from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
-from penstock.flows.reading import ReadFlow, read_flow
+from penstock.flows.kept import led_to, too_much
+from penstock.flows.library import FlowSource, is_glob, matches, places_of, unknown_flow
+from penstock.flows.reading import ReadFlow, flow_of, read_flow
+from penstock.manifest.discover import walk
+from penstock.resources.project_globs import glob
 
-_MOST_SEEN = 20_000
-"""Files of a project that a glob looks at."""
+MOST_SEEN = 20_000
+"""Files below the first `*` of a glob."""
 
 
 class ProjectFlows:
@@ -35,6 +41,7 @@ class ProjectFlows:
         *,
         packages: Sequence[Path] = (),
         modules: Modules | None = None,
+        most_seen: int = MOST_SEEN,
     ) -> None:
         self.root = root
         self._around = around
@@ -42,6 +49,7 @@ class ProjectFlows:
         self._packages = packages
         self._modules = modules
         """Reads the modules of code steps; None where no script can be read."""
+        self._most_seen = most_seen
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command, with what keeps it from running."""
@@ -49,9 +57,10 @@ class ProjectFlows:
         if command not in found:
             raise unknown_flow(command, found)
         file = found[command]
-        read, diagnostics = self.check(file)
-        errors = errors_of(diagnostics)
-        return replace(self._source(read, file.root), errors=errors)
+        root = FlowRoot(file.root, file.home)
+        errors = errors_of(check_flow(_read(file, root), self._surroundings(file, root)))
+        source = self._source(file, root)
+        return replace(source, errors=[*errors, *source.errors])
 
     def files(self) -> FlowFiles:
         """Return every flow by its command, and what is wrong with names."""
@@ -61,46 +70,66 @@ class ProjectFlows:
 
     def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
         """Return a flow, and everything that is wrong with it."""
-        read = read_flow_file(file)
-        return read, check_flow(read, self._surroundings(file))
+        root = FlowRoot(file.root, file.home)
+        read = _read(file, root)
+        return read, check_flow(read, self._surroundings(file, root))
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return everything that is wrong with a text that may become a flow's file."""
-        return check_flow(read_flow(content, file.name), self._surroundings(file))
+        around = self._surroundings(file, FlowRoot(file.root, file.home))
+        return check_flow(read_flow(content, file.name), around)
 
-    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
-        places = places_of(path, file)
+        places = places_of(path, source.path)
         if places is None:
             return None
-        root = FlowRoot(self.root)
+        homes = {each.as_posix(): each for each in self._packages}
+        folder = (homes | {"": self.root, "builtin": BUILT_IN}).get(source.root)
+        if folder is None:
+            return ()
+        root = FlowRoot(folder, source.root)
         for place in places:
-            flows = [root.flow_at(each) for each in self._meant(place, root)]
-            if found := [self._source(each, self.root) for each in flows if each]:
-                return found
+            found = self._files(folder, place) if is_glob(place) else [place]
+            if found is None:
+                return [_too_many(source, place, self._most_seen)]
+            flows = [each for each in matches(place, found) if root.flow_at(each) is not None]
+            if flows:
+                return [self._source(file_at(each, folder, source.root), root) for each in flows]
         return ()
 
-    def _meant(self, place: str, root: FlowRoot) -> list[str]:
-        is_plain = root.has_file(place)
-        return [place] if is_plain else matches(place, self._files())
-
-    def _files(self) -> Iterator[str]:
-        """Yield the flow files of the project, hidden folders left out."""
-        for count, path in enumerate(self.root.rglob("*")):
-            if count >= _MOST_SEEN:
-                return
-            name = path.relative_to(self.root).as_posix()
-            if name.endswith(SUFFIXES) and not any(p.startswith(".") for p in name.split("/")):
-                yield name
-
-    def _surroundings(self, file: FlowFile) -> Surroundings:
-        around = FlowRoot(file.root).around(file, self._around())
+    def _surroundings(self, file: FlowFile, root: FlowRoot) -> Surroundings:
+        around = root.around(file, self._around())
         if self._modules is None:
             return around
         return replace(around, code_fault=partial(self._modules.find_fault, root=file.root))
 
-    def _source(self, read: ReadFlow, root: Path) -> FlowSource:
-        texts = {read.file: read.text}
-        if self._modules is not None and read.flow is not None:
-            texts |= self._modules.texts(read.flow, read.file, root)
-        return FlowSource(file=read.file, texts=texts)
+    def _source(self, file: FlowFile, root: FlowRoot) -> FlowSource:
+        """Return a flow with what its run is to keep."""
+        texts = led_to(file.path, root.text_at) or {file.path: _read(file, root).text}
+        errors = too_much(texts, file.name)
+        for path, text in list(texts.items()):
+            flow = flow_of(text, path)
+            if self._modules is not None and flow is not None and not errors:
+                texts |= self._modules.texts(flow, file_at(path, file.root, file.home))
+        return FlowSource(root=file.home, path=file.path, texts=texts, errors=errors)
+
+    def _files(self, folder: Path, place: str) -> Sequence[str] | None:
+        """Return the flow files below the folders that a glob begins with; None if too many."""
+        start = glob(place).literal
+        inside = f"{start}/" if start else ""
+        seen = list(islice(walk(folder / start), self._most_seen + 1))
+        if len(seen) > self._most_seen:
+            return None
+        return [f"{inside}{each}" for each in seen if each.endswith(SUFFIXES)]
+
+
+def _read(file: FlowFile, root: FlowRoot) -> ReadFlow:
+    """Return a flow as its root has it; what is not there is told with the reason."""
+    return root.flow_at(file.path) or read_flow_file(file)
+
+
+def _too_many(source: FlowSource, place: str, most: int) -> FlowSource:
+    said = f'"{place}" looks at more than {most} files: begin it with a folder that has fewer'
+    error = Diagnostic(code="too-many-files", message=said, file=source.name)
+    return FlowSource(root=source.root, path=place, texts={place: ""}, errors=[error])

@@ -41,9 +41,9 @@ def begin(
     source: FlowSource, asked: FlowRequested, *, is_autonomous: bool
 ) -> Beginning | Rejection:
     """Return what a run begins with; `is_autonomous` is for a request that does not say."""
-    flow = flow_of(source.text, source.file)
+    flow = flow_of(source.text, source.path)
     if flow is None or source.errors:
-        errors = source.errors or read_flow(source.text, source.file).findings
+        errors = source.errors or read_flow(source.text, source.name).findings
         return _invalid(asked.command, errors)
     if flow.needs_task and not (asked.task or "").strip():
         question = flow.task_prompt or f"What should {asked.command} do?"
@@ -52,7 +52,8 @@ def begin(
     if problems:
         return _wrong_inputs(problems)
     started = FlowStarted(
-        file=source.file,
+        root=source.root,
+        file=source.path,
         texts=source.texts,
         task=asked.task or "",
         inputs=inputs,

@@ -1,5 +1,6 @@
 """The body of a task that is a run of a flow."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -93,7 +94,7 @@ class FlowWork:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
         if started is None:
-            begun = self._begin(brief)
+            begun = await asyncio.to_thread(self._begin, brief)
             if isinstance(begun, Beginning) and (closed := await self.gate(brief.command)):
                 begun = Rejection(code=GATE_CLOSED, reason=closed)
             if isinstance(begun, Rejection):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from penstock.flows.kept import led_to
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
 
 FOLDER = "flows/"
@@ -25,9 +26,9 @@ class MemoryFlows:
             raise unknown_flow(command, [each.replace("/", ":") for each in known])
         return self._source(file)
 
-    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
-        places = places_of(path, file)
+        places = places_of(path, source.path)
         if places is None:
             return None
         for place in places:
@@ -37,4 +38,4 @@ class MemoryFlows:
 
     def _source(self, file: str) -> FlowSource:
         modules = {name: text for name, text in self.texts.items() if not name.endswith(SUFFIX)}
-        return FlowSource(file=file, texts={file: self.texts[file], **modules})
+        return FlowSource(path=file, texts=led_to(file, self.texts.get) | modules)

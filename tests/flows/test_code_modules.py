@@ -10,9 +10,9 @@ from penstock.flows.code_modules import (
     STEP,
     Modules,
     Texts,
-    command_of,
 )
 from penstock.flows.definition import Code, Flow
+from penstock.flows.files import file_at
 from penstock.sandbox.reading.folder import Absence
 
 GOOD = "export default () => {};"
@@ -85,14 +85,14 @@ def test_a_run_keeps_all_that_its_modules_are_made_of(tmp_path: Path, modules: M
         "flows/handlers/demo/other.ts": GOOD,
         "b.js": b"\xff export default 1",
     }
-    found = modules.texts(FLOW, "flows/demo.yaml", written(tmp_path, files))
+    found = modules.texts(FLOW, file_at("flows/demo.yaml", written(tmp_path, files), ""))
     assert found == {name: files[name] for name in list(files)[:3]}
 
 
 def test_nothing_outside_is_kept(tmp_path: Path, modules: Modules) -> None:
     root = written(tmp_path, {"secret.ts": GOOD, "p/flows/handlers/demo/x.ts": ""}) / "p"
     (root / "flows/handlers/demo/a.ts").symlink_to(tmp_path / "secret.ts")
-    assert modules.texts(FLOW, "flows/demo.yaml", root) == {}
+    assert modules.texts(FLOW, file_at("flows/demo.yaml", root, "")) == {}
 
 
 def test_texts_are_files_of_one_folder() -> None:
@@ -100,18 +100,3 @@ def test_texts_are_files_of_one_folder() -> None:
     assert (texts.read("a.ts", 2), texts.read("c.ts", 9)) == (b"ab", Absence.MISSING)
     assert list(texts.names()) == ["a.ts", "g/b.ts"]
     assert list(Texts({"a.ts": ""}, "").names()) == ["a.ts"]
-
-
-@pytest.mark.parametrize(
-    ("file", "command"),
-    [
-        ("flows/research.yaml", "research"),
-        ("flows/dom/apply.yml", "dom:apply"),
-        ("flows/dom/apply/flow.yaml", "dom:apply"),
-        (".pi/flows/flows/dom/apply.yaml", "dom:apply"),
-        ("elsewhere/a.yaml", "elsewhere:a"),
-    ],
-)
-def test_a_command_comes_from_the_path(file: str, command: str) -> None:
-    """D1, D2."""
-    assert command_of(file) == command

@@ -9,7 +9,7 @@ import pytest
 from penstock.agents.charter import Tier
 from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.files import FlowRoot, find_flows, read_flow_file
+from penstock.flows.files import FlowRoot, command_of, file_at, find_flows, read_flow_file
 from tests.flows.texts import TOP, told
 
 FLOW = TOP + "- {id: a, agent: scout}\n"
@@ -229,3 +229,29 @@ def test_a_flow_of_a_project_is_checked_where_it_lies(tmp_path: Path) -> None:
             "flows/dom/handlers/main/d.ts; penstock flow generate dom:main"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "home", "command"),
+    [
+        ("flows/research.yaml", "", "research"),
+        ("flows/dom/apply.yml", "", "dom:apply"),
+        ("flows/dom/apply/flow.yaml", "", "dom:apply"),
+        ("flows/dom/apply/flow.yml", "", "dom:apply:flow"),
+        (".pi/flows/flows/dom/apply.yaml", "", "dom:apply"),
+        ("elsewhere/a.yaml", "", "elsewhere:a"),
+        ("dom/apply.yaml", "/srv/package", "dom:apply"),
+        ("flows/new.yaml", "builtin", "flows:new"),
+    ],
+)
+def test_a_command_comes_from_the_path(path: str, home: str, command: str) -> None:
+    """D1, D2: a folder of a package is a folder of flows."""
+    assert command_of(path, home) == command
+
+
+@pytest.mark.parametrize(
+    ("home", "tier"), [("", Tier.LOCAL), ("builtin", Tier.BUILT_IN), ("/srv/p", Tier.PACKAGE)]
+)
+def test_a_file_that_a_run_names_is_the_one_that_was_found(home: str, tier: Tier) -> None:
+    file = file_at("a/b.yaml", Path("/srv/p"), home)
+    assert (file.command, file.tier, file.home) == ("a:b", tier, home)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import NotFound
+from penstock.core.flow_events import FlowStarted
 from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.library import Library, NoFlows, is_glob, matches
+from penstock.flows.library import FlowSource, Library, NoFlows, is_glob, matches, source_of
 from penstock.flows.project_flows import ProjectFlows
 from penstock.testing.flows import MemoryFlows
 
@@ -18,6 +19,8 @@ FILES = {
     "flows/dom/parts/b.yaml": TEXT,
     "flows/dom/parts/deep/c.yaml": TEXT,
 }
+
+APPLY = FlowSource(path="flows/dom/apply.yaml", texts={})
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -34,7 +37,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> Library:
 
 def test_a_flow_is_found_by_its_command(library: Library) -> None:
     found = library.find("dom:apply")
-    assert (found.file, found.text) == ("flows/dom/apply.yaml", TEXT)
+    assert (found.path, found.text) == ("flows/dom/apply.yaml", TEXT)
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(library: Library) -> None:
@@ -63,20 +66,20 @@ def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
     library: Library, path: str, files: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; if nothing matches, to the project root."""
-    found = library.refer("flows/dom/apply.yaml", path)
+    found = library.refer(APPLY, path)
     assert found is not None
-    assert [each.file for each in found] == files
+    assert [each.path for each in found] == files
 
 
 @pytest.mark.parametrize("path", ["/etc/hostname", "../../../outside.yaml", "..\\x", "a\0b"])
 def test_a_path_that_leaves_the_project_is_no_path(library: Library, path: str) -> None:
-    assert library.refer("flows/dom/apply.yaml", path) is None
+    assert library.refer(APPLY, path) is None
 
 
 def test_a_runtime_without_flows_has_none() -> None:
     with pytest.raises(NotFound, match="no flow"):
         NoFlows().find("x")
-    assert NoFlows().refer("a", "b") == ()
+    assert NoFlows().refer(APPLY, "b") == ()
 
 
 @pytest.mark.parametrize(
@@ -85,9 +88,28 @@ def test_a_runtime_without_flows_has_none() -> None:
         ("a*.yaml", ["a.yaml", "ab.yaml"]),
         ("**/b.yaml", ["b.yaml", "x/b.yaml"]),
         ("a.yaml", ["a.yaml"]),
+        ("**/" * 12 + "x", []),
     ],
 )
 def test_a_glob_stays_in_its_folder_unless_it_has_two_stars(pattern: str, fits: list[str]) -> None:
     names = ["a.yaml", "ab.yaml", "b.yaml", "x/a.yaml", "x/b.yaml", "ayaml"]
     assert matches(pattern, names) == fits
     assert is_glob(pattern) is ("*" in pattern)
+
+
+def test_a_glob_of_many_stars_takes_no_time() -> None:
+    """Compared name by name: twelve `**/` on a deep path are as quick as one."""
+    deep = "/".join("abcdefghijklmnopqrstuvwxyz") + "/x.yaml"
+    assert matches("**/" * 12 + "*.yaml", [deep] * 1000) == [deep] * 1000
+
+
+def test_people_are_told_of_the_file_of_a_package_with_its_folder() -> None:
+    source = FlowSource(root="/srv/flows", path="a.yaml", texts={"a.yaml": TEXT})
+    assert (source.name, source.text) == ("/srv/flows/a.yaml", TEXT)
+    assert APPLY.name == "flows/dom/apply.yaml"
+
+
+def test_a_flow_is_told_as_its_run_keeps_it() -> None:
+    started = FlowStarted(root="/srv", file="a.yaml", texts={"a.yaml": TEXT}, task="")
+    kept = source_of(started)
+    assert (kept.root, kept.path, kept.text) == ("/srv", "a.yaml", TEXT)

@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from penstock.chat.message import NewRun
+from penstock.core.flow_events import FlowStarted
+from penstock.core.ids import LogId
 from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.library import FlowSource
 from penstock.flows.project_flows import ProjectFlows
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.flows.checks.around import SEED
 from tests.flows.texts import TOP, told
+from tests.kit.flows import RUN, WORKERS, by_task, finish
 
 TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
 
@@ -82,3 +90,85 @@ def test_each_flow_is_checked_beside_its_own_others(tmp_path: Path) -> None:
         "flows": ['4 warning ref-missing: no flow at "other.yaml" (step "r")'],
         "package": [],
     }
+
+
+def package_of(tmp_path: Path) -> ProjectFlows:
+    """Return the flows of a project, and of a package one of whose flows refers to another."""
+    project, package = tmp_path / "project", tmp_path / "package"
+    (project / "flows").mkdir(parents=True)
+    (package / "dom").mkdir(parents=True)
+    (package / "dom" / "main.yaml").write_text(f"{TOP}- {{id: r, path: sub.yaml}}\n")
+    (package / "dom" / "sub.yaml").write_text(f"{TOP}- {{id: a, agent: scout}}\n")
+    return ProjectFlows(project, lambda: SEED, packages=[package])
+
+
+def test_what_a_flow_of_a_package_refers_to_lies_in_the_package(tmp_path: Path) -> None:
+    """The package of the flow takes the place of the project (section 7.7)."""
+    library = package_of(tmp_path)
+    source = library.find("dom:main")
+    assert (source.root, source.path) == (f"{tmp_path}/package", "dom/main.yaml")
+    assert source.name == f"{tmp_path}/package/dom/main.yaml"
+    for path in ("sub.yaml", "dom/sub.yaml", "s*.yaml", "**/sub.yaml"):
+        (found,) = library.refer(source, path) or ()
+        assert (found.root, found.path) == (source.root, "dom/sub.yaml")
+    assert library.refer(source, "../../project/flows/x.yaml") is None
+
+
+def test_of_a_package_that_is_gone_there_is_nothing(tmp_path: Path) -> None:
+    library = package_of(tmp_path)
+    elsewhere = FlowSource(root="/etc", path="main.yaml", texts={})
+    assert library.refer(elsewhere, "*.yaml") == ()
+    built_in = FlowSource(root="builtin", path="flows/new.yaml", texts={})
+    assert [each.path for each in library.refer(built_in, "*.yaml") or ()] == [
+        "flows/edit.yaml",
+        "flows/new.yaml",
+    ]
+
+
+async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -> None:
+    """A run keeps these texts to its end, whatever is written meanwhile (section 17)."""
+    library = package_of(tmp_path)
+    package = tmp_path / "package" / "dom"
+    first = f"{TOP}- {{id: first, agent: scout, task: first}}\n- {{id: r, path: sub.yaml}}\n"
+    (package / "main.yaml").write_text(first)
+
+    def rewrite(request: ModelRequest) -> ScriptedReply:
+        (package / "sub.yaml").write_text(f"{TOP}- {{id: b, agent: gone}}\n")
+        return finish("rewritten")
+
+    model = ScriptedModel(by_task({"first": rewrite}))
+    place = MemoryPlace(flows=library)
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await runtime.run_flow(NewRun(command="dom:main", task="t"), task_id=RUN)
+    assert envelope.ok, envelope
+    assert set(envelope.output["results"]) == {"first", "r", "r.a", "a"}
+    started = [each.event for each in await place.log.read(LogId(RUN))]
+    inner = [each for each in started if isinstance(each, FlowStarted)][1]
+    assert (inner.root, inner.file) == (package.parent.as_posix(), "dom/sub.yaml")
+
+
+def test_a_glob_sees_neither_hidden_folders_nor_foreign_ones(tmp_path: Path) -> None:
+    for folder in ("flows", ".pi/flows/flows/x", ".git", "node_modules", "flows/handlers"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.yaml").write_text(TEXT)
+    library = ProjectFlows(tmp_path, Surroundings)
+
+    def found(file: str, path: str) -> list[str]:
+        return [e.path for e in library.refer(FlowSource(path=file, texts={}), path) or ()]
+
+    assert found("flows/x.yaml", "../**/*.yaml") == ["flows/a.yaml", "flows/handlers/a.yaml"]
+    assert found(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
+
+
+def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(9):
+        (tmp_path / "many" / f"{number}.txt").touch()
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "a.yaml").write_text(TEXT)
+    library = ProjectFlows(tmp_path, Surroundings, most_seen=9)
+    source = FlowSource(path="x.yaml", texts={})
+    (found,) = library.refer(source, "**/*.yaml") or ()
+    assert found.errors[0].code == "too-many-files"
+    (found,) = library.refer(source, "few/*.yaml") or ()
+    assert (found.path, found.errors) == ("few/a.yaml", ())

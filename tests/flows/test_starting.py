@@ -15,7 +15,7 @@ INPUTS = "inputs: {n: {type: number, required: true}}\n"
 
 
 def begun(text: str, **asked: Any) -> Beginning | Rejection:
-    source = FlowSource(file="flows/f.yaml", texts={"flows/f.yaml": HEAD + text})
+    source = FlowSource(path="flows/f.yaml", texts={"flows/f.yaml": HEAD + text})
     request = FlowRequested(command="f", profile_id=ProfileId("ann"), **asked)
     return begin(source, request, is_autonomous=False)
 

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.surroundings import FLOW, Surroundings
 from penstock.flows.checks.view import View
 from penstock.flows.definition import Code, Shell, Step
 from penstock.flows.reading_steps import ReadStep
@@ -13,7 +13,6 @@ SUFFIXES = ("mts", "ts", "mjs", "js")
 WRITTEN = "ts"
 """What `penstock flow generate` writes."""
 FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
-FLOW_NAMES = ("flow.yaml", "flow.yml")
 
 
 def check_code(view: View) -> Iterator[Diagnostic]:
@@ -42,7 +41,7 @@ def stems(step: Step, around: Surroundings) -> list[str]:
         found = [posixpath.join(folder, target), target]
         normal = [posixpath.normpath(each) for each in found if not target.startswith("/")]
         return [each for each in dict.fromkeys(normal) if each.split("/")[0] != ".."]
-    if name in FLOW_NAMES:
+    if name == FLOW:
         return [posixpath.join(folder, step.step_id)]
     stem = name.rpartition(".")[0]
     command = around.command.replace(":", "/")

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from penstock.agents.agent import Agent
 from penstock.flows.reading import ReadFlow
 
+FLOW = "flow.yaml"
+"""A folder with this file is one flow."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCard:

@@ -112,7 +112,7 @@ class Rehearsal:
     def __init__(self, flow: Flow, file: str, around: Surrounded) -> None:
         steps = tuple(replace(each, retry=None) for each in flow.steps)
         self._flow = replace(flow, steps=steps)
-        self._file = file
+        self._source = FlowSource(path=file, texts={})
         self._around = around
         limits = replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
@@ -153,7 +153,7 @@ class Rehearsal:
 
     async def _run(self) -> None:
         self._runs += 1
-        ledger = unkept_task(self._world, self._file)
+        ledger = unkept_task(self._world, self._source.path)
         run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
         place = Place(
             run=run,
@@ -166,7 +166,7 @@ class Rehearsal:
         steps = RehearsedSteps(self._stage, run, self._guide, until=self._until)
         library = StandIns(self._around.library)
         means = Means(steps, library, self._world, Story(ledger.task))
-        conductor = Conductor(run, self._file, place, means)
+        conductor = Conductor(run, self._source, place, means)
         try:
             async with asyncio.timeout(max(self._until - self._world.clock.monotonic(), 0)):
                 await conductor.conduct()
@@ -228,13 +228,13 @@ class StandIns:
         """Return a flow by its command."""
         return self._library.find(command)
 
-    def refer(self, file: str, path: str) -> Sequence[FlowSource] | None:
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means, or one that does nothing."""
-        found = self._library.refer(file, path)
+        found = self._library.refer(source, path)
         if found or SAMPLE not in path:
             return found
         self.has_stood_in = True
-        return [FlowSource(file=_STAND_IN, texts={_STAND_IN: _STOOD_IN})]
+        return [FlowSource(path=_STAND_IN, texts={_STAND_IN: _STOOD_IN})]
 
 
 def _most_started(run: Run) -> list[tuple[str, int]]:
