@@ -12,7 +12,7 @@ from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
-from penstock.flows.library import Library, is_glob
+from penstock.flows.library import FlowSource, Library, is_glob, source_of
 from penstock.flows.nested import failed_inside, framed, referred
 from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.reading import flow_of
@@ -45,8 +45,8 @@ class Conductor:
     """One run at work, in this activation."""
 
     run: Run
-    file: str
-    """Of the flow: what it refers to is looked for beside it."""
+    source: FlowSource
+    """The flow with what the run keeps: what it refers to is looked for beside it."""
     place: Place
     """Where steps take place; its frame is that of the run."""
     means: Means
@@ -227,10 +227,9 @@ class Conductor:
             text = f"flows stand inside each other more than {most} deep"
             return Visited(ended=failed("ref_depth", text, is_hard=True))
         if not self.means.story.flows(place.frame):
-            values = self.run.values()
-            path = values.text(step.path)
-            wired = {name: values.value(text) for name, text in step.inputs.items()}
-            found = referred(self.means.library, self.file, path, run=self.run, wired=wired)
+            path = self.run.values().text(step.path)
+            library, run = self.means.library, self.run
+            found = await asyncio.to_thread(referred, library, self.source, step, path, run=run)
             if isinstance(found, Ended):
                 return Visited(ended=found)
             for frame, started in framed(found, place.frame, is_glob=is_glob(path)):
@@ -261,7 +260,7 @@ class Conductor:
         assert flow is not None  # noqa: S101  it was read before it was begun
         run = Run(flow, started.task, inputs=started.inputs, config=self.run.config)
         place = replace(self.place, run=run, frame=frame)
-        return Conductor(run, started.file, place, self.means, self.depth + 1)
+        return Conductor(run, source_of(started), place, self.means, self.depth + 1)
 
     def _adopt(self, step_id: str, runs: Sequence[tuple[str, Run]]) -> None:
         """Take over what flows inside left; the matches of a glob are numbered."""

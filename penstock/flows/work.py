@@ -23,7 +23,7 @@ from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
 from penstock.flows.conductor import Conductor, Means
 from penstock.flows.definition import AnyStep
-from penstock.flows.library import Library
+from penstock.flows.library import Library, source_of
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.report import flow_result, rejected
@@ -138,7 +138,7 @@ class FlowWork:
             is_autonomous=started.autonomous,
         )
         means = Means(self.steps, self.library, self.world, Story(task))
-        conductor = Conductor(run, started.file, place, means)
+        conductor = Conductor(run, source_of(started), place, means)
         conductor.fold()
         return conductor
 
