@@ -17,7 +17,7 @@ from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.plugins import Plugin, load_plugins
 from penstock.app.plugins_events import Following
-from penstock.app.plugins_guards import checks_of
+from penstock.app.plugins_guards import guards_of
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -203,7 +203,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         model_names=ModelNames(roles=settings.models.roles),
         flows=flows,
         flow_files=flows,
-        checks=partial(checks_of, plugins.guards),
+        guards=partial(guards_of, plugins.guards),
         gate=plugins.gates.refusal,
         packages=plugins.agents_dirs,
         coding=coding_of(settings, project),

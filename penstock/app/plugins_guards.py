@@ -5,16 +5,16 @@ from typing import Any
 
 from penstock.app.plugins_faults import Fault
 from penstock.core.call import Call
-from penstock.tools.session_guard import Check, Guarded
+from penstock.tools.session_guard import Guarded, PluginGuard
 
 Guard = Callable[[Call], Any]
 """Returns None, or a text that says why the call is refused."""
 Factory = Callable[[Guarded], Guard]
 
 
-def checks_of(factories: Sequence[Factory], session: Guarded) -> Sequence[Check] | str:
+def guards_of(factories: Sequence[Factory], session: Guarded) -> Sequence[PluginGuard] | str:
     """Return the guards of one agent session; a text says why one could not be made."""
-    checks: list[Check] = []
+    guards: list[PluginGuard] = []
     for factory in factories:
         guard: Guard | None = None
         with Fault() as fault:
@@ -23,14 +23,14 @@ def checks_of(factories: Sequence[Factory], session: Guarded) -> Sequence[Check]
             return f"a guard of a plugin could not be made: {fault}"
         if not callable(guard):
             return f"a guard of a plugin could not be made: {guard!r} cannot be called"
-        checks.append(_closed_on_failure(guard))
-    return checks
+        guards.append(_closed_on_failure(guard))
+    return guards
 
 
-def _closed_on_failure(guard: Guard) -> Check:
+def _closed_on_failure(guard: Guard) -> PluginGuard:
     """Return a guard that refuses what it cannot judge."""
 
-    def check(call: Call) -> str | None:
+    def closed(call: Call) -> str | None:
         said: Any = None
         with Fault() as fault:
             said = guard(call)
@@ -40,4 +40,4 @@ def _closed_on_failure(guard: Guard) -> Check:
             return said
         return f"a guard returns None or a text, found {type(said).__name__}"
 
-    return check
+    return closed

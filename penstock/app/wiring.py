@@ -36,7 +36,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
 from penstock.flows.called import CalledAgents
 from penstock.flows.code import CodeSteps, Coding
-from penstock.flows.crew import ChecksOf, Crew, no_checks
+from penstock.flows.crew import Crew, GuardsOf, Outfit, no_guards
 from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
@@ -193,8 +193,8 @@ class Inventory:
     """What agents that are written may name."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
-    checks: ChecksOf = no_checks
-    """The guards of plugins, for each agent session."""
+    guards: GuardsOf = no_guards
+    """Those of plugins, for each agent session."""
     gate: Gate = always_open
     """What plugins let runs pass."""
     packages: Sequence[Path] = ()
@@ -270,16 +270,13 @@ def _cast(inventory: Inventory, invokers: AgentInvokers) -> Cast:
 
 
 def _crew(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> Crew:
-    crew = Crew(
-        inventory.agents.get,
-        lambda agent, wanted: _model(inventory, agent, wanted),
-        shared,
-        world=world,
-        bus=bus,
+    outfit = Outfit(
+        find=inventory.agents.get,
+        model=lambda agent, wanted: _model(inventory, agent, wanted),
+        handouts=Handouts(handbooks=inventory.handbooks, folder=inventory.project),
+        guards=inventory.guards,
     )
-    crew.handouts = Handouts(handbooks=inventory.handbooks, folder=inventory.project)
-    crew.checks = inventory.checks
-    return crew
+    return Crew(outfit, shared, world=world, bus=bus)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:

@@ -47,7 +47,7 @@ class CalledAgents:
             contract=Contract(outputs=agent.charter.outputs if agent.charter else ()),
             briefing=partial(self._brief, errand, ledger),
             profile=errand.caller.profile,
-            is_autonomous=session is not None and session.is_autonomous,
+            is_autonomous=errand.caller.is_autonomous,
             is_architect=session is not None and session.is_architect,
         )
         ended = await self._crew.pursue(visit, ledger)

@@ -58,6 +58,7 @@ class CodeVisit:
     """Of the run."""
     frame: CallPath
     profile: Profile
+    is_autonomous: bool = False
 
 
 class CodeSteps:
@@ -104,7 +105,12 @@ class CodeSteps:
         tool_id = tool.spec.tool_id
         given = _input(visit, command)
         path = ledger.occurrences(visit.frame).path(tool_id, canonical(given))
-        caller = Caller(origin=Origin.FLOW, profile=visit.profile, agent_tools=frozenset({tool_id}))
+        caller = Caller(
+            origin=Origin.FLOW,
+            profile=visit.profile,
+            agent_tools=frozenset({tool_id}),
+            is_autonomous=visit.is_autonomous,
+        )
         call = Call(path, tool_id, given)
         envelope = await self._door(tool).call(call, caller, ledger, Nest(tool.spec))
         error, settled = envelope.error, ledger.find(path)

@@ -1,7 +1,7 @@
 """The agents of flows: each visit is a session of its own, with what its agent declared."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
@@ -30,7 +30,7 @@ from penstock.flows.session import (
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
-from penstock.tools.session_guard import ARCHITECT, Check, Guarded, SessionGuard
+from penstock.tools.session_guard import ARCHITECT, Guarded, PluginGuard, SessionGuard
 
 FindAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""
@@ -39,12 +39,12 @@ FindModel = Callable[[Agent, str | None], Model]
 BriefingOf = Callable[[Agent], Briefing | Ended]
 """What an agent is told in a visit, or why it cannot begin; asked for once, as it begins."""
 
-ChecksOf = Callable[[Guarded], Sequence[Check] | str]
+GuardsOf = Callable[[Guarded], Sequence[PluginGuard] | str]
 """The guards of plugins for one agent session; a text says why one could not be made."""
 
 
-def no_checks(session: Guarded) -> Sequence[Check]:
-    """Return no guard: there is no plugin."""
+def no_guards(session: Guarded) -> Sequence[PluginGuard]:
+    """Return none: there is no plugin."""
     return ()
 
 
@@ -64,21 +64,29 @@ class Visit:
     """The agent, or one that started it, is the architect."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outfit:
+    """What the agents of a project are, and what they are given."""
+
+    find: FindAgent
+    model: FindModel
+    handouts: Handouts = field(default_factory=Handouts)
+    """What they are given to read."""
+    guards: GuardsOf = no_guards
+    """Those of plugins."""
+
+
 class Crew:
     """Puts agents to work in frames of a log."""
 
-    def __init__(
-        self, find: FindAgent, model: FindModel, invoker: Invoker, *, world: World, bus: Bus
-    ) -> None:
-        self.find = find
-        self._model = model
+    def __init__(self, outfit: Outfit, invoker: Invoker, *, world: World, bus: Bus) -> None:
+        self.find = outfit.find
+        self.handouts = outfit.handouts
+        self._model = outfit.model
+        self._guards = outfit.guards
         self._invoker = invoker
         self._world = world
         self._bus = bus
-        self.handouts = Handouts()
-        """What agents are given to read; app/wiring.py puts that of the project here."""
-        self.checks: ChecksOf = no_checks
-        """The guards of plugins; app/wiring.py puts those of the project here."""
 
     async def pursue(self, visit: Visit, ledger: Ledger) -> Ended:
         """Go on with the session of a visit until it has ended.
@@ -95,10 +103,10 @@ class Crew:
     def _session(self, visit: Visit, ledger: Ledger, model: Model) -> AgentSession | Ended:
         agent, task = visit.agent, ledger.task
         guard = _guard(visit)
-        checks = self.checks(_guarded(visit, guard, ledger))
-        if isinstance(checks, str):
-            return failed("guard_failed", checks, is_hard=True)
-        guard.checks = checks
+        guards = self._guards(_guarded(visit, guard, ledger))
+        if isinstance(guards, str):
+            return failed("guard_failed", guards, is_hard=True)
+        guard = replace(guard, guards=guards)
         is_new = visit.frame not in task.agents
         if is_new:
             briefing = visit.briefing(agent)
@@ -161,6 +169,7 @@ class Crew:
                 access=_charter(visit.agent).access,
                 clip_at=visit.agent.settings.result_max_chars,
                 session=guard,
+                is_autonomous=visit.is_autonomous,
             ),
         )
 

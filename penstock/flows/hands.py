@@ -77,6 +77,9 @@ class SessionHands(Hands):
         if isinstance(judged, Refused):
             self.invoker.refuse(call, self.ledger, _invalid(judged), "")
             return
+        if (error := self.session.plugin_refusal(call)) is not None:
+            self.invoker.refuse(call, self.ledger, error, "")
+            return
         self.session.finish()
         settled = CallSettled(
             tool_id=FINISH,

@@ -211,6 +211,7 @@ class Steps:
             task=place.run.task,
             frame=place.frame,
             profile=place.profile,
+            is_autonomous=place.is_autonomous,
         )
         ended = await self._code.pursue(visit, place.ledger)
         for reference in values.take_missing():

@@ -2,16 +2,19 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.resources.project_access import OPEN, PROTECTED, Access
 from penstock.resources.project_opening import open_to_read, replace_file
+from penstock.resources.project_turns import turn
 from penstock.store.changes import reason
+
+T = TypeVar("T")
 
 MOST_WRITTEN = 1 << 20
 _ABSENT = {errno.ENOENT, errno.ENAMETOOLONG, errno.EINVAL}
@@ -119,6 +122,20 @@ class ProjectFiles:
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
         """Write a file, whole or not at all, and the folders above; returns whether it is new."""
+        with turn(self.root, path.real):
+            return self._replace(path, content)
+
+    def change(self, path: ProjectPath, changed: Callable[[bytes], tuple[bytes, T]]) -> T:
+        """Write what becomes of the bytes of a file, and return what else is told of it.
+
+        Nobody who writes files of projects comes between.
+        """
+        with turn(self.root, path.real):
+            content, told = changed(self.read(path, MOST_WRITTEN))
+            self._replace(path, content)
+        return told
+
+    def _replace(self, path: ProjectPath, content: bytes) -> bool:
         if len(content) > MOST_WRITTEN:
             raise reason(
                 "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"

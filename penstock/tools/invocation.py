@@ -178,8 +178,7 @@ class Invocation:
     @property
     def project(self) -> ProjectFiles:
         """The project's own folder, as the caller's agent sees it. Raises ToolNotConfigured."""
-        folder = self.project_folder
-        return ProjectFiles(folder.root, replace(self.caller.access, private=folder.private))
+        return self.project_folder.files(self.caller.access)
 
     @property
     def project_folder(self) -> ProjectFolder:
@@ -235,11 +234,15 @@ class Invocation:
         return self._nest.call_id
 
     async def ask(self, text: str, *, form: Form = FREE) -> QuestionAnswered:
-        """Ask a person, once per question; does not return until there is an answer."""
+        """Ask a person, once per question; does not return until there is an answer.
+
+        Raises NotPermitted where nobody may be asked.
+        """
         self._check_running()
         shown = form.without(self.caller.secrets)
         shape = {"question": text, "options": [each.value for each in form.options]}
         question = Question(
+        self.caller.check_may_ask()
             question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=self.caller.secrets.text(text),

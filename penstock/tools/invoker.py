@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect, Origin
@@ -111,7 +112,10 @@ class Invoker:
                 self.check_input(tool, call.input)
                 agreed = await self._approvals.agreed(tool, passage, nest)
                 self._reserve(passage, nest)
+                self._ask_plugins(tool, passage, call.input)
                 output = await self._run(tool, agreed, passage)
+                if agreed is not call.input:
+                    self._ask_plugins(tool, passage, agreed)
                 self._check(tool, output)
                 check_change(passage.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
@@ -183,6 +187,17 @@ class Invoker:
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         spec = tool.spec
+    def _ask_plugins(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> None:
+        """Let guards of plugins refuse a call of an agent session that all else allows."""
+        call, caller, folder = passage.call, passage.caller, self._resources.project
+        session = caller.session if caller.origin is Origin.MODEL else None
+        if session is None or not session.guards:
+            return
+        if tool.spec.look is not None and folder is not None:
+            tool.spec.look(input, folder.files(caller.access), folder.shell)
+        if (error := session.plugin_refusal(replace(call, input=input))) is not None:
+            raise error
+
         is_open = not spec.is_broken and refused(spec, caller) is None
         return is_open and not self.rules.hides(spec, caller)
 

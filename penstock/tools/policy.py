@@ -9,7 +9,14 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project_access import OPEN, Access
 from penstock.resources.redact import Redactor
-from penstock.tools.session_guard import AUTHORING, SUBAGENT, SessionGuard
+from penstock.tools.session_guard import (
+    ASK_USER,
+    AUTHORING,
+    AUTONOMOUS,
+    SUBAGENT,
+    SessionGuard,
+    blocked,
+)
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
@@ -50,10 +57,24 @@ class Caller:
     """Characters of a result that this caller gets to read; None is all."""
     session: SessionGuard | None = None
     """The agent session it belongs to; None is a person's own session."""
+    is_autonomous: bool = False
+    """It stands in a run in which nobody is asked."""
 
     def newest(self) -> Selection:
         """Return what the skills grant that are selected by now."""
         return self.selection if self.skills is None else self.skills.selection
+
+    def check_may_ask(self, what: str = ASK_USER) -> None:
+        """Raise NotPermitted where nobody may be asked: in an autonomous run, by a silent agent."""
+        if why := self.silence:
+            raise NotPermitted(blocked(what, why))
+
+    @property
+    def silence(self) -> str:
+        """Why nobody may be asked; nothing if a person may. Approvals are no matter of this."""
+        if self.is_autonomous:
+            return AUTONOMOUS
+        return "" if self.session is None else self.session.silence
 
 
 def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
@@ -64,8 +85,8 @@ def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
     """
     if find_grant(spec, caller) is None:
         return _refusal(spec, caller)
-    if caller.session is not None and (said := caller.session.blocked(spec.tool_id)):
-        return NotPermitted(said)
+    if spec.tool_id == ASK_USER and (why := caller.silence):
+        return NotPermitted(blocked(ASK_USER, why))
     if not spec.requires_permissions or caller.profile.everything:
         return None
     missing = sorted(each for each in spec.requires_permissions if not caller.profile.holds(each))

@@ -1,6 +1,6 @@
 """What the calls behind one door reach: files, values, secrets, other servers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.core.ids import LogId, TaskId
@@ -10,6 +10,8 @@ from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.resources.media import Media
+from penstock.resources.project_access import Access
+from penstock.resources.project_files import ProjectFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace
@@ -29,6 +31,10 @@ class ProjectFolder:
     shell: ShellSettings = OFF
     """Whether commands run in it."""
 
+
+    def files(self, access: Access) -> ProjectFiles:
+        """Return the files in it, as an agent sees them."""
+        return ProjectFiles(self.root, replace(access, private=self.private))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:

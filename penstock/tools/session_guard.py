@@ -1,7 +1,8 @@
 """What an agent session may call: what its agent declared, and what every session has (flows, 12).
 
 It stands in front of the grants of the door: after finish, granted, blocked questions, in that
-order. Paths and commands are looked at by the tools that take them.
+order. Behind them the door looks at paths and commands as the tool has them, and asks the guards of
+plugins last.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +19,10 @@ AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
 NEVER_DECLARED = AUTHORING | {SUBAGENT}
 """What no `tools:` grants."""
 ARCHITECT = "flow-architect"
+AUTONOMOUS = "this run is autonomous"
 
-Check = Callable[[Call], str | None]
-"""A guard of a plugin: why it refuses a call, or None."""
+PluginGuard = Callable[[Call], str | None]
+"""Returns why it refuses a call, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,8 @@ class SessionGuard:
     is_architect: bool = False
     is_autonomous: bool = False
     is_interactive: bool = True
-    checks: Sequence[Check] = ()
-    """Of plugins; the first that refuses counts."""
+    guards: Sequence[PluginGuard] = ()
+    """The first that refuses counts."""
     is_finished: bool = field(default=False)
 
     @property
@@ -57,28 +59,30 @@ class SessionGuard:
         return list(dict.fromkeys((*own, *authoring, *ALWAYS)))
 
     def refusal(self, call: Call) -> CallError | None:
-        """Return why the session may not make a call of a tool that exists; None if it may."""
+        """Return why the session may not make a call of a tool that exists; None if it may.
+
+        The guards of plugins are not asked: they come last, when the door has nothing against it.
+        """
         said = self._refusal(call.tool_id)
-        for check in self.checks if said is None else ():
-            if (said := check(call)) is not None:
-                break
         return None if said is None else NotPermitted(said)
+
+    def plugin_refusal(self, call: Call) -> CallError | None:
+        """Return why a guard of a plugin refuses a call that all else allows; None if none does."""
+        for guard in self.guards:
+            if (said := guard(call)) is not None:
+                return NotPermitted(said)
+        return None
 
     def finish(self) -> None:
         """Take in that `finish` was called validly: nothing may be called from here on."""
         self.is_finished = True
 
-    def blocked(self, tool_id: str) -> str | None:
-        """Return why a call of this tool, which would ask a person, may not; code is told too."""
-        if tool_id != ASK_USER:
-            return None
+    @property
+    def silence(self) -> str:
+        """Why nobody may be asked; nothing if a person may."""
         if self.is_autonomous:
-            why = "this run is autonomous"
-        elif not self.is_interactive:
-            why = f'agent "{self.agent}" is not interactive'
-        else:
-            return None
-        return f"ask_user is blocked: {why}. Decide on your own and go on."
+            return AUTONOMOUS
+        return "" if self.is_interactive else f'agent "{self.agent}" is not interactive'
 
     def _refusal(self, tool_id: str) -> str | None:
         if self.is_finished:
@@ -87,7 +91,7 @@ class SessionGuard:
             return f'"{tool_id}" is not granted to agent "{self.agent}".'
         if tool_id not in self.tools:
             return self._undeclared(tool_id)
-        return self.blocked(tool_id)
+        return blocked(ASK_USER, self.silence) if tool_id == ASK_USER and self.silence else None
 
     def _undeclared(self, tool_id: str) -> str:
         declared = ", ".join(self.declared) or "none"
@@ -95,3 +99,8 @@ class SessionGuard:
             f'"{tool_id}" is not declared by agent "{self.agent}". Declared: {declared}. '
             f"Always available: {', '.join(ALWAYS)}."
         )
+
+
+def blocked(what: str, why: str) -> str:
+    """Return what an agent, or its code, is told that wants to ask where nobody may be asked."""
+    return f"{what} is blocked: {why}. Decide on your own and go on."

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.retry import ONCE, RetryPolicy
+from penstock.resources.project_files import ProjectFiles
+from penstock.tools.shell import ShellSettings
 
 Exclusive = bool | str | Callable[[Json], str]
 """True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
+Look = Callable[[Json, ProjectFiles, ShellSettings], None]
+"""Raises a CallError, as a run does, for what an input names and the agent may not use."""
 
 ANY_INPUT: Json = {"type": "object"}
 
@@ -46,6 +50,8 @@ class ToolSpec:
     """A person must say yes; a schema: only if the input matches it."""
     retry: RetryPolicy = ONCE
     exclusive: Exclusive = False
+    look: Look | None = None
+    """Finds paths and commands that are refused, without a run: for who is asked after that."""
     labels: tuple[str, ...] = ()
     kind: str = "builtin"
     """`builtin`, `python`, `script`, `plugin`; where the tool comes from, for lists."""

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_guards import checks_of
+from penstock.app.plugins_guards import guards_of
 from penstock.chat.message import NewRun
 from penstock.core.call import Call, CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
-from penstock.models.scripted import ScriptedModel, call
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.tools.session_guard import Guarded
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
@@ -43,9 +43,9 @@ def failing(call: Call) -> str:
 )
 def test_what_a_guard_says_of_a_call(guard: Any, said: str | None) -> None:
     """`factory(session) → guard(call) → None or text`."""
-    checks = checks_of([lambda _: guard], SESSION)
-    assert not isinstance(checks, str)
-    assert [check(a_call()) for check in checks] == [said]
+    guards = guards_of([lambda _: guard], SESSION)
+    assert not isinstance(guards, str)
+    assert [each(a_call()) for each in guards] == [said]
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,15 @@ def test_what_a_guard_says_of_a_call(guard: Any, said: str | None) -> None:
     [(failing, "could not be made: ValueError: no list"), (lambda _: 7, "7 cannot be called")],
 )
 def test_why_a_guard_could_not_be_made(factory: Any, said: str) -> None:
-    made = checks_of([lambda _: lambda _: None, factory], SESSION)
+    made = guards_of([lambda _: lambda _: None, factory], SESSION)
     assert isinstance(made, str)
     assert said in made
 
 
-async def run(project: ProjectFolder, factory: Any, model: ScriptedModel) -> Envelope:
-    head = "name: scout\ndescription: d\ntools: read\n"
+async def run(
+    project: ProjectFolder, factory: Any, model: ScriptedModel, tools: str = "read"
+) -> Envelope:
+    head = f"name: scout\ndescription: d\ntools: {tools}\n"
     project.write("agents/scout.md", f"---\n{head}---\nYou look.\n")
     project.write(
         "flows/f.yaml", "name: f\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
@@ -90,16 +92,72 @@ async def test_a_refused_call_is_told_to_the_model_and_the_session_goes_on(
     assert session.tools == ("read", "finish", "ask_user", "skill_read")
 
 
-async def test_guards_are_asked_last(project: ProjectFolder) -> None:
-    """Order of the checks: after finish, known tool, granted, …, guards of plugins."""
-    asked: list[str] = []
+ALL_FILES = "read, write, edit, grep, find, ls, bash"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (call("agent_catalog"), "is not granted"),
+        (call("skill_read", skill=1), "/skill"),
+        (call("read", path=".env"), "is protected"),
+        (call("read", file_path="../x"), "is outside the project"),
+        (call("read", path="a", file_path="b"), "is required, once"),
+        (call("read", wrong=1), "wrong"),
+        (call("write", path="other.txt", content="x"), "is not writable"),
+        (call("edit", path="agents/scout.md", oldText="a", newText="b"), "is protected"),
+        (call("grep", pattern="x", path=".env"), "is protected"),
+        (call("find", pattern="x", path=".."), "is outside the project"),
+        (call("ls", path=".penstock"), "is protected"),
+        (call("bash", command="ls"), "bash is switched off"),
+        (call("finish", status="odd", summary="s", files=[]), "finish was not accepted"),
+    ],
+)
+async def test_guards_are_asked_last(
+    project: ProjectFolder, asked: ScriptedReply, said: str
+) -> None:
+    """§12: "paths → bash → guards of plugins"; §20: they run last."""
+    heard: list[str] = []
 
     def factory(session: Guarded) -> Any:
-        return lambda each: asked.append(each.tool_id)
+        return lambda each: heard.append(each.tool_id)
 
-    model = ScriptedModel([call("write", path="a", content="b"), finish("done")])
-    await run(project, factory, model)
-    assert asked == ["finish"]
+    project.write(".env", "KEY=1")
+    project.write(".penstock/x", "1")
+    model = ScriptedModel([asked, finish("done")])
+    more = f"{ALL_FILES}, agent_catalog\naccess:\n  write: [src/**]"
+    envelope = await run(project, factory, model, tools=more)
+    assert envelope.ok
+    assert said in model.requests[1].messages[-1].content
+    assert heard == ["finish"]
+
+
+async def test_a_guard_judges_each_call_that_all_else_allows(project: ProjectFolder) -> None:
+    """§20: `guard(call)`, of `tool_id` and `input`, for each tool that a session has."""
+    heard: list[str] = []
+
+    def refusing(each: Call) -> str:
+        heard.append(each.tool_id)
+        return f"{each.tool_id}: no"
+
+    tried = [
+        call("read", path="notes.md"),
+        call("write", path="src/a", content="x"),
+        call("edit", path="src/a", oldText="a", newText="b"),
+        call("grep", pattern="x"),
+        call("find", pattern="x"),
+        call("ls"),
+        call("ask_user", question="Which?", type="input"),
+        call("skill_read", skill="flow-authoring", file="steps"),
+        finish("done"),
+    ]
+    model = ScriptedModel([sum(tried[1:], tried[0]), *[ScriptedReply()] * 3])
+    await run(project, lambda _: refusing, model, tools=ALL_FILES)
+    names = ["read", "write", "edit", "grep", "find", "ls", "ask_user", "skill_read", "finish"]
+    assert sorted(heard) == sorted(names)
+    told = [each.content for each in model.requests[1].messages[-len(names) :]]
+    assert all(f"{name}: no" in text for name, text in zip(names, told, strict=True))
+    assert not (project.root / "src").exists()
 
 
 async def test_a_guard_that_cannot_be_made_fails_the_step_hard(project: ProjectFolder) -> None:

@@ -1,16 +1,22 @@
 """Whether a call may run as it is: the rules, and where they say so a person."""
 
+from dataclasses import replace
+
 import pytest
 
-from penstock.core.call import Effect
+from penstock.core.call import Call, Effect
 from penstock.core.schema import Schema
+from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.rules import Action, Rule
+from penstock.tools.session_guard import SessionGuard
 from tests.kit.tools import Act, echo
 
 BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
+MOST = 10
 
 
 @pytest.mark.parametrize(
@@ -46,3 +52,23 @@ async def test_a_person_decides_and_the_rules_hold_for_what_was_edited(
         await runtime.wait(asked.task_id)
     assert refund.runs == runs
     assert told in str(model.requests[-1].messages[-1])
+
+
+async def test_guards_of_plugins_are_asked_before_a_person_and_again_of_what_was_edited() -> None:
+    """§20: a guard runs last, also behind an input that a person changed."""
+    refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
+
+    def small(made: Call) -> str | None:
+        return None if made.input["amount"] < MOST else f"{made.input['amount']} is too much"
+
+    session = SessionGuard(agent="g", declared=("refund",), guards=(small,))
+    bench = await open_workbench(refund)
+    caller = replace(bench.model, session=session)
+    asked = await bench.call("refund", {"amount": 50}, caller=caller)
+    with pytest.raises(Suspend):
+        await bench.call("refund", {"amount": 5}, caller=caller)
+    await bench.answer({"decision": "approve", "input": {"amount": 70}})
+    bench.enter()
+    edited = await bench.call("refund", {"amount": 5}, caller=caller)
+    said = [each.error.message for each in (asked, edited) if each.error]
+    assert (said, refund.runs) == (["50 is too much", "70 is too much"], [])

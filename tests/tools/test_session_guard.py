@@ -17,8 +17,12 @@ def guard(**more: Any) -> SessionGuard:
     return SessionGuard(**given | more)
 
 
+def a_call(tool_id: str) -> Call:
+    return Call(CallPath(f"t/1/{tool_id}#x"), tool_id, {})
+
+
 def refused(session: SessionGuard, tool_id: str) -> str | None:
-    error = session.refusal(Call(CallPath(f"t/1/{tool_id}#x"), tool_id, {}))
+    error = session.refusal(a_call(tool_id))
     assert error is None or isinstance(error, NotPermitted)
     return None if error is None else str(error)
 
@@ -104,17 +108,16 @@ def test_after_finish_nothing_may_be_called(tool_id: str) -> None:
     assert refused(session, tool_id) == "finish was already called; no further tool calls."
 
 
-def test_guards_of_plugins_run_last_and_the_first_refusal_counts() -> None:
+def test_of_the_guards_of_plugins_the_first_refusal_counts() -> None:
     """G20: a plugin guard returns a text."""
     asked: list[str] = []
 
-    def check(call: Call) -> str | None:
+    def first(call: Call) -> str | None:
         asked.append(call.tool_id)
         return f"no {call.tool_id}" if call.tool_id == "write" else None
 
-    session = guard(checks=(check, lambda call: "never" if call.tool_id == "bash" else None))
-    assert refused(session, "write") == "no write"
-    assert refused(session, "bash") == "never"
-    assert refused(session, "read") is None
-    assert refused(session, "edit") is not None
+    session = guard(guards=(first, lambda call: "never" if call.tool_id == "bash" else None))
+    said = [session.plugin_refusal(a_call(each)) for each in ("write", "bash", "read")]
+    assert [each and str(each) for each in said] == ["no write", "never", None]
+    assert refused(session, "write") is None
     assert asked == ["write", "bash", "read"]

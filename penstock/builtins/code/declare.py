@@ -5,7 +5,10 @@ from dataclasses import replace
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
+from penstock.resources.project_files import ProjectFiles
 from penstock.tools.builtin import Act, BuiltIn, builtin
+from penstock.tools.shell import ShellSettings
+from penstock.tools.spec import Look
 
 READ, WRITE = "project.read", "project.write"
 PATH: Json = {
@@ -24,8 +27,12 @@ def of_project(
     *,
     permission: str = READ,
     idempotent: bool = False,
+    look: Look,
 ) -> Callable[[Act], BuiltIn]:
-    """Make a tool of a coroutine that reads or writes the project's folder."""
+    """Make a tool of a coroutine that reads or writes the project's folder.
+
+    `look` refuses what the coroutine refuses of an input, without doing anything.
+    """
     effect = Effect.READ if permission == READ else Effect.WRITE
 
     def make(act: Act) -> BuiltIn:
@@ -35,7 +42,13 @@ def of_project(
             is_offered=True,
             requires_permissions=frozenset({permission}),
             idempotent=idempotent,
+            look=look,
         )
         return replace(made, spec=spec)
 
     return make
+
+
+def look_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+    """Refuse a place in which the agent may read nothing by its patterns."""
+    files.start(input.get("path", "."))

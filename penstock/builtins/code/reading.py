@@ -5,7 +5,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
 
-from penstock.builtins.code.declare import FOLDER, PATH, of_project
+from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.project_files import ProjectFiles, ProjectPath, telling
@@ -15,6 +15,7 @@ from penstock.store.changes import not_a_directory, reason
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.shell import ShellSettings
 
 MOST_LINES = 2000
 MOST_BYTES = 50 * 1024
@@ -35,6 +36,17 @@ class Part:
     """Bytes of its only line, if that is cut."""
 
 
+def _file(input: Json, files: ProjectFiles) -> ProjectPath:
+    told = [input[name] for name in ("path", "file_path") if name in input]
+    if len(told) != 1:
+        raise invalid("read", [Problem("/path", "is required, once: as path or as file_path")])
+    return files.readable(told[0])
+
+
+def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+    _file(input, files)
+
+
 @of_project(
     "Read a UTF-8 text file of the project: at most 2,000 lines or 50 KB at once, from the line "
     "offset. What is cut ends with a line that says where to go on.",
@@ -44,15 +56,12 @@ class Part:
         "offset?": whole(1, 1 << 31, "The first line, from 1"),
         "limit?": whole(1, MOST_LINES, "How many lines"),
     },
+    look=_look,
 )
 async def read(input: Json, invocation: Invocation) -> Any:
     """Return the text of a file, or of some lines."""
-    told = [input[name] for name in ("path", "file_path") if name in input]
-    if len(told) != 1:
-        problem = Problem("/path", "is required, once: as path or as file_path")
-        raise invalid(invocation.spec.tool_id, [problem])
     files, first = invocation.project, input.get("offset", 1)
-    path = files.readable(told[0])
+    path = _file(input, files)
     most = input.get("limit", MOST_LINES)
     part = await invocation.inside.threads.run(partial(_part, files, path, first, most))
     return _text(part, path)
@@ -62,6 +71,7 @@ async def read(input: Json, invocation: Invocation) -> Any:
     "List what stands in a folder of the project, by name; folders end with /. What may not be "
     "read is left out.",
     {"path?": FOLDER, "limit?": whole(1, 10_000, "How many names")},
+    look=look_below,
 )
 async def ls(input: Json, invocation: Invocation) -> Any:
     """Return the names in a folder."""

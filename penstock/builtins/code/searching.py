@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from penstock.builtins.code.declare import FOLDER, YES_OR_NO, of_project
+from penstock.builtins.code.declare import FOLDER, YES_OR_NO, look_below, of_project
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.project_files import ProjectFiles, ProjectPath
@@ -45,6 +45,7 @@ class Searched:
         "context?": whole(0, 10, "Lines shown around each match"),
         "limit?": whole(1, 1000, "How many matches"),
     },
+    look=look_below,
 )
 async def grep(input: Json, invocation: Invocation) -> Any:
     """Return the lines that match."""
@@ -69,6 +70,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     "Find files of the project by a pattern: *.py fits names at any depth, src/**/*.ts fits paths "
     "from where the search begins. What .gitignore leaves out is not found.",
     {"pattern": _PATTERN, "path?": FOLDER, "limit?": whole(1, 10_000, "How many paths")},
+    look=look_below,
 )
 async def find(input: Json, invocation: Invocation) -> Any:
     """Return the paths that fit, sorted."""

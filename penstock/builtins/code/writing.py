@@ -7,11 +7,12 @@ from typing import Any
 from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project_files import MOST_WRITTEN, ProjectFiles, ProjectPath
+from penstock.resources.project_files import ProjectFiles, ProjectPath
 from penstock.store.changes import reason
 from penstock.tools.builtin import TEXT
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.shell import ShellSettings
 
 _MOST_LINES_NAMED = 20
 
@@ -25,12 +26,17 @@ class Edit:
     everywhere: bool = False
 
 
+def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+    files.writable(input["path"])
+
+
 @of_project(
     "Write a UTF-8 text file of the project, whole: at most 1 MiB. One that is there is "
     "overwritten; folders above it are made.",
     {"path": PATH, "content": TEXT},
     permission=WRITE,
     idempotent=True,
+    look=_look,
 )
 async def write(input: Json, invocation: Invocation) -> Any:
     """Write a text as a file."""
@@ -51,6 +57,7 @@ async def write(input: Json, invocation: Invocation) -> Any:
         "replaceAll?": YES_OR_NO,
     },
     permission=WRITE,
+    look=_look,
 )
 async def edit(input: Json, invocation: Invocation) -> Any:
     """Replace a text in a file."""
@@ -63,14 +70,15 @@ async def edit(input: Json, invocation: Invocation) -> Any:
         new=input["newText"],
         everywhere=input.get("replaceAll", False),
     )
-    replaced = await invocation.inside.threads.run(partial(_edited, files, path, wanted))
+    change = partial(files.change, path, partial(edited, path, wanted))
+    replaced = await invocation.inside.threads.run(change)
     return {"path": path.shown, "replaced": replaced}
 
 
-def _edited(files: ProjectFiles, path: ProjectPath, wanted: Edit) -> int:
-    """Change the file, and return in how many places."""
+def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]:
+    """Return the changed text of a file, and in how many places it was changed."""
     try:
-        text = files.read(path, MOST_WRITTEN).decode()
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise reason(
             "not_text", f"{path.told!r} is not UTF-8 text: byte {error.start} is no part of it"
@@ -86,8 +94,7 @@ def _edited(files: ProjectFiles, path: ProjectPath, wanted: Edit) -> int:
             f"{_places(text, wanted.old)}; nothing was changed. Give more of the text around the "
             "one that is meant, or replaceAll",
         )
-    files.write(path, text.replace(wanted.old, wanted.new).encode())
-    return count
+    return text.replace(wanted.old, wanted.new).encode(), count
 
 
 def _as_in(text: str, wanted: Edit) -> Edit:

@@ -9,10 +9,11 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolTimeout
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
+from penstock.resources.project_files import ProjectFiles
 from penstock.tools.builtin import builtin, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.shell import ShellRun, check_on, run_in_project
+from penstock.tools.shell import ShellRun, ShellSettings, check_on, run_in_project
 
 SECONDS, MOST_SECONDS = 120, 600
 MOST_BYTES = 50 * 1024
@@ -33,14 +34,8 @@ _COMMAND: Json = {"type": "string", "minLength": 1, "maxLength": 100_000}
 async def bash(input: Json, invocation: Invocation) -> Any:
     """Return how a command ended, and what it said."""
     settings, files = invocation.project_folder.shell, invocation.project
-    check_on(settings)
-    command, access = input["command"], files.access
-    _check_text(command, invocation)
-    commands = parts(command)
-    check_denied(access.deny, command, commands)
-    if access.write is not None:
-        for target in (target for part in commands for target in part.targets):
-            files.writable(target)
+    _look(input, files, settings)
+    command = input["command"]
     seconds = input.get("timeout", SECONDS)
     run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES)
     end = await run_in_project(run, files, settings, invocation.inside.threads)
@@ -58,10 +53,21 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     }
 
 
-def _check_text(command: str, invocation: Invocation) -> None:
+def _look(input: Json, files: ProjectFiles, settings: ShellSettings) -> None:
+    check_on(settings)
+    command, access = input["command"], files.access
+    _check_text(command)
+    commands = parts(command)
+    check_denied(access.deny, command, commands)
+    if access.write is not None:
+        for target in (target for part in commands for target in part.targets):
+            files.writable(target)
+
+
+def _check_text(command: str) -> None:
     if "\0" in command or any("\ud800" <= char <= "\udfff" for char in command):
         problem = Problem("/command", "is text that a shell can read, without zero bytes")
-        raise invalid(invocation.spec.tool_id, [problem])
+        raise invalid("bash", [problem])
 
 
 TOOLS = (
@@ -71,6 +77,7 @@ TOOLS = (
             bash.spec,
             is_offered=True,
             exclusive="bash",
+            look=_look,
             requires_permissions=frozenset({"project.bash"}),
             timeout_ms=MOST_SECONDS * 1000 + _MARGIN_MS,
         ),

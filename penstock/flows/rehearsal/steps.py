@@ -9,7 +9,7 @@ from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.flows.checks.ways import PRESENT
 from penstock.flows.code import CodeSteps
-from penstock.flows.crew import Crew, FindAgent
+from penstock.flows.crew import Crew, FindAgent, Outfit
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.handouts import Handouts
 from penstock.flows.loops import Route
@@ -60,15 +60,12 @@ class Stage:
         def reply(request: ModelRequest) -> ScriptedReply:
             return finishing(step, choice, request)
 
-        crew = Crew(
-            lambda name: actor(self.find(name)),
-            lambda agent, wanted: ScriptedModel(reply, record=False),
-            self.invoker,
-            world=self.world,
-            bus=Bus(),
+        outfit = Outfit(
+            find=lambda name: actor(self.find(name)),
+            model=lambda agent, wanted: ScriptedModel(reply, record=False),
+            handouts=NothingToRead(),
         )
-        crew.handouts = NothingToRead()
-        return crew
+        return Crew(outfit, self.invoker, world=self.world, bus=Bus())
 
     def steps(self, step: AnyStep, choice: Choice) -> Steps:
         """Return what carries out visits of one step."""

@@ -29,10 +29,14 @@ class Person:
         self._world = invocation.inside.world
 
     def wait(self, arguments: Any) -> Answer:
-        """Open a question and park; what was answered is returned at once."""
+        """Open a question and park; what was answered is returned at once.
+
+        Raises NotPermitted where nobody may be asked, also if there is a timeout.
+        """
         question = self._question(arguments)
         if (found := self._recording.find(question.path)) is not None:
             return found
+        self._invocation.caller.check_may_ask(WAIT)
         return self._recording.live(question.path, self._waited(question, arguments))
 
     def _question(self, arguments: Any) -> Question:

@@ -1,13 +1,18 @@
 """`write` and `edit`: what they change, and that what is refused or fails changes nothing."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from penstock.builtins.code.writing import TOOLS
+from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
 from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project_files import ProjectFiles
 from tests.kit.folders import Folder, G, open_folder
 
 HINT = "Give more of the text around the one that is meant, or replaceAll"
@@ -157,3 +162,33 @@ async def test_what_is_no_valid_input_is_refused(
     folder: Folder, tool_id: str, input: dict[str, Any]
 ) -> None:
     assert (await folder.call(tool_id, **input)).status == "validation_error"
+
+
+async def test_of_writers_that_begin_together_no_edit_is_lost(folder: Folder) -> None:
+    """§13.2: "`{path, replaced}`": who is told so finds the text in the file."""
+    names = [f"line {number}" for number in range(8)]
+    for _ in range(10):
+        (folder.root / "f").write_text("".join(f"{name} old\n" for name in names))
+        files, together = ProjectFiles(folder.root), Barrier(len(names))
+
+        def one(name: str, files: ProjectFiles = files, together: Barrier = together) -> int:
+            path = files.writable("f")
+            wanted = Edit(old=f"{name} old", new=f"{name} new")
+            together.wait()
+            return files.change(path, partial(edited, path, wanted))
+
+        with ThreadPoolExecutor(len(names)) as threads:
+            told = list(threads.map(one, names))
+        assert told == [1] * len(names)
+        assert (folder.root / "f").read_text() == "".join(f"{name} new\n" for name in names)
+
+
+async def test_two_sessions_that_edit_one_file_lose_nothing(folder: Folder) -> None:
+    (folder.root / "f").write_text("a\nb\n" + "x" * 100_000)
+    (folder.root / "src/f").symlink_to("../f")
+    edits = [
+        folder.output("edit", path=path, oldText=old, newText=f"{old}!")
+        for path, old in (("f", "a\n"), ("src/f", "b\n"))
+    ]
+    await asyncio.gather(*edits)
+    assert (folder.root / "f").read_text().startswith("a\n!b\n!")
