@@ -99,6 +99,7 @@ def test_an_input_is_json_or_a_text() -> None:
 def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
     """On a terminal `penstock flow run` asks at once; numbers from 1 choose options."""
     with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("/asks  0.0 s · 0 done")
         terminal.until("? Go on?")
         terminal.until("answer> ")
         terminal.type("9")
