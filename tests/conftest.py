@@ -51,7 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector look only at what tests make."""
+    """Let the collector look only at what tests make.
+
+    What Hypothesis knows of characters it works out once, in seconds: that is no test's time.
+    """
+    if strategies := sys.modules.get("hypothesis.strategies"):
+        strategies.text().validate()
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -54,7 +54,7 @@ def answer(
             await _list(runtime, as_json=as_json)
             return 0
         record = await _get(runtime, question)
-        body = _body(record, what) | _extras(record, edited, reason)
+        body = _body(record, what, edited) | _extras(record, edited, reason)
         taken = await runtime.answer(record.question.question_id, body)
         reply = await runtime.wait(taken.task_id)
         return _show(taken, reply, as_json=as_json)
@@ -93,7 +93,7 @@ async def _get(runtime: Runtime, question: str) -> QuestionRecord:
     return record
 
 
-def _body(record: QuestionRecord, what: str | None) -> dict[str, Any]:
+def _body(record: QuestionRecord, what: str | None, edited: str | None) -> dict[str, Any]:
     if what is None:
         if (body := ask_here(record)) is None:
             raise typer.Abort
@@ -101,6 +101,8 @@ def _body(record: QuestionRecord, what: str | None) -> dict[str, Any]:
     if record.question.kind is not QuestionKind.APPROVAL:
         return text_answer(question_record(record), what)
     said = what.strip().lower()
+    if said in EDIT and edited is None:
+        raise typer.BadParameter("edit takes the input that runs instead: --input JSON")
     if said in YES | EDIT:
         return {"decision": "approve"}
     if said in NO:

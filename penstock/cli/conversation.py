@@ -12,7 +12,7 @@ from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.output import note
 from penstock.cli.stopping import Stopping, Tell
-from penstock.core.errors import AlreadyAnswered, InvalidAnswer, QuestionClosed
+from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
 from penstock.server.frame import Position
 from penstock.server.wire import ChatFrames, StreamView
@@ -89,7 +89,8 @@ class Conversation:
                 questions[frame["id"]] = frame
             case "suspended":
                 if frame["questions"]:
-                    is_answered = self._answer(questions[frame["questions"][0]])
+                    first = frame["questions"][0]
+                    is_answered = self._answer(questions.get(first) or self._find(first))
                 else:
                     is_answered = self._answer_in(frame["runs"])
                 return None if is_answered else WAITING
@@ -122,6 +123,16 @@ class Conversation:
             if not self._answer(question):
                 return False
         return True
+
+    def _find(self, question_id: str) -> Frame:
+        """Return a question that was asked before this message was watched, and show it."""
+        found = self._runtime.parts.projections.find_question(QuestionId(question_id))
+        record = self._background.do(found)
+        if record is None:
+            raise NotFound(f"the question {question_id} is gone: its conversation was deleted")
+        question = {"type": "question"} | question_record(record)
+        self._show(question)
+        return question
 
     def _next_in(self, runs: Sequence[str]) -> Frame | None:
         feed = self._background.feed(asked_in(self._runtime, runs))

@@ -22,7 +22,7 @@ _REASONS = {
 _REFUSALS = ("invalid", "auth", "permission", "not_found", "unsupported", "context")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Slot:
     """One call that is being streamed."""
 
@@ -48,6 +48,8 @@ class ChatStream:
         self._line: list[bytes] = []
         self._slots: dict[int, _Slot] = {}
         self._calls: list[_Slot] = []
+        self._named: list[_Slot] = []
+        """Calls that the delta at hand has named: each entry with a name is one of its own."""
 
     def feed(self, block: bytes) -> list[ModelEvent]:
         """Return the events that these bytes complete."""
@@ -85,7 +87,9 @@ class ChatStream:
         if chunk.get("error"):
             raise stream_error(chunk["error"])
         if (usage := chunk.get("usage")) and isinstance(usage, dict):
-            self.tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+            read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+            if isinstance(read, int) and isinstance(written, int):
+                self.tokens = read, written
         choices = chunk.get("choices")
         if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
             return
@@ -118,10 +122,12 @@ class ChatStream:
             self.chars += len(text)
             events.append(TextDelta(text))
         if calls := delta.get("tool_calls"):
+            self._named = []
             for call in calls if isinstance(calls, list) else [calls]:
                 if isinstance(call, dict):
                     self._read_call(call, call.get("function"), events)
         elif call := delta.get("function_call"):
+            self._named = []
             self._read_call({"index": 0}, call, events)
 
     def _read_call(self, call: dict[str, Any], function: Any, events: list[ModelEvent]) -> None:
@@ -130,6 +136,8 @@ class ChatStream:
         if arguments is not None and not isinstance(arguments, str):
             arguments = json.dumps(arguments)
         slot = self._slot(call.get("index"), _text(call.get("id")), name)
+        if name:
+            self._named.append(slot)
         if name and not slot.name:
             slot.name = name
             self.chars += len(name)
@@ -147,7 +155,7 @@ class ChatStream:
         else:
             known = (slot for slot in self._calls if call_id and slot.call_id == call_id)
             slot = next(known, self._calls[-1] if self._calls else None)
-        if slot is None or (name and slot.name and _begins_anew(slot, call_id)):
+        if slot is None or (name and (slot in self._named or _begins_anew(slot, call_id, name))):
             slot = _Slot(len(self._calls), call_id)
             self._calls.append(slot)
             if isinstance(index, int):
@@ -183,8 +191,12 @@ def without_key(text: str, key: str | None) -> str:
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
-def _begins_anew(slot: _Slot, call_id: str) -> bool:
-    """Whether a delta that names a tool once more opens another call in the same place."""
+def _begins_anew(slot: _Slot, call_id: str, name: str) -> bool:
+    """Whether a delta that names a tool opens another call in the place of one."""
+    if not slot.name:
+        return False
+    if name != slot.name:
+        return True
     if not slot.arguments:
         return bool(call_id and slot.call_id and call_id != slot.call_id)
     try:
@@ -210,8 +222,3 @@ def _joined(content: Any) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(usage: dict[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) else 0

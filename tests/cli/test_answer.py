@@ -91,3 +91,14 @@ def test_a_call_that_waits_shows_what_for_and_how_to_answer(project: Path, run: 
         '  mail {"to": "Ann"}\n'
         f"answer it: penstock answer {question} approve|reject\n"
     )
+
+
+def test_an_edit_without_an_input_approves_nothing(project: Path, run: Run) -> None:
+    (project / "tools" / "mail.py").write_text(MAIL)
+    question = run("call", "mail", "to=Ann")[1].split()[-1]
+    code, _, told = run("answer", question, "edit")
+    assert code == 2
+    assert "edit takes the input that runs instead: --input JSON" in told
+    code, out, _ = run("answer", question, "edit", "--input", '{"to": "Bob"}', "--json")
+    assert code == 0
+    assert json.loads(out)["result"]["output"] == "Bob"

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.exit_codes import WAITING
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -43,6 +45,28 @@ def test_a_conversation_goes_on(run: Run, run_json: Callable[..., Any]) -> None:
     assert len(sessions) == 1
     run("chat", "Hello", "--session", *sessions)
     assert run_json("tasks", "list")["total"] == 3
+
+
+ASK_TWICE = '''
+"""Asks."""
+from penstock import ToolContext, tool
+
+
+@tool(effect="none")
+async def plan_day(ctx: ToolContext, day: str) -> str:
+    """Plan a day."""
+    return await ctx.ask(f"What on {day}?")
+'''
+
+
+def test_a_conversation_with_two_open_questions_goes_on(project: Path, run: Run) -> None:
+    (project / "tools" / "plans.py").write_text(ASK_TWICE)
+    both = "plan_day day=Monday, then plan_day day=Tuesday"
+    assert run("chat", both)[0] == WAITING
+    code, out, _ = run("chat", "--continue", "Swim")
+    assert code == WAITING
+    assert "What on Tuesday?" in out
+    assert run("chat", "--continue", "Rest")[0] == 0
 
 
 @pytest.mark.slow(reason="loads the script engine")

@@ -17,6 +17,12 @@ def read(*chunks: Any) -> tuple[list[ModelEvent], ChatStream]:
     return found + stream.end(), stream
 
 
+def said(name: str, **more: Any) -> dict[str, Any]:
+    """Return one entry of a delta that has several."""
+    index = {"index": more.pop("index")} if "index" in more else {}
+    return index | {"function": {"name": name} | more}
+
+
 def calls(*deltas: dict[str, Any]) -> dict[int, tuple[str, str]]:
     """Return name and arguments of each call, put together as a caller would."""
     found, _ = read(*deltas, delta("tool_calls"))
@@ -125,6 +131,22 @@ B: dict[str, Any] = {"index": 1, "id": "b", "type": "function"}
             [called(name="add", arguments="{}"), called(name="add", arguments="{}")],
             {0: ("add", "{}"), 1: ("add", "{}")},
         ),
+        (  # no index, no id, two in one delta
+            [delta(tool_calls=[said("dice"), said("now", arguments='{"in":"Oslo"}')])],
+            {0: ("dice", ""), 1: ("now", '{"in":"Oslo"}')},
+        ),
+        (  # the same twice in one delta, every one with index 0
+            [delta(tool_calls=[said("dice", index=0), said("dice", index=0)])],
+            {0: ("dice", ""), 1: ("dice", "")},
+        ),
+        (  # another tool, after a call without arguments
+            [called(name="dice", arguments=""), called(name="now", arguments="{}")],
+            {0: ("dice", ""), 1: ("now", "{}")},
+        ),
+        (  # another tool, after a call that was cut
+            [called(name="dice", arguments='{"count": 2'), called(name="now", arguments="{}")],
+            {0: ("dice", '{"count": 2'), 1: ("now", "{}")},
+        ),
         (  # the name and a new id in every delta
             [
                 called(index=0, id="x", name="add", arguments='{"a"'),
@@ -178,7 +200,8 @@ def test_a_last_call_may_be_truncated() -> None:
     ("usage", "tokens"),
     [
         ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)),
-        ({"prompt_tokens": None}, (0, 0)),
+        ({"prompt_tokens": None}, None),
+        ({"prompt_tokens": None, "completion_tokens": 4}, None),
         (None, None),
         ("much", None),
     ],
