@@ -86,8 +86,6 @@ class TaskStarted:
     model: str | None = None
     offered: tuple[str, ...] = ()
     """The tools that the model is offered, fixed for the whole task."""
-    history_from: int = 0
-    """The oldest event whose message the model still reads."""
     command: str = ""
     """The slash command that the task is: no model takes part."""
     is_fresh: bool = False

@@ -67,10 +67,6 @@ class StepStarted:
     step_id: str
     visit: int
     agent: str = ""
-    agent_hash: str = ""
-    """Of the agent as it was resolved."""
-    inputs: Json = field(default_factory=dict)
-    """As they were wired, expanded."""
     active_ms: int = 0
     """How long the run had been at work by then."""
 
@@ -120,6 +116,8 @@ class AgentBegan:
     system: str
     model: str | None = None
     offered: tuple[str, ...] = ()
+    agent_hash: str = ""
+    """SHA-256 of the agent's file as it was then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

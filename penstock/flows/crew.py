@@ -147,6 +147,7 @@ class Crew:
             system=system_prompt(visit.agent, briefing),
             model=model.card.model_id,
             offered=tuple(guard.tools),
+            agent_hash=_charter(visit.agent).content_hash,
         )
         ledger.add(began, visit.frame)
 

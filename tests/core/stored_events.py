@@ -127,9 +127,9 @@ STORED: list[tuple[Event, str, str]] = [
         '{"tool_id":"send","input":{},"profile_id":"ann","idempotency_key":"k","request_hash":"h"}',
     ),
     (
-        TaskStarted(model="m", offered=("a", "b"), history_from=7),
+        TaskStarted(model="m", offered=("a", "b")),
         "task_started",
-        '{"model":"m","offered":["a","b"],"history_from":7}',
+        '{"model":"m","offered":["a","b"]}',
     ),
     (
         TaskStarted(command="new", is_fresh=True),

@@ -80,15 +80,10 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             step_id="draft",
             visit=2,
             agent="writer",
-            agent_hash="ab",
-            inputs={"notes": "n"},
             active_ms=7,
         ),
         "step_started",
-        (
-            '{"step_id":"draft","visit":2,"agent":"writer","agent_hash":"ab","inputs":{"notes":"n"},'
-            '"active_ms":7}'
-        ),
+        '{"step_id":"draft","visit":2,"agent":"writer","active_ms":7}',
     ),
     (
         StepSettled(
@@ -145,12 +140,17 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
     ),
     (
         AgentBegan(
-            agent="writer", message="Task: do it", system="Rules.", model="m", offered=("read",)
+            agent="writer",
+            message="Task: do it",
+            system="Rules.",
+            model="m",
+            offered=("read",),
+            agent_hash="ab",
         ),
         "agent_began",
         (
             '{"agent":"writer","message":"Task: do it","system":"Rules.","model":"m","offered'
-            '":["read"]}'
+            '":["read"],"agent_hash":"ab"}'
         ),
     ),
     (AgentReminded(message="Call finish."), "agent_reminded", '{"message":"Call finish."}'),

@@ -16,7 +16,9 @@ from penstock.core.events import (
     CallSettled,
     Event,
     NoteEmitted,
+    TaskStarted,
 )
+from penstock.core.flow_events import StepStarted
 from tests.core.stored_events import STORED
 from tests.kit.json_values import FEW, json_values
 
@@ -117,6 +119,19 @@ def test_a_field_of_a_newer_version_is_passed_over(event: Event, kind: str, text
     newer = {**json.loads(text), "of_tomorrow": {"a": 1}}
     assert decode(kind, json.dumps(newer)) == event
     assert from_wire(kind, newer) == event
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "gone"),
+    [
+        (TaskStarted(model="m"), "task_started", {"history_from": 7}),
+        (StepStarted(step_id="a", visit=1), "step_started", {"agent_hash": "ab", "inputs": {}}),
+    ],
+)
+def test_a_field_that_there_is_no_more_is_passed_over(
+    event: Event, kind: str, gone: dict[str, Any]
+) -> None:
+    assert decode(kind, json.dumps(to_wire(event) | gone)) == event
 
 
 BROKEN = [

@@ -1,11 +1,18 @@
 """Agents at work: what each is offered, and what it reads."""
 
+from penstock.core.flow_events import AgentBegan
+from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel
+from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.flows import (
+    RUN,
     W1,
     by_task,
     finish,
+    flows_of,
     run_flow,
+    run_in,
+    steps,
     worker,
 )
 from tests.kit.tools import Act
@@ -46,3 +53,14 @@ async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
     agents = [worker("scout", tools=("look", "gone"))]
     await run_flow("  - {id: web, agent: scout}", model, tools=[look, other], agents=agents)
     assert [tool.name for tool in model.requests[0].tools] == ["look", "finish"]
+
+
+async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
+    """`flow_agent_started` holds the hash of the resolved agent (section 17)."""
+    place = MemoryPlace(flows=flows_of(demo=steps("  - {id: web, agent: scout}")))
+    agents = [worker("scout", content_hash="ab")]
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=agents, place=place) as runtime:
+        await run_in(runtime)
+    events = [each.event for each in await place.log.read(LogId(RUN))]
+    assert [each.agent_hash for each in events if isinstance(each, AgentBegan)] == ["ab"]
