@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -41,6 +42,7 @@ from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
+from penstock.flows.starting import task_question
 from penstock.flows.steps import Steps
 from penstock.flows.work import FlowSettings, FlowWork, Gate, always_open
 from penstock.manifest.handbook import Handbooks
@@ -211,8 +213,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
-    link, find_flow = _web_link(storage, inventory), inventory.flows.find
-    commands = CommandWork(calls, DirectTools(shared), link, find_flow=find_flow, world=world)
+    link, question_of = _web_link(storage, inventory), partial(task_question, inventory.flows)
+    commands = CommandWork(calls, DirectTools(shared), link, question_of=question_of, world=world)
     crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     authoring = _authoring(inventory, resources)

@@ -43,11 +43,15 @@ class DirectCalls:
         self, held: HeldLog, task: TaskState, asked: ToolCall, caller: Caller
     ) -> Envelope:
         """Go on with the call until it is settled. Raises Suspend while it waits for a person."""
-        ledger = Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
+        ledger = self.ledger(held, task)
         places = ledger.occurrences(f"{task.task_id}/0")
         path = places.path(asked.name, canonical(asked.arguments))
         call = Call(path, asked.name, dict(asked.arguments), call_id=asked.call_id or None)
         return await self._invoker.call(call, caller, ledger)
+
+    def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
+        """Return the task's part of the log."""
+        return Ledger(held, task, Budget(DEFAULTS.allowance(), task, self._clock), self._key)
 
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
         """Return a person or a program as a caller, with the skills of the session and these."""

@@ -8,13 +8,14 @@ from penstock.chat.calls import DirectCalls
 from penstock.chat.pairs import needs, read_input, usage
 from penstock.chat.parts import envelope_part
 from penstock.chat.session import profile_of
-from penstock.core.call import Origin, ToolCall
+from penstock.core.call import CallPath, Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
 from penstock.core.events import MessageReceived, ReplyReceived, TaskEnded, TaskStarted
-from penstock.core.ids import CallId, MessageId, SessionId
+from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
 from penstock.core.profile import Profile
+from penstock.core.question import Question, QuestionKind
 from penstock.core.signals import Suspend
 from penstock.core.slash import NEW, is_fresh, parted
 from penstock.core.task import TaskStatus
@@ -23,7 +24,7 @@ from penstock.core.world import World
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
-from penstock.engine.suspend import park
+from penstock.engine.suspend import ask, park
 from penstock.tools.direct import DirectTools
 
 CALL, WEB = "call", "web"
@@ -32,8 +33,11 @@ MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 COMMANDS = (CALL, WEB, NEW)
 EXECUTE = "execute_workflow"
 """The tool that a command which is a flow calls."""
-FindFlow = Callable[[str], object]
-"""Finds a flow by its command. Raises NotFound, with the nearest one."""
+TaskQuestion = Callable[[str], str | None]
+"""What to ask who starts a flow, named by its command, without the task that it needs; None if it
+needs none. Raises NotFound, with the nearest one.
+"""
+NOT_BEGUN = "Nothing was started: the flow needs a task."
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 
@@ -56,13 +60,13 @@ class CommandWork:
         tools: DirectTools,
         link: MakeLink | None,
         *,
-        find_flow: FindFlow,
+        question_of: TaskQuestion,
         world: World,
     ) -> None:
         self._calls = calls
         self._tools = tools
         self._link = link
-        self._find_flow = find_flow
+        self._question_of = question_of
         self._minutes = world.limits.web_link_seconds // 60
         self._new_id = world.new_id
 
@@ -145,9 +149,13 @@ class CommandWork:
         name, rest = parted(message.content)
         if not task.main.rounds:
             try:
-                self._find_flow(name)
+                question = self._question_of(name)
             except NotFound as error:
                 return Answered(_unknown(name, str(error)))
+            if question is not None and not rest:
+                rest = await self._asked(held, task, question)
+                if not rest:
+                    return Answered(NOT_BEGUN)
             given = {"workflowId": name, "input": {"task": rest} if rest else {}}
             self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE, given))
         (asked,) = task.main.rounds[-1].reply.calls
@@ -156,6 +164,18 @@ class CommandWork:
         caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE}))
         envelope = await self._calls.make(held, task, asked, caller)
         return Answered(_came_to(envelope), envelope)
+
+    async def _asked(self, held: HeldLog, task: TaskState, text: str) -> str:
+        """Return the task that a person gave to the flow; nothing, if it is not to run."""
+        question = Question(
+            question_id=QuestionId(self._new_id("q")),
+            kind=QuestionKind.TASK,
+            text=text,
+            path=CallPath(f"{task.task_id}/task"),
+            form={"type": "input"},
+        )
+        answered = await ask(self._calls.ledger(held, task), question)
+        return str(answered.answer.get("value", "")).strip()
 
     def _read(self, tool_id: str, text: str, profile: Profile) -> ToolCall | str:
         """Return the call that a person wrote, or what is wrong with it and how it is written."""

@@ -39,6 +39,9 @@ from penstock.engine.bus import Bus
 from penstock.store.log import Log
 from penstock.store.projections import Projections
 
+SPOKEN = frozenset({QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK})
+"""Questions that the next message of a conversation answers."""
+
 
 class Desk:
     """Takes in what people and programs want, and tells them how it ended."""
@@ -269,8 +272,7 @@ class Desk:
         if only_tells(message.content):
             return None
         for each in asked:
-            is_open = each.question.kind in {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE}
-            if is_open and not is_command(message.content):
+            if each.question.kind in SPOKEN and not is_command(message.content):
                 return await self._answered(message, each, profile)
         ids = [each.question.question_id for each in asked]
         raise QuestionOpen(

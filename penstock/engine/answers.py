@@ -81,6 +81,8 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
     notes = body.get("notes")
     if notes is not None and not _is_text(notes):
         problems.append(_problem("/notes", f"must be text of at most {ANSWER_CHARACTERS} letters"))
+    if notes and question.form is not None and question.form.get("allowNotes") is False:
+        problems.append(_problem("/notes", "this question takes no notes: leave them out"))
     if problems:
         return {}, problems
     if body.get("cancel") is True:
@@ -140,9 +142,11 @@ def _typed(question: Question, form: Mapping[str, Any], said: Any) -> tuple[Any,
         value = _YES_NO.get(_plain(said)) if isinstance(said, str) else said
         return value, "" if isinstance(value, bool) else "answer must be true or false"
     if form["type"] == "input":
-        if said is None and form.get("defaultValue") is not None:
+        is_empty = said is None or (isinstance(said, str) and not said.strip())
+        if is_empty and form.get("defaultValue") is not None:
             return form["defaultValue"], ""
-        return said, "" if _is_text(said) else "answer must be text"
+        is_blank = question.kind is QuestionKind.TASK and not str(said).strip()
+        return said, "" if _is_text(said) and not is_blank else "answer must be text"
     options = tuple(each for each in question.options if each.value != OTHER)
     is_open = bool(form.get("allowCustom"))
     if form.get("multiSelect"):

@@ -9,7 +9,7 @@ from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.schema import Problem
 from penstock.flows.definition import Flow
 from penstock.flows.inputs import run_inputs
-from penstock.flows.library import FlowSource
+from penstock.flows.library import FlowSource, Library
 from penstock.flows.reading import flow_of, read_flow
 
 FLOW_INVALID = "FLOW_INVALID"
@@ -46,7 +46,7 @@ def begin(
         errors = source.errors or read_flow(source.text, source.name).findings
         return _invalid(asked.command, errors)
     if flow.needs_task and not (asked.task or "").strip():
-        question = flow.task_prompt or f"What should {asked.command} do?"
+        question = _question(flow, asked.command)
         return Rejection(code=TASK_REQUIRED, reason=f"the flow needs a task. {question}")
     inputs, problems = run_inputs(flow, asked.inputs)
     if problems:
@@ -61,6 +61,20 @@ def begin(
         max_concurrent=asked.max_concurrent,
     )
     return Beginning(flow=flow, started=started)
+
+
+def task_question(library: Library, command: str) -> str | None:
+    """Return what to ask a person who starts a flow without the task that it needs.
+
+    None for a flow that needs none, or cannot run. Raises NotFound, with the nearest one.
+    """
+    source = library.find(command)
+    flow = flow_of(source.text, source.path)
+    return _question(flow, command) if flow is not None and flow.needs_task else None
+
+
+def _question(flow: Flow, command: str) -> str:
+    return flow.task_prompt or f"What should {command} do?"
 
 
 def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:

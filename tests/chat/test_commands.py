@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,15 +12,16 @@ from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
 from penstock.chat.message import NewMessage, Reply
 from penstock.core.call import Effect
-from penstock.core.errors import QuestionOpen
+from penstock.core.errors import InvalidRequest, QuestionOpen
 from penstock.core.events import TaskStarted
 from penstock.core.ids import ProfileId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.profile import CHAT, Profile
+from penstock.core.question import QuestionKind
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.projections import Page
+from penstock.store.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds
@@ -285,11 +288,18 @@ async def count_to(runtime: Runtime, n: int) -> Reply:
 
 async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Reply, list[Any]]:
     """Say one thing where there is the flow `dom:apply`; returns the answer, and what was done."""
+    async with applying(steps, **answers) as runtime:
+        reply = await runtime.chat(content)
+        return reply, await events(runtime, reply.session_id)
+
+
+@asynccontextmanager
+async def applying(steps: str, **answers: Any) -> AsyncIterator[Runtime]:
+    """Open a runtime where there is the flow `dom:apply`."""
     place = MemoryPlace(flows=flows_of(dom_apply=steps))
     model = ScriptedModel(by_task(answers))
     async with memory_runtime(model=model, agents=WORKERS, tools=TOOLS, place=place) as runtime:
-        reply = await runtime.chat(content)
-        return reply, await events(runtime, reply.session_id)
+        yield runtime
 
 
 async def test_a_flow_is_a_command() -> None:
@@ -306,7 +316,6 @@ async def test_a_flow_is_a_command() -> None:
 @pytest.mark.parametrize(
     ("content", "steps", "said"),
     [
-        ("/dom:apply", NEEDY, "the flow needs a task"),
         ("/dom:apply x", BROKEN, "has errors: line "),
         ("/dom:aply x", APPLY, "Did you mean the flow 'dom:apply'? Begin with //"),
         ("/dom x", APPLY, 'Unknown command "/dom".'),
@@ -318,6 +327,47 @@ async def test_a_flow_that_does_not_run_says_why(content: str, steps: str, said:
     reply, _ = await ran(content, steps=steps)
     assert said in reply.content
     assert reply.status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("prompt", "question"),
+    [("", "What should dom:apply do?"), ("task_prompt: For which job?\n", "For which job?")],
+)
+async def test_a_flow_without_the_task_that_it_needs_asks_for_it(
+    prompt: str, question: str
+) -> None:
+    """A start without a task asks the person (chat); `task_prompt` is the text of that question."""
+    async with applying(prompt + NEEDY) as runtime:
+        asked = await runtime.chat("/dom:apply", profile=CLERK)
+        (record,) = asked.questions
+        assert (record.question.kind, record.question.text) == (QuestionKind.TASK, question)
+        assert record.question.form == {"type": "input"}
+        reply = await runtime.chat("For Ann", session_id=asked.session_id, profile=CLERK)
+    assert (reply.task_id, reply.content) == (asked.task_id, "For Ann done")
+
+
+@pytest.mark.parametrize("answer", [{"cancel": True}, {"value": "  "}, {"value": 3}])
+async def test_without_a_task_nothing_is_started(answer: dict[str, Any]) -> None:
+    """`task`: text, not blank; a cancelled answer: the run does not start."""
+    async with applying(NEEDY) as runtime:
+        asked = await runtime.chat("/dom:apply")
+        question_id = asked.questions[0].question.question_id
+        if "cancel" not in answer:
+            with pytest.raises(InvalidRequest, match="answer must be text"):
+                await runtime.answer(question_id, answer)
+            return
+        await runtime.answer(question_id, answer)
+        reply = await runtime.wait(asked.task_id)
+        assert reply
+        assert reply.content == "Nothing was started: the flow needs a task."
+        found, _ = await runtime.parts.projections.tasks(of=TasksOf(kind="flow"), page=Page())
+    assert found == []
+
+
+async def test_a_flow_with_errors_is_not_asked_about() -> None:
+    async with applying(f"task_required: true\n{BROKEN}") as runtime:
+        reply = await runtime.chat("/dom:apply")
+    assert "has errors: line " in reply.content
 
 
 async def test_a_flow_that_fails_says_what_happened() -> None:
