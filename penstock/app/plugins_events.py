@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from penstock.app.plugins_faults import Fault
-from penstock.app.run_story import RunStory
+from penstock.app.run_story import TYPES, RunStory
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound
@@ -22,13 +22,6 @@ log = logging.getLogger(__name__)
 Listener = Callable[[dict[str, Any]], object]
 Follow = Callable[[LogId], AsyncGenerator[Live, None]]
 """Yields what a log holds, then what happens in it."""
-OF_RUNS = (
-    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
-    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
-    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
-    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
-    "flow_complete",
-)
 OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
 _OTHER_NAMES = {
     "flow_flow_started": "flow_started",
@@ -45,7 +38,7 @@ class Listeners:
 
     def on(self, type: str, listener: Listener) -> None:
         """Take in a listener. Raises NotFound for an event that there is not."""
-        known = (*OF_RUNS, *OF_PROJECTS)
+        known = (*TYPES, *OF_PROJECTS)
         plain = type.replace(":", "_").replace("-", "_")
         name = _OTHER_NAMES.get(plain, plain)
         if name not in known:
@@ -55,7 +48,7 @@ class Listeners:
     @property
     def hear_runs(self) -> bool:
         """Whether anybody listens to runs."""
-        return not self._by_type.keys().isdisjoint(OF_RUNS)
+        return not self._by_type.keys().isdisjoint(TYPES)
 
     def tell(self, type: str, body: Json) -> None:
         """Tell who listens; one that raises is logged and changes nothing."""

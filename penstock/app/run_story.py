@@ -25,6 +25,14 @@ from penstock.flows.definition import AnyStep, Fork, StepKind
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 
+TYPES = (
+    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
+    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
+    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
+    "flow_complete",
+)
+"""What is told of a run is of one of these types."""
 STEP_ABORTED = "flow_step_aborted"
 """Told of a visit that is cut because the run ends; readers see it complete as aborted."""
 BY_PERSON = "fork"

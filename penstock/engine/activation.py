@@ -32,8 +32,6 @@ from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
 
-"""The answer of nobody, when a question's time is over."""
-
 
 async def tell_nobody(held: HeldLog, task: TaskState) -> None:
     """Tell nobody that a task has ended."""

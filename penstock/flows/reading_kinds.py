@@ -1,6 +1,6 @@
 """What the fields of flows may be, besides what those of manifests may be."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,4 +95,3 @@ CONFIG = MappingOf(
     fits=is_plain,
     item_wanted="text, a number or a boolean",
 )
-Values = Mapping[str, Any]

@@ -82,7 +82,6 @@ class Place:
     ledger: Ledger
     profile: Profile
     is_autonomous: bool
-    is_architect: bool = False
 
     def tell(self, kind: str, **body: Any) -> None:
         """Show readers of the run something."""
@@ -194,7 +193,6 @@ class Steps:
             profile=place.profile,
             model=model,
             is_autonomous=place.is_autonomous,
-            is_architect=place.is_architect,
         )
         ended = await self._crew.pursue(visit, place.ledger)
         for warning in ended.warnings:

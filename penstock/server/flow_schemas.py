@@ -1,5 +1,6 @@
 """What the API answers about flows and their runs, as JSON Schemas."""
 
+from penstock.app.run_story import TYPES
 from penstock.server.schemas import (
     ANYTHING,
     INTEGER,
@@ -23,14 +24,6 @@ STEP_STATES = (
     *("pending", "running", "waiting"),
     *("complete", "error", "blocked", "skipped", "aborted"),
 )
-FRAMES = (
-    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
-    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
-    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
-    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
-    "flow_complete",
-)
-"""Every frame of a run, by its `type`."""
 
 _STATE = {"enum": list(RUN_STATES)}
 _INPUT = {
@@ -161,7 +154,7 @@ FLOWS: dict[str, Schema] = {
         "type": "object",
         "required": ["type", "runId", "seq"],
         "properties": {
-            "type": {"enum": list(FRAMES)},
+            "type": {"enum": list(TYPES)},
             "runId": STRING,
             "seq": INTEGER,
             "at": TIME,

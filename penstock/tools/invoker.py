@@ -1,7 +1,6 @@
 """The one door every tool call goes through."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -43,8 +42,6 @@ from penstock.tools.resources import Resources
 from penstock.tools.rules import Rules
 from penstock.tools.threads import Threads
 from penstock.tools.tool import Tool
-
-log = logging.getLogger(__name__)
 
 
 class Invoker:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_events import OF_RUNS, Listeners
+from penstock.app.plugins_events import Listeners
+from penstock.app.run_story import TYPES
 from penstock.chat.message import NewRun
 from penstock.core.errors import NotFound
 from penstock.models.scripted import ScriptedModel
@@ -60,7 +61,7 @@ async def test_a_run_is_heard_from_its_start_to_its_end(project: ProjectFolder) 
     told, over = list[dict[str, Any]](), asyncio.Event()
 
     def plugin(api: PluginApi) -> None:
-        for each in OF_RUNS:
+        for each in TYPES:
             api.on(each, told.append)
         api.on("flow:agent-complete", lambda _: 1 / 0)
         api.on("flow_complete", lambda _: over.set())

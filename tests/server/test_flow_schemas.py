@@ -2,10 +2,11 @@
 
 import pytest
 
+from penstock.app.run_story import TYPES
 from penstock.core.schema import Schema
 from penstock.core.step import StepStatus, ValueType
 from penstock.flows.plan import RunStatus
-from penstock.server.flow_schemas import ENDED, FLOWS, FRAMES, RUN_STATES, STEP_STATES
+from penstock.server.flow_schemas import ENDED, FLOWS, RUN_STATES, STEP_STATES
 from penstock.server.schemas import COMPONENTS
 
 
@@ -26,6 +27,6 @@ def test_each_is_a_schema_that_something_breaks(name: str) -> None:
 
 def test_a_frame_has_a_type_of_ours() -> None:
     schema = Schema(FLOWS["RunFrame"])
-    for kind in FRAMES:
+    for kind in TYPES:
         assert schema.problems({"type": kind, "runId": "task_1", "seq": 1}) == []
     assert schema.problems({"type": "flow_other", "runId": "task_1", "seq": 1})

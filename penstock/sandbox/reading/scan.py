@@ -22,7 +22,7 @@ from penstock.sandbox.reading.mask import masked
 from penstock.sandbox.reading.remains import forbidden, imports_alone, without
 from penstock.sandbox.reading.typescript import DECORATOR, Stripped, TypeScript
 
-TYPESCRIPT, JAVASCRIPT, JSON = (".mts", ".ts"), (".mjs", ".js"), ".json"
+TYPESCRIPT, JSON = (".mts", ".ts"), ".json"
 LARGEST_JSON = 1 << 20
 _FORMAT = "4"
 """Raised when what is kept changes its meaning."""

@@ -15,7 +15,7 @@ from penstock.tools.scripts.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues
 
 PARTITION = "task.step"
-START, SETTLE = "task.step.start", "task.step.settle"
+SETTLE = "task.step.settle"
 ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
 MOST_WAIT_MS = 600_000
 MOST_CHARACTERS_OF_AN_ERROR = 2000
