@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 PAST = {
+    "timeout_ms": "killed: `TIMEOUT`",
     "script_memory_mb": "an error that the script may catch, else `OUT_OF_MEMORY`",
     "script_cpu_ms": "killed: `TIMEOUT`, `details.reason` is `cpu`",
     "script_stack_kb": "`RangeError`",
@@ -13,9 +14,14 @@ PAST = {
     "nested_calls": "the envelope `BUDGET_EXCEEDED`",
     "nested_in_flight": "further calls wait their turn",
     "host_calls": "a `FloError`, `BUDGET_EXCEEDED`",
-    "notes": "dropped, after one warning",
-    "note_bytes": "`TypeError`",
-    "fetch_seconds": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
+    "message_bytes": "`TypeError`",
+    "log_bytes": "cut, with a mark",
+    "log_lines": "dropped, after one mark",
+    "log_line_bytes": "cut, with a mark",
+    "timers": "`RangeError`",
+    "events": "dropped, after one warning",
+    "event_bytes": "`TypeError`",
+    "fetch_ms": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
     "fetch_request_bytes": "`TypeError`",
     "fetch_response_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",
     "fetch_header_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",

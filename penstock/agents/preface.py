@@ -112,5 +112,8 @@ class _Nothing:
     def print(self, level: str, text: str) -> None:
         """Drop it."""
 
+    def computed(self, ms: int) -> None:
+        """Count nothing: a prompt is asked for once."""
+
     def warn(self, event_type: str, message: str) -> None:
         """Drop it."""

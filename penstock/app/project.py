@@ -225,7 +225,9 @@ def _scripts(
     make = late("penstock.tools.scripts.manifests:ScriptTools")
     read = late("penstock.tools.scripts.manifests:load_tools")
     usual = Bindings(
-        egress=read_patterns(settings.egress.default), runtime_config=settings.runtime_config
+        egress=read_patterns(settings.egress.default),
+        timeout_ms=settings.limits.timeout_ms,
+        runtime_config=settings.runtime_config,
     )
     tools = make(sandbox, usual)
     found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)

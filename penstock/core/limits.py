@@ -19,17 +19,29 @@ class Limits:
     call_depth: int = 16
     """How deep calls stand inside each other, the outermost counted; deeper: DEPTH_EXCEEDED."""
     nested_calls: int = 1000
-    """Calls made from inside one root call."""
+    """Calls made from inside one call; of a script, where its manifest says nothing."""
     nested_in_flight: int = 64
     """Calls that one script has under way at once; further ones wait their turn."""
     host_calls: int = 10_000
-    """What one entry of a script may ask of its host, of all kinds."""
-    notes: int = 1000
-    """Events that one entry of a script may emit."""
-    note_bytes: int = 32 * KIB
+    """What one attempt of a script may ask of its host, of all kinds."""
+    events: int = 1000
+    """Events that one attempt of a script may emit."""
+    event_bytes: int = 32 * KIB
     """The payload of such an event, as JSON."""
+    timeout_ms: int = 60_000
+    """Time at work of one attempt of a script, where its manifest says nothing."""
+    message_bytes: int = 8 * MIB
+    """The arguments of one host call of a script, as JSON."""
+    log_bytes: int = 256 * KIB
+    """What one call of a script may print, where its manifest says nothing."""
+    log_lines: int = 2000
+    """Lines that one call of a script may print."""
+    log_line_bytes: int = 8 * KIB
+    """One line that a script prints."""
+    timers: int = 1000
+    """Timers of a script that are alive at once."""
     script_memory_mb: int = 64
-    """Memory of one script; a manifest may ask for up to 512."""
+    """Memory of one script, where its manifest says nothing; that may ask for up to 512."""
     script_cpu_ms: int = 30_000
     """Computing time of one attempt of a script."""
     script_stack_kb: int = 200
@@ -165,7 +177,7 @@ class Limits:
     """All files of a task."""
     session_bytes: int = 2048 * MIB
     """All files of a conversation."""
-    fetch_seconds: float = 30
+    fetch_ms: int = 30_000
     """How long a request to another server may take, with all redirects."""
     fetch_request_bytes: int = 16 * MIB
     """A request's body."""

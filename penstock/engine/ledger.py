@@ -138,18 +138,29 @@ class Ledger:
         """Record that an attempt failed and another follows."""
         self.add(event, path)
 
-    def park(self, path: CallPath, *, attempt: int, seconds: float) -> None:
+    def park(self, path: CallPath, *, attempt: int, seconds: float, computed_ms: int = 0) -> None:
         """Note that an attempt of a call waits, after so long at work in this entry.
 
         It is written when the task parks; a crash before that forgets it.
         """
         active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
-        self.task.parked[path] = ParkedCall(path, active_ms, attempt, self.entry(path))
+        self.task.parked[path] = ParkedCall(
+            path,
+            active_ms,
+            attempt,
+            self.entry(path),
+            computed_ms=self.computed_ms(path, attempt) + computed_ms,
+        )
 
     def active_ms(self, path: CallPath, attempt: int) -> int:
         """Return how long an attempt of a call was at work before it waited; 0 if it did not."""
         parked = self.task.parked.get(path)
         return parked.active_ms if parked is not None and parked.attempt == attempt else 0
+
+    def computed_ms(self, path: CallPath, attempt: int) -> int:
+        """Return how long the script of an attempt computed before it waited."""
+        parked = self.task.parked.get(path)
+        return parked.computed_ms if parked is not None and parked.attempt == attempt else 0
 
     def entry(self, path: CallPath) -> int:
         """Return which entry of a call this is, from 1."""

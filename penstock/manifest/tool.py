@@ -26,7 +26,6 @@ from penstock.manifest.kinds import (
 from penstock.manifest.schemas import JsonSchema
 
 WHAT = "a tool manifest"
-TIMEOUT_MS = 60_000
 _NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"(\*|(\*\.)?{_NAME}(\.{_NAME})*|\[[0-9A-Fa-f:.]+\])"
 _PATTERN = re.compile(rf"(https?://)?{_HOST}(:[0-9]{{1,5}})?")
@@ -36,12 +35,13 @@ _PATTERN = re.compile(rf"(https?://)?{_HOST}(:[0-9]{{1,5}})?")
 class ToolLimits:
     """What one call of the tool may use."""
 
-    memory_mb: int = 64
-    nested_calls: int = 1000
-    log_bytes: int = 262_144
+    memory_mb: int | None = None
+    nested_calls: int | None = None
+    log_bytes: int | None = None
 
 
 USUAL = ToolLimits()
+"""Where it is silent, the project's limits hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class ToolManifest:
     description: str
     input_schema: Json
     execution: Execution
-    timeout_ms: int = TIMEOUT_MS
+    timeout_ms: int | None = None
+    """None is what the project says."""
     retry_policy: RetryPolicy = ONCE
     vault: tuple[VaultKey, ...] = ()
     state: tuple[StateBinding, ...] = ()
@@ -153,20 +154,17 @@ LIMIT_FIELDS = (
     Field(
         key="memory_mb",
         kind=Whole(low=16, high=512),
-        default=USUAL.memory_mb,
-        meaning="Of one sandbox.",
+        meaning="Of one sandbox; left out, `limits.script_memory_mb` of the project.",
     ),
     Field(
         key="nested_calls",
         kind=Whole(low=0, high=10_000),
-        default=USUAL.nested_calls,
-        meaning="New calls of other tools in one call.",
+        meaning="New calls of other tools in one call; left out, `limits.nested_calls`.",
     ),
     Field(
         key="log_bytes",
         kind=Whole(low=0, high=1_048_576),
-        default=USUAL.log_bytes,
-        meaning="What the script may write with `console`.",
+        meaning="What the script may write with `console`; left out, `limits.log_bytes`.",
     ),
 )
 _WHEN = (Field(key="when", kind=JsonSchema(), required=True, meaning="What the input matches."),)
@@ -208,8 +206,8 @@ FIELDS = (
     Field(
         key="timeout_ms",
         kind=Whole(low=1, high=3_600_000),
-        default=TIMEOUT_MS,
-        meaning="Of one attempt, nested calls included; time spent waiting for people is free.",
+        meaning="Of one attempt, nested calls included; waiting for people is free. Left out, "
+        "`limits.timeout_ms`.",
     ),
     Field(
         key="retry_policy",

@@ -47,7 +47,7 @@ class Hops:
     async def fetch(self, request: Request, asker: Asker) -> Answer:
         """Send the request, and follow its redirects, within the time for all of it."""
         _check(request, self._limits)
-        most = request.most_seconds or self._limits.fetch_seconds
+        most = request.most_seconds or self._limits.fetch_ms / 1000
         seconds = min(request.seconds or most, most)
         limit = asyncio.timeout(seconds)
         try:

@@ -70,3 +70,7 @@ class Bridge(Protocol):
     def warn(self, event_type: str, message: str) -> None:
         """Note what an author should know, such as `script.unhandled_rejection`."""
         ...
+
+    def computed(self, ms: int) -> None:
+        """Note how long the script computed in this entry, which is over."""
+        ...

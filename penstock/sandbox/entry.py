@@ -44,6 +44,7 @@ class Entry:
         finally:
             self._take_prints()
             self._guest.free()
+            self._bridge.computed(self._watch.computed_ms)
             await self._calls.close()
 
     def stop(self) -> None:
@@ -151,9 +152,10 @@ class Console:
 
     def print(self, level: str, text: str) -> None:
         """Hand over one line."""
-        line = text.encode("utf-8", "replace")[: self._longest].decode("utf-8", "ignore")
+        content = text.encode("utf-8", "replace")[: self._longest]
+        line = content.decode("utf-8", "ignore")
         self._lines_left -= 1
-        self._bytes_left -= len(line)
+        self._bytes_left -= len(content)
         if self._lines_left >= 0 and self._bytes_left >= 0:
             self._bridge.print(level if level in _LEVELS else "info", line)
 

@@ -61,6 +61,9 @@ class Bounds:
     seconds: float
     """Wall time that is left of the timeout."""
     cpu_ms: int = 30_000
+    """Computing time of one attempt."""
+    spent_ms: int = 0
+    """Of it, what earlier entries took."""
     memory_mb: int = 64
     stack_kb: int = 200
     host_calls: int = 10_000

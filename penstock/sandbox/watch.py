@@ -18,12 +18,12 @@ class Watch:
     Only what computes counts as computing: waiting for the host, or for a thread, does not.
     """
 
-    def __init__(self, clock: Clock, seconds: float, cpu_ms: int) -> None:
+    def __init__(self, clock: Clock, seconds: float, cpu_ms: int, *, spent_ms: int = 0) -> None:
         self._clock = clock
         self._seconds = seconds
         self._deadline = clock.monotonic() + seconds
         self._cpu_ms = cpu_ms
-        self._cpu_left = cpu_ms / 1000
+        self._cpu_given = self._cpu_left = max(cpu_ms - spent_ms, 0) / 1000
         self._begun = 0.0
         self._is_sliced = False
         self._slice = SLICE
@@ -34,6 +34,11 @@ class Watch:
     def left(self) -> float:
         """Seconds of wall time."""
         return self._deadline - self._clock.monotonic()
+
+    @property
+    def computed_ms(self) -> int:
+        """How long it has computed by now, in this entry."""
+        return round(1000 * (self._cpu_given - self._cpu_left))
 
     @property
     def computing_left(self) -> float:

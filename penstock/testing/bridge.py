@@ -36,6 +36,8 @@ class FakeBridge:
         """Level and text."""
         self.warned: list[tuple[str, str]] = []
         """Event type and message."""
+        self.computed_ms = 0
+        """How long the newest script computed."""
 
     @property
     def seed(self) -> bytes:
@@ -72,6 +74,10 @@ class FakeBridge:
     def warn(self, event_type: str, message: str) -> None:
         """Keep a warning."""
         self.warned.append((event_type, message))
+
+    def computed(self, ms: int) -> None:
+        """Keep how long the script computed."""
+        self.computed_ms = ms
 
     def _passed(self, ms: float) -> Settled | Awaitable[Settled]:
         if ms >= NEVER_MS:

@@ -118,6 +118,7 @@ class Invocation:
         "call",
         "caller",
         "change",
+        "computed_ms",
         "deadline",
         "files",
         "has_ended",
@@ -140,6 +141,8 @@ class Invocation:
         self.attempt = 1
         self.deadline = 0.0
         """On the runtime's monotonic clock."""
+        self.computed_ms = 0
+        """How long its script computed in this entry, which is over."""
         self.owner: asyncio.Task[Any] | None = None
         """The task that runs the tool."""
         self.files: list[StoredFile] = []

@@ -248,7 +248,8 @@ class Invoker:
             with work:
                 output = await _enter(work, invocation)
         except Suspend:
-            ledger.park(path, attempt=attempt, seconds=self._clock.monotonic() - began)
+            took = self._clock.monotonic() - began
+            ledger.park(path, attempt=attempt, seconds=took, computed_ms=invocation.computed_ms)
             raise
         except (CallError, Signal):
             raise

@@ -13,7 +13,7 @@ from penstock.resources.handles import Handles
 from penstock.resources.hosts import read_patterns
 from tests.kit.origin import Say, origin
 
-LIMITS = Limits(fetch_response_bytes=1000, fetch_request_bytes=100, fetch_seconds=5)
+LIMITS = Limits(fetch_response_bytes=1000, fetch_request_bytes=100, fetch_ms=5000)
 HERE = "127.0.0.1"
 
 

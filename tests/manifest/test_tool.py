@@ -82,7 +82,7 @@ def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     """B05: optional timeout_ms, retry_policy, vault, state; absent: defaults of §3."""
     manifest = load(tmp_path, {"a.tool.yaml": TOOL}).tools["a"]
-    assert (manifest.timeout_ms, manifest.retry_policy) == (60_000, RetryPolicy())
+    assert (manifest.timeout_ms, manifest.retry_policy) == (None, RetryPolicy())
     assert (manifest.vault, manifest.state, manifest.script_tools) == ((), (), ())
     assert (manifest.direct_call, manifest.idempotent, manifest.trusted_source) == (False,) * 3
     assert (manifest.effect, manifest.requires_approval) == (Effect.WRITE, False)

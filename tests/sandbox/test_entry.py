@@ -333,3 +333,40 @@ async def test_what_a_timer_throws_is_told(sandbox: Sandbox) -> None:
     """
     assert await run(sandbox, source, bridge) is None
     assert bridge.warned == [("script.unhandled_rejection", "in a timer")]
+
+
+async def test_the_host_is_told_how_long_a_script_computed(sandbox: Sandbox) -> None:
+    """`script_cpu_ms` counts over entries: one with nothing left is stopped."""
+    spin = "export const run = () => { for (let n = 0; n < 3e6; n++); };"
+    await run(sandbox, spin, bridge := FakeBridge())
+    assert bridge.computed_ms > 0
+    with pytest.raises(ToolTimeout, match="more than 50 ms") as stopped:
+        await run(sandbox, spin, bounds=Bounds(seconds=5, cpu_ms=50, spent_ms=50))
+    assert stopped.value.details == {"reason": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('"x".repeat(12)', "x" * 12),
+        ('"x".repeat(13)', "x" * 9 + "…"),
+        ('"\\u2603".repeat(4)', "\N{SNOWMAN}" * 4),
+        ('"\\u2603".repeat(5)', "\N{SNOWMAN}" * 3 + "…"),
+        ('"\\u{1f600}".repeat(4)', "\N{GRINNING FACE}" * 2 + "…"),
+        ('"\\ud83d" + "x".repeat(20)', "\ufffd" + "x" * 6 + "…"),
+    ],
+)
+async def test_a_line_is_cut_by_bytes_with_a_mark(sandbox: Sandbox, line: str, shown: str) -> None:
+    """`log_bytes` 262144 / lines 2000 / one line 8192: cut, with a mark."""
+    source = f"export const run = () => console.log({line});"
+    bounds = Bounds(seconds=5, log_line_bytes=12)
+    await run(sandbox, source, bridge := FakeBridge(), bounds=bounds)
+    assert bridge.printed == [("info", shown)]
+
+
+async def test_what_is_printed_counts_by_its_bytes(sandbox: Sandbox) -> None:
+    """Past the cap one line `console output truncated`."""
+    source = 'export const run = () => { for (let n = 0; n < 9; n++) console.log("\\u2603"); };'
+    await run(sandbox, source, bridge := FakeBridge(), bounds=Bounds(seconds=5, log_bytes=10))
+    end = ("warning", "console output truncated")
+    assert bridge.printed == [("info", "\N{SNOWMAN}")] * 3 + [end]

@@ -79,3 +79,16 @@ def test_each_reason_has_its_error(clock: FakeClock) -> None:
     assert cpu.details == {"reason": "cpu"}
     assert str(wall) == "the script took longer than 10 s"
     assert isinstance(watch.error("closed"), Cancelled)
+
+
+def test_what_earlier_entries_computed_is_taken_from_the_time(clock: FakeClock) -> None:
+    """`script_cpu_ms`: computing time of one attempt."""
+    watch = Watch(clock, seconds=10, cpu_ms=2000, spent_ms=1500)
+    watch.begin(is_sliced=False)
+    clock.advance(0.4)
+    assert watch.alarm() is None
+    clock.advance(0.2)
+    assert watch.alarm() == "cpu"
+    watch.end()
+    assert watch.computed_ms == 600
+    assert "more than 2000 ms" in str(watch.error("cpu"))

@@ -35,7 +35,7 @@ class Separate:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
-        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms)
+        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
         entering = Entering(script=script, bridge=bridge, bounds=bounds, watch=watch)
         entry = Entry(entering, Apart(entering, lambda: self._spares.take(bounds.memory_mb)))
         self._entries.add(entry)

@@ -40,15 +40,30 @@ function print(level, given) {
   } catch {
     line = "[a value that cannot be shown]";
   }
-  if (line.length > limits.logLineBytes) line = `${slice(line, 0, limits.logLineBytes - 3)}…`;
-  if (linesLeft === 0 || bytesLeft < line.length) {
+  if (line.length * 3 > limits.logLineBytes) line = cutToBytes(line, limits.logLineBytes);
+  const size = sizeOf(encodeUtf8(line));
+  if (linesLeft === 0 || bytesLeft < size) {
     linesLeft = -1;
     sayNow("print\n0\nwarning\nconsole output truncated");
     return;
   }
   linesLeft -= 1;
-  bytesLeft -= line.length;
+  bytesLeft -= size;
   sayNow(`print\n0\n${level}\n${line}`);
+}
+
+/** Return a text of at most so many bytes of UTF-8: one that is cut ends with a mark of three. */
+function cutToBytes(line, most) {
+  let kept = 0, bytes = 0;
+  for (let at = 0; at < line.length;) {
+    const code = charCodeAt(line, at);
+    const isPair = code >= 0xd800 && code < 0xdc00;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : isPair ? 4 : 3;
+    if (bytes > most) return `${slice(line, 0, kept)}…`;
+    at += isPair ? 2 : 1;
+    if (bytes <= most - 3) kept = at;
+  }
+  return line;
 }
 
 exposeForGood("console", sealed({

@@ -8,9 +8,6 @@ from penstock.core.envelope import Json
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.hosts import HostPattern
 
-LOG_BYTES = 262_144
-NESTED_CALLS = 1000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bindings:
@@ -19,10 +16,12 @@ class Bindings:
     vault: Sequence[VaultKey] = ()
     state: Sequence[StateBinding] = ()
     egress: tuple[HostPattern, ...] = ()
+    timeout_ms: int = 60_000
+    """Where a manifest says nothing; what holds is in the tool's spec."""
     memory_mb: int | None = None
-    log_bytes: int = LOG_BYTES
-    nested_calls: int = NESTED_CALLS
-    """New calls in one entry: those that are recorded do not count."""
+    log_bytes: int | None = None
+    nested_calls: int | None = None
+    """Of all three, None is what the project's limits say."""
     runtime_config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     context: Json = field(default_factory=lambda: MappingProxyType({}))
     """What `task.getContext` tells besides."""

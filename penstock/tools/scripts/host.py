@@ -104,6 +104,10 @@ class Host:
         note = NoteEmitted(event_type=event_type, message=said, level="warning")
         self._invocation.note(note)
 
+    def computed(self, ms: int) -> None:
+        """Note how long the script computed: an entry that follows has the rest."""
+        self._invocation.computed_ms = ms
+
     def close(self) -> None:
         """Give back what the entry holds, however it ended."""
         self._close()

@@ -24,15 +24,17 @@ _STRENGTH = {Effect.NONE: 0, Effect.READ: 1, Effect.WRITE: 2}
 class Calls:
     """`callTool`, `sleep` and timers."""
 
-    def __init__(self, invocation: Invocation, recording: Recording, *, nested_calls: int) -> None:
+    def __init__(
+        self, invocation: Invocation, recording: Recording, *, nested_calls: int | None
+    ) -> None:
         limits = invocation.inside.world.limits
         self._invocation = invocation
         self._recording = recording
         self._clock = invocation.inside.world.clock
         self._detached = Detached(invocation.ledger, self._clock)
         self._places = asyncio.Semaphore(limits.nested_in_flight)
-        self._most = nested_calls
-        self._made = 0
+        self._most = limits.nested_calls if nested_calls is None else nested_calls
+        self._made = recording.nested
         self._warned: set[str] = set()
 
     def call_tool(self, arguments: Any) -> Answer:

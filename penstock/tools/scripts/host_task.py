@@ -1,11 +1,11 @@
 """What a script keeps in its task, and tells in its timeline."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
+from penstock.core.canonical import is_larger
 from penstock.core.clock import to_iso
 from penstock.core.events import NoteEmitted, StateWritten
 from penstock.sandbox.bridge import Settled
@@ -17,6 +17,7 @@ from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, Always, T
 
 SHARED = ""
 """The partition of a task's values that all its tools share."""
+EMIT = "task.emitEvent"
 LEVELS = ("info", "warning", "error")
 TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
 
@@ -101,25 +102,24 @@ class Notes:
         self._invocation = invocation
         self._recording = recording
         self._limits = invocation.inside.world.limits
-        self._count = 0
+        self._count = recording.counted[EMIT]
 
     def emit(self, arguments: Any) -> Settled:
         """Write an event, once however often the script is entered."""
         arguments = self._invocation.caller.secrets.json(arguments)
         note = self._read(arguments)
-        name = "task.emitEvent"
-        path = self._recording.place(name, arguments, Effect.WRITE)
+        path = self._recording.place(EMIT, arguments, Effect.WRITE)
         if (found := self._recording.find(path)) is not None:
             return found
         self._count += 1
-        if self._count <= self._limits.notes:
+        if self._count <= self._limits.events:
             self._invocation.note(note)
-        elif self._count == self._limits.notes + 1:
-            said = f"more than {self._limits.notes} events; the others are dropped"
+        elif self._count == self._limits.events + 1:
+            said = f"more than {self._limits.events} events; the others are dropped"
             self._invocation.note(
                 NoteEmitted(event_type="script.events", message=said, level="warning")
             )
-        return self._recording.settle(path, name, None)
+        return self._recording.settle(path, EMIT, None)
 
     def _read(self, arguments: Any) -> NoteEmitted:
         event_type = text(arguments, "event_type", most=TYPE_CHARACTERS)
@@ -129,8 +129,8 @@ class Notes:
         if not isinstance(level, str) or level not in LEVELS:
             raise TypeError(f"level must be one of {', '.join(LEVELS)}")
         payload = arguments.get("payload")
-        if len(json.dumps(payload)) > self._limits.note_bytes:
-            raise TypeError(f"payload must have at most {self._limits.note_bytes} bytes as JSON")
+        if is_larger(payload, most := self._limits.event_bytes):
+            raise TypeError(f"payload must have at most {most} bytes as JSON")
         return NoteEmitted(
             event_type=event_type,
             title=optional_text(arguments, "title", most=TITLE_CHARACTERS),

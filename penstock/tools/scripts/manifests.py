@@ -44,7 +44,8 @@ class ScriptTools:
 
     def _tool(self, manifest: ToolManifest, script: Script) -> ScriptTool:
         bindings = bindings_of(manifest, self._usual)
-        return ScriptTool(spec_of(manifest), script, bindings=bindings, sandbox=self._sandbox)
+        spec = spec_of(manifest, timeout_ms=self._usual.timeout_ms)
+        return ScriptTool(spec, script, bindings=bindings, sandbox=self._sandbox)
 
     def _broken(
         self, tool_id: str, found: Sequence[Diagnostic], manifests: Sequence[ToolManifest]
@@ -98,14 +99,14 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
     return bundle.with_findings(findings), scripts
 
 
-def spec_of(manifest: ToolManifest) -> ToolSpec:
-    """Return what callers may know of a manifest tool."""
+def spec_of(manifest: ToolManifest, *, timeout_ms: int = 60_000) -> ToolSpec:
+    """Return what callers may know of a manifest tool; the timeout is the project's."""
     return ToolSpec(
         tool_id=manifest.tool_id,
         description=manifest.description,
         input_schema=manifest.input_schema,
         output_schema=manifest.output_schema,
-        timeout_ms=manifest.timeout_ms,
+        timeout_ms=manifest.timeout_ms or timeout_ms,
         effect=manifest.effect,
         idempotent=manifest.idempotent,
         is_frame=True,

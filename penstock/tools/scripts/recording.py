@@ -3,12 +3,13 @@
 import asyncio
 import base64
 import sys
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.call import CallPath, Effect
-from penstock.core.call_errors import CallError
+from penstock.core.call_errors import BudgetExceeded, CallError
 from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled, NoteEmitted
@@ -22,6 +23,13 @@ CHANGED = "script.changed"
 BYTES = "$bytes"
 """The one key of an object that stands for bytes, in base64."""
 LAST = (sys.maxsize, 0)
+HOST_CALLS = frozenset(
+    {CLOCK, "sleep", "timer", "fetch", "fs.readBytes", "getRuntimeConfig", "task.step.settle"}
+    | {f"state.{verb}" for verb in ("get", "list", "put", "patch", "append", "delete")}
+    | {f"task.{verb}" for verb in ("getState", "putState", "getToolState", "putToolState")}
+    | {f"task.{verb}" for verb in ("getProfile", "emitEvent", "waitForUserMessage")}
+)
+"""What is recorded under the names of host calls; all else are calls of tools."""
 FLO_ERROR, MISTAKE = "FloError", "TypeError"
 
 
@@ -43,12 +51,14 @@ class Recording:
     __slots__ = (
         "_asked",
         "_delivered",
+        "_fresh",
         "_has_begun",
         "_invocation",
         "_open",
         "_secrets",
         "_version",
         "begins_ms",
+        "counted",
         "is_live",
         "step",
     )
@@ -67,12 +77,21 @@ class Recording:
         """All that settled up to this tick is delivered."""
         self._asked: set[CallPath] | None = set() if self._has_begun else None
         """What this entry came past; None in the first one, to which nothing is known."""
+        self._fresh = 0
         self.is_live = False
         """Something was asked that the ledger had no answer to."""
         self.step: StepAttempt | None = None
         """The attempt of a step that is open."""
+        self.counted: Counter[str] = Counter()
+        """What earlier entries of this attempt recorded, by name: their limits are its own too."""
         if self._has_begun:
+            self.counted.update(name for _, name in self._of_this_attempt())
             self._compare_version()
+
+    @property
+    def nested(self) -> int:
+        """How many calls of tools earlier entries of this attempt recorded."""
+        return sum(count for name, count in self.counted.items() if name not in HOST_CALLS)
 
     def begin(self) -> None:
         """Record what the clock showed at first: before anything else of the script is."""
@@ -136,9 +155,10 @@ class Recording:
         return self.recorded(path, _opened(envelope.output) if has_bytes else envelope.output)
 
     def outcome(self, path: CallPath) -> Envelope | None:
-        """Return the recorded envelope of a call, if it has one."""
+        """Return the recorded envelope of a call, if it has one. Raises BudgetExceeded."""
         settled = self._invocation.ledger.find(path)
-        self.is_live = self.is_live or settled is None
+        if settled is None:
+            self._count_fresh()
         if self._asked is not None:
             self._asked.add(path)
         return None if settled is None else settled.envelope
@@ -200,6 +220,25 @@ class Recording:
         now = self.now()
         self._write(path, name, envelope, now)
         return now
+
+    def _count_fresh(self) -> None:
+        """Note that something is asked for which nothing is recorded. Raises BudgetExceeded."""
+        self.is_live = True
+        self._fresh += 1
+        most = self._invocation.inside.world.limits.host_calls
+        if self.counted.total() + self._fresh > most:
+            raise BudgetExceeded(f"one script asked its host more than {most} times")
+
+    def _of_this_attempt(self) -> Iterator[tuple[CallPath, str]]:
+        """Yield what is recorded right below the call in this attempt: paths and names."""
+        parent, attempt = self._invocation.call.path, str(self._invocation.attempt)
+        for path in self._invocation.ledger.task.settled:
+            above, _, last = path.rpartition("/")
+            if above == parent:
+                name, _, rest = last.rpartition("#")
+                marks = rest.split("~")
+                if (marks[1] if len(marks) > 1 else "1") == attempt and name != CLOCK:
+                    yield path, name
 
     def _begin(self, number: int) -> CallPath:
         """Return where it stands how the script was at first, or after so many changes."""

@@ -71,10 +71,15 @@ class ScriptTool:
         return Bounds(
             seconds=max(invocation.deadline - world.clock.monotonic(), 0),
             cpu_ms=limits.script_cpu_ms,
+            spent_ms=invocation.ledger.computed_ms(invocation.call.path, invocation.attempt),
             memory_mb=bindings.memory_mb or limits.script_memory_mb,
             stack_kb=limits.script_stack_kb,
             host_calls=limits.host_calls,
             output_bytes=limits.script_output_bytes,
             json_depth=limits.json_depth,
-            log_bytes=bindings.log_bytes,
+            message_bytes=limits.message_bytes,
+            log_bytes=limits.log_bytes if bindings.log_bytes is None else bindings.log_bytes,
+            log_lines=limits.log_lines,
+            log_line_bytes=limits.log_line_bytes,
+            timers=limits.timers,
         )

@@ -1,7 +1,8 @@
 """What a manifest declares, when it says nothing."""
 
+from penstock.core.limits import Limits
 from penstock.manifest.tool import ToolLimits
-from penstock.tools.scripts.bindings import LOG_BYTES, NESTED_CALLS, Bindings
+from penstock.tools.scripts.bindings import Bindings
 
 
 def test_a_manifest_that_says_nothing_reaches_nothing() -> None:
@@ -10,6 +11,8 @@ def test_a_manifest_that_says_nothing_reaches_nothing() -> None:
     assert dict(bindings.runtime_config) == {}
 
 
-def test_the_limits_are_those_of_a_manifest_that_sets_none() -> None:
-    limits = ToolLimits()
-    assert (limits.log_bytes, limits.nested_calls) == (LOG_BYTES, NESTED_CALLS)
+def test_the_limits_of_a_manifest_that_sets_none_are_those_of_the_project() -> None:
+    bindings, limits = Bindings(), ToolLimits()
+    assert (limits.memory_mb, limits.log_bytes, limits.nested_calls) == (None, None, None)
+    assert (bindings.memory_mb, bindings.log_bytes, bindings.nested_calls) == (None, None, None)
+    assert bindings.timeout_ms == Limits().timeout_ms

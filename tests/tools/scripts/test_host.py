@@ -79,6 +79,18 @@ async def test_a_script_that_asks_without_end_is_told_so() -> None:
     assert await host.refusal("nothing", {}) == "BUDGET_EXCEEDED"
 
 
+async def test_what_is_recorded_counts_once_and_in_later_entries_too() -> None:
+    """`host_calls` of all kinds per invocation: throws `BUDGET_EXCEEDED`."""
+    bench = await open_workbench(tool := Act("script"), limits=Limits(host_calls=2))
+    host = Asking(bench, tool, Bindings())
+    for name in "ab":
+        await host.value("getRuntimeConfig", key=name)
+    host.begin()
+    for name in "ab":
+        assert await host.value("getRuntimeConfig", key=name) is None
+    assert await host.refusal("getRuntimeConfig", {"key": "c"}) == "BUDGET_EXCEEDED"
+
+
 async def test_arguments_that_nobody_may_have_are_refused_and_a_call_settles_all_the_same() -> None:
     """INVALID_INPUT: input … deeper than 200; `callTool` never rejects for the callee's failure."""
     host = await asking()

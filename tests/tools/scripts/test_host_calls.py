@@ -60,7 +60,8 @@ async def test_what_is_recorded_is_not_called_again() -> None:
     assert len(look.runs) == 1
 
 
-async def test_no_more_calls_than_the_manifest_allows_and_recorded_ones_do_not_count() -> None:
+async def test_no_more_calls_than_the_manifest_allows_in_all_entries_of_an_attempt() -> None:
+    """`nested_calls` new calls per invocation (replayed ones do not count)."""
     host = await asking(look := Act("look", echo), bindings=Bindings(nested_calls=2))
     asked = [{"tool_id": "look", "input": {"n": n}} for n in range(5)]
     found = [await host.value("callTool", **each) for each in asked[:3]]
@@ -69,8 +70,10 @@ async def test_no_more_calls_than_the_manifest_allows_and_recorded_ones_do_not_c
     host.begin()
     again = [await host.value("callTool", **each) for each in asked]
     assert again[:3] == found
-    assert [each["status"] for each in again[3:]] == ["success", "success"]
-    assert len(look.runs) == 4
+    assert [each["error"]["code"] for each in again[3:]] == ["BUDGET_EXCEEDED"] * 2
+    host.begin(attempt=2)
+    later = await host.value("callTool", **asked[4])
+    assert (later["status"], len(look.runs)) == ("success", 3)
 
 
 async def test_further_calls_wait_their_turn() -> None:
@@ -146,3 +149,15 @@ async def test_a_tool_whose_id_is_in_a_secret_is_called_all_the_same() -> None:
     host = await asking(Act("look"), secrets={"token": "look"})
     await host.value("vault.get", scope="profile", key="token")
     assert (await host.value("callTool", tool_id="look"))["status"] == "success"
+
+
+async def test_the_project_says_how_many_calls_a_script_may_make() -> None:
+    """§10: `nested_calls`; "per manifest" wins over "limits.*"."""
+    tool, look = Act("script", kind=SCRIPT, is_frame=True), replace_spec(Act("look", echo))
+    bench = await open_workbench(tool, look, limits=Limits(nested_calls=1))
+    for bindings, most in ((Bindings(), 1), (Bindings(nested_calls=2), 2)):
+        host = Asking(bench, tool, bindings)
+        host.begin(attempt=most)
+        asked = [{"tool_id": "look", "input": {"n": n}} for n in range(3)]
+        found = [await host.value("callTool", **each) for each in asked]
+        assert [each["status"] for each in found].count("success") == most

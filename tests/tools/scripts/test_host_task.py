@@ -122,13 +122,27 @@ async def test_an_event_is_told_once_without_secrets() -> None:
 
 
 async def test_past_the_limit_events_are_dropped_after_one_warning() -> None:
-    bench = await open_workbench(tool := Act("script"), limits=Limits(notes=2))
+    bench = await open_workbench(tool := Act("script"), limits=Limits(events=2))
     host = Asking(bench, tool, Bindings())
     for number in range(5):
         await host.value("task.emitEvent", event_type="a", payload=number)
     told = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
     assert [each.event_type for each in told] == ["a", "a", "script.events"]
     assert told[-1].message == "more than 2 events; the others are dropped"
+    host.begin()
+    for number in range(7):
+        await host.value("task.emitEvent", event_type="b", payload=number)
+    assert len(await bench.events()) > len(told)
+    assert [each for each in await bench.events() if isinstance(each, NoteEmitted)] == told
+
+
+async def test_a_payload_counts_as_many_bytes_as_it_has() -> None:
+    """`events`: payload 32 KiB; past it `TypeError`."""
+    host = await asking()
+    note = {"event_type": "a", "payload": "\N{SNOWMAN}" * 10_000}
+    assert (await host.ask("task.emitEvent", note)).refusal is None
+    more = {"event_type": "a", "payload": "\N{SNOWMAN}" * 11_000}
+    assert await host.refusal("task.emitEvent", more) == "TypeError"
 
 
 @pytest.mark.parametrize(

@@ -79,3 +79,12 @@ def test_a_broken_tool_is_there_and_cannot_be_called(project: ProjectFolder, scr
     spec = tools_of(project)["a"].spec
     assert not spec.direct_call
     assert spec.requires_permissions == {"p.one"}
+
+
+def test_a_manifest_without_a_timeout_has_that_of_the_project(project: ProjectFolder) -> None:
+    """`timeout_ms` 60000, past it killed: every limit of §10 by its name."""
+    project.tool("a", RUN)
+    project.tool("b", RUN, timeout_ms="5")
+    project.write("penstock.toml", "[limits]\ntimeout_ms = 1234\n")
+    found = tools_of(project)
+    assert [found[name].spec.timeout_ms for name in "ab"] == [1234, 5]

@@ -8,6 +8,7 @@ import pytest
 from penstock.core.call_errors import ScriptError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.envelope import Json
+from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.script import Bounds, Script
@@ -34,6 +35,7 @@ class Playing:
         assert isinstance(waiting, Awaitable)
         with pytest.raises(Suspend):
             await waiting
+        bridge.computed(700)
         if self._error is not None:
             raise self._error
         return dict(input)
@@ -56,6 +58,29 @@ async def test_the_bounds_are_those_of_the_manifest_and_the_rest_of_the_time() -
     assert (sandbox.bounds.memory_mb, sandbox.bounds.log_bytes) == (128, 7)
     assert sandbox.bounds.seconds == 3600
     assert tool.preview({"n": 1}) is None
+
+
+async def test_where_a_manifest_is_silent_the_limits_of_the_project_hold() -> None:
+    """§5: `limits.*`: every limit of §10 by its name."""
+    limits = Limits(
+        script_memory_mb=20, log_bytes=5, log_lines=6, log_line_bytes=4, timers=3, message_bytes=9
+    )
+    bench = await open_workbench(tool := tool_in(sandbox := Playing()), limits=limits)
+    await tool.run({}, bench.invocation(tool))
+    assert (bounds := sandbox.bounds)
+    assert (bounds.memory_mb, bounds.log_bytes, bounds.log_lines) == (20, 5, 6)
+    assert (bounds.log_line_bytes, bounds.timers, bounds.message_bytes) == (4, 3, 9)
+
+
+async def test_an_entry_has_the_computing_time_that_those_before_left() -> None:
+    """`script_cpu_ms`: computing time of one attempt, of all its entries."""
+    bench = await open_workbench(tool_in(sandbox := Playing(Suspend("q"))))
+    for _ in range(3):
+        with pytest.raises(Suspend):
+            await bench.call("ask")
+        bench.enter()
+    assert sandbox.bounds
+    assert (sandbox.bounds.cpu_ms, sandbox.bounds.spent_ms) == (30_000, 2 * 700)
 
 
 @pytest.mark.parametrize("error", [None, ScriptError("no")])
