@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
 from penstock.cli.flow_cards import CardOf, Cards, StepCard, no_card
 from penstock.cli.flow_lines import Lines
@@ -122,7 +123,8 @@ class CardBoard:
             pass
         if self._live is not None:
             self._drawn = self._clock.monotonic()
-            self._live.update(draw(self.view, self._console), refresh=True)
+            below = Text("")  # where ^C is echoed: at the end of a full line it would break it
+            self._live.update(Group(draw(self.view, self._console), below), refresh=True)
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -19,6 +19,8 @@ CARD_HEIGHT = 5
 LEAST_WIDTH = 34
 MOST_WIDTH = 56
 LEAST_DETAIL, MOST_DETAIL = 5, 11
+SPARE = 2
+"""Lines below that stay free: for what a terminal echoes, and for the cursor."""
 MOST_DETAIL_WIDTH = 2 * MOST_WIDTH
 _COLOURS = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
 _NAMED = frozenset({"red", "green", "yellow", "blue", "magenta", "cyan", "white"})
@@ -57,12 +59,12 @@ def fits(view: View, console: Console) -> bool:
 
 
 def draw(view: View, console: Console) -> RenderableType:
-    """Return the board: never higher than the screen."""
+    """Return the board: lower than the screen by what is to spare."""
     parts: list[RenderableType] = [_header(view)]
     if rounds := _rounds(view.cards):
         parts.append(rounds)
     if not fits(view, console):
-        return Group(*parts, *_crowd(view, console.height - len(parts) - 2))
+        return Group(*parts, *_crowd(view, console.height - len(parts) - SPARE))
     if view.shown:
         parts.append(_grid(view, console.width))
     if (card := view.newest) is not None and (lines := _doings(card, console)):
@@ -73,7 +75,7 @@ def draw(view: View, console: Console) -> RenderableType:
 
 def _free_lines(view: View, console: Console) -> int:
     rows = -(-len(view.shown) // _columns(view, console.width))
-    return console.height - 2 - bool(view.cards.rounds) - rows * CARD_HEIGHT
+    return console.height - 1 - SPARE - bool(view.cards.rounds) - rows * CARD_HEIGHT
 
 
 def _columns(view: View, width: int) -> int:
