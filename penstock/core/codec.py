@@ -50,6 +50,8 @@ from penstock.core.flow_events import (
 )
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
+from penstock.core.scope import Scope, ScopeKind
+from penstock.core.secret_events import SecretGiven
 from penstock.core.step import FileUse, Outcome, StepResult, StepStatus
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut
@@ -231,6 +233,9 @@ _OPTIONS = _many(_Form("option", Option, aliases=_LIST))
 _QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
 _QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
 
+_SCOPE_FORM = _Form("scope", Scope, kind=_Pair(str, ScopeKind))
+_SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
+
 _BRANCH = _Pair(
     lambda branch: list(branch) if isinstance(branch, tuple) else branch,
     lambda wire: tuple(wire) if type(wire) is list else wire,
@@ -256,6 +261,7 @@ _FORMS = (
     _Form("call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES),
     _Form("state_written", StateWritten),
     _Form("skills_selected", SkillsSelected, skill_ids=_LIST),
+    _Form("secret_given", SecretGiven, scope=_SCOPE),
     _Form("prompt_resolved", PromptResolved),
     _Form("note_emitted", NoteEmitted),
     _Form("question_asked", QuestionAsked, question=_QUESTION),

@@ -30,6 +30,7 @@ from penstock.core.ids import (
 )
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.question import Question, QuestionStatus
+from penstock.core.secret_events import SecretGiven
 from penstock.core.task import TaskStatus
 
 
@@ -317,6 +318,7 @@ Event = (
     | CallSettled
     | StateWritten
     | SkillsSelected
+    | SecretGiven
     | PromptResolved
     | NoteEmitted
     | QuestionAsked
@@ -360,7 +362,7 @@ class Record:
 
 
 REPEATED = frozenset(
-    {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, NoteEmitted}
+    {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
 )
 """What is written again by who comes to the same place again: it brings no task on."""
 

@@ -32,6 +32,7 @@ class HeldLog:
     """
 
     __slots__ = (
+        "__weakref__",
         "_added",
         "_clock",
         "_is_due",

@@ -46,6 +46,7 @@ from penstock.core.flow_events import (
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
+from penstock.core.secret_events import SecretGiven
 from penstock.core.slash import only_tells, spoken
 from penstock.engine.dialogue import Dialogue, Round, Said
 
@@ -97,6 +98,8 @@ class TaskState:
     """How many events of an author each call wrote, by type."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
+    secrets: dict[SecretGiven, None] = field(default_factory=dict)
+    """Which secrets tools were given, in the order of the first time."""
     preface: str | None = None
     """What the project's script says in the system prompt; None while it was not asked."""
 
@@ -206,8 +209,8 @@ class SessionState:
                 task.values[event.tool_id, event.key] = event
             case SkillsSelected():
                 self._select(event)
-            case PromptResolved(text=text):
-                task.preface = text
+            case PromptResolved() | SecretGiven():
+                _note(task, event)
             case TaskSuspended() | RunEnded():
                 _wait(task, event)
             case TaskResumed():
@@ -257,7 +260,7 @@ class SessionState:
                 pass
             case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
                 pass
-            case PromptResolved() | FlowRequested() | FlowStarted() | StepStarted():
+            case PromptResolved() | SecretGiven() | FlowRequested() | FlowStarted() | StepStarted():
                 pass
             case StepSettled() | FlowTold() | AgentBegan() | AgentReminded() | RunEnded():
                 pass
@@ -346,6 +349,13 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
         return
     task.agents[path] = dialogue = Dialogue(Said(), path, event.system)
     dialogue.said.say(UserMessage(event.message), event.message)
+
+
+def _note(task: TaskState, event: PromptResolved | SecretGiven) -> None:
+    if isinstance(event, SecretGiven):
+        task.secrets[event] = None
+    else:
+        task.preface = event.text
 
 
 def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:

@@ -111,7 +111,7 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
 
     Raises UnsupportedType, TooLarge, BadRequest.
     """
-    if empty is not None and "content-type" not in request.headers:
+    if empty is not None and "content-type" not in request.headers and await _has_none(request):
         return empty, b""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
@@ -155,6 +155,14 @@ async def read_body(request: Request, limit: int) -> bytes:
         if len(raw) > limit:
             raise TooLarge(f"the body is over {limit} bytes, which is the most that is read")
     return bytes(raw)
+
+
+async def _has_none(request: Request) -> bool:
+    """Whether no body came; one byte of it is enough to know."""
+    async for chunk in request.stream():
+        if chunk:
+            return False
+    return True
 
 
 def _refuse(constant: str) -> Any:

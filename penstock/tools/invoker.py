@@ -91,6 +91,8 @@ class Invoker:
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
         """Make a call, with the tools that there are now, and return its outcome."""
+        known = await self._resources.secrets.of(ledger, self._resources.vault)
+        caller = replace(caller, secrets=known)
         return await self._inside.door(call, caller, ledger, nest)
 
     async def _call(

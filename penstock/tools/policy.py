@@ -50,7 +50,7 @@ class Caller:
     question_ttl_seconds: float | None = None
     """How long an approval waits for a person; None is for ever."""
     secrets: Redactor = field(default_factory=Redactor, compare=False)
-    """What was given out in the task: it is taken out of everything that is recorded."""
+    """What was given out in its task; the door fills it in, and takes it out of all records."""
     access: Access = OPEN
     """Which files of the project its agent may use, and which commands it may not run."""
     clip_at: int | None = None

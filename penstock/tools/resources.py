@@ -18,6 +18,7 @@ from penstock.resources.workspace import Files, Workspace
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.errands import Errands
+from penstock.tools.given_secrets import GivenSecrets
 from penstock.tools.shell import OFF, ShellSettings
 
 
@@ -54,6 +55,8 @@ class Resources:
     """Where people find the server, for links that leave it."""
     project: ProjectFolder | None = None
     """The folder of the project itself."""
+    secrets: GivenSecrets = field(default_factory=GivenSecrets)
+    """What was given out of the vault, by task."""
     errands: Errands = field(default_factory=Errands)
     """What is built on the door, for tools that have something done by it."""
 

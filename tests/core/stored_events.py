@@ -34,6 +34,8 @@ from penstock.core.events import (
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.question import Option, Question, QuestionKind, QuestionStatus
+from penstock.core.scope import Scope, ScopeKind
+from penstock.core.secret_events import SecretGiven
 from penstock.core.task import TaskStatus
 from tests.core.stored_flow_events import STORED_OF_FLOWS
 
@@ -248,6 +250,11 @@ STORED: list[tuple[Event, str, str]] = [
         SkillsSelected(skill_ids=("research", "zip")),
         "skills_selected",
         '{"skill_ids":["research","zip"]}',
+    ),
+    (
+        SecretGiven(scope=Scope(ScopeKind.SHARED, "team"), key="token"),
+        "secret_given",
+        '{"scope":{"kind":"shared","id":"team"},"key":"token"}',
     ),
     (PromptResolved(text="Be brief."), "prompt_resolved", '{"text":"Be brief."}'),
     (

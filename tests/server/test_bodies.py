@@ -84,9 +84,21 @@ async def test_a_type_may_have_parameters() -> None:
     assert (await read_json(asked, 100))[0] == {}
 
 
+def bare(*chunks: bytes) -> Request:
+    """Return a request without a type."""
+    sent = request(*chunks)
+    return Request({**sent.scope, "headers": []}, sent.receive)
+
+
 async def test_a_body_may_be_left_out_where_that_means_something() -> None:
-    bare = Request({"type": "http", "method": "POST", "headers": []})
-    assert await read_json(bare, 100, empty={}) == ({}, b"")
+    assert await read_json(bare(b""), 100, empty={}) == ({}, b"")
+
+
+@pytest.mark.parametrize("chunks", [[b'{"input":{"n":1}}'], [b"", b"{}"]])
+async def test_a_body_without_a_type_is_not_taken_for_none(chunks: list[bytes]) -> None:
+    """A tool that ran with `{}` in its place would do something that nobody asked for."""
+    with pytest.raises(UnsupportedType, match="must be application/json, found none"):
+        await read_json(bare(*chunks), 100, empty={})
 
 
 async def test_half_a_pair_of_surrogates_becomes_a_sign_that_can_be_stored() -> None:

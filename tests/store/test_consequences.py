@@ -63,6 +63,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "PromptResolved",
         "ReplyRestarted",
         "RunEnded",
+        "SecretGiven",
         "SkillsSelected",
         "StepSettled",
         "StepStarted",

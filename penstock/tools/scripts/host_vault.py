@@ -11,6 +11,7 @@ from penstock.resources.handles import Handles
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault, permit_secret
 from penstock.sandbox.bridge import Settled
+from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import text
 from penstock.tools.scripts.host import Answer
@@ -28,7 +29,7 @@ class VaultAccess:
 
 
 class VaultCalls:
-    """`vault.get` and `vault.handle`. Nothing of them is recorded: each entry asks again."""
+    """`vault.get` and `vault.handle`: the names are recorded alone, so each entry asks again."""
 
     def __init__(self, invocation: Invocation, recording: Recording, access: VaultAccess) -> None:
         self._invocation = invocation
@@ -49,6 +50,7 @@ class VaultCalls:
             value = await self._access.vault.get(scope, key)
         except CallError as error:
             return refused(error, self._recording.now())
+        note_given(self._invocation.ledger, self._invocation.call.path, scope, key)
         self._access.secrets.add(key, value)
         if is_handle:
             return self._recording.fresh({"placeholder": self._access.handles.new(key, value)})
