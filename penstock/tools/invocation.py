@@ -242,10 +242,10 @@ class Invocation:
         Raises NotPermitted where nobody may be asked.
         """
         self._check_running()
+        self.caller.check_may_ask()
         shown = form.without(self.caller.secrets)
         shape = {"question": text, "options": [each.value for each in form.options]}
         question = Question(
-        self.caller.check_may_ask()
             question_id=QuestionId(self.inside.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=self.caller.secrets.text(text),

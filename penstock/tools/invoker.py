@@ -109,12 +109,12 @@ class Invoker:
                 tool = self._resolve(passage)
                 self._permit(passage)
                 self.check_input(tool, call.input)
-                agreed = await self._approvals.agreed(tool, passage, nest)
-                self._reserve(passage, nest)
                 self._ask_plugins(tool, passage, call.input)
-                output = await self._run(tool, agreed, passage)
+                agreed = await self._approvals.agreed(tool, passage, nest)
                 if agreed is not call.input:
                     self._ask_plugins(tool, passage, agreed)
+                self._reserve(passage, nest)
+                output = await self._run(tool, agreed, passage)
                 self._check(tool, output)
                 check_change(passage.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
@@ -184,8 +184,6 @@ class Invoker:
         if passage.refusal is not None:
             raise passage.refusal
 
-    def _sees(self, tool: Tool, caller: Caller) -> bool:
-        spec = tool.spec
     def _ask_plugins(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> None:
         """Let guards of plugins refuse a call of an agent session that all else allows."""
         call, caller, folder = passage.call, passage.caller, self._resources.project
@@ -197,6 +195,8 @@ class Invoker:
         if (error := session.plugin_refusal(replace(call, input=input))) is not None:
             raise error
 
+    def _sees(self, tool: Tool, caller: Caller) -> bool:
+        spec = tool.spec
         is_open = not spec.is_broken and refused(spec, caller) is None
         return is_open and not self.rules.hides(spec, caller)
 
