@@ -41,12 +41,9 @@ class ToolRuns:
         The name of the run comes from the call, so that this holds however long people take.
         """
         run_id = TaskId(f"task_{errand.key}")
-        try:
-            self._look(errand.command)
-        except NotFound:
-            if not await self._has_begun(run_id, errand.profile):
-                raise
+        if await self._has_begun(run_id, errand.profile):
             return run_id
+        self._look(errand.command)
         run = NewRun(
             command=errand.command,
             task=errand.task,

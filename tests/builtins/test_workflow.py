@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.builtins.workflow import TOOLS
+from penstock.builtins.workflow import TOOLS, with_seconds
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import CallSettled
@@ -13,7 +13,7 @@ from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
 from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryPlace, memory_runtime
@@ -182,3 +182,75 @@ async def test_where_nothing_runs_flows_the_call_says_so() -> None:
     assert envelope.status is Status.FAILED
     assert envelope.error is not None
     assert envelope.error.code == "NOT_CONFIGURED"
+
+
+@pytest.mark.parametrize("inner", ["dom:asks", "slow"])
+async def test_a_run_that_ends_otherwise_ends_the_runs_that_its_steps_wait_for(inner: str) -> None:
+    """A step that is cut wants nothing any more, whether its run asks or works."""
+    both = steps("  - {id: in, agent: runner, task: in}\n  - {id: no, agent: scout, task: no}")
+    here, hold, ever = place(), Hold(), Hold()
+    slow = steps("  - {id: one, agent: scout, task: slow}")
+    here.flows = flows_of(demo=both, dom_asks=ASKS, slow=slow)
+    answers = {"in": wanted(inner), "slow": wait(ever) + finish()}
+    answers["no"] = wait(hold) + finish("no", status="error")
+    model = model_of(answers, wanted("demo"), say("Done."))
+    agents = [*WORKERS, worker("runner", tools=("execute_workflow",))]
+    async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=here) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        await (ever.reached() if inner == "slow" else open_question(runtime))
+        hold.release()
+        await runtime.wait(sent.task_id)
+        ended = [await runtime.wait(each) for each in await runs_of(runtime)]
+    assert sorted(each.status for each in ended if each) == ["cancelled", "failed"]
+
+
+@pytest.mark.parametrize("inner", ["dom:asks", "slow"])
+async def test_a_process_that_stops_ends_no_run(inner: str) -> None:
+    here, ever = place(), Hold()
+    outer = steps("  - {id: in, agent: runner, task: in}")
+    slow = steps("  - {id: one, agent: scout, task: slow}")
+    here.flows = flows_of(demo=outer, dom_asks=ASKS, slow=slow)
+    model = model_of({"in": wanted(inner), "slow": wait(ever) + finish()}, wanted("demo"))
+    agents = [*WORKERS, worker("runner", tools=("execute_workflow",))]
+    async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=here) as runtime:
+        await runtime.send(NewMessage(content="Go"))
+        await (ever.reached() if inner == "slow" else open_question(runtime))
+    tasks, _ = await here.log.tasks(page=Page(limit=9))
+    assert len(tasks) == 3
+    assert not any(each.status.is_final for each in tasks)
+
+
+async def test_the_time_of_the_call_counts_while_the_run_works() -> None:
+    """14.6: `TIMEOUT`; nobody wants the run any more then."""
+    here, ever = place(), Hold()
+    here.flows = flows_of(slow=steps("  - {id: one, agent: scout, task: slow}"))
+    model = model_of({"slow": wait(ever) + finish()}, wanted("slow"), say("Done."))
+    tools = with_seconds(TOOLS, 0.05)
+    async with memory_runtime(model=model, tools=tools, agents=WORKERS, place=here) as runtime:
+        reply = await runtime.chat("Go")
+        envelope = await outcome(runtime, reply.session_id)
+        (run_id,) = await runs_of(runtime)
+        ended = await runtime.wait(run_id)
+    assert (envelope.status, reply.content) == (Status.TIMEOUT, "Done.")
+    assert ended
+    assert ended.status is TaskStatus.CANCELLED
+
+
+async def test_the_time_of_the_call_stands_still_while_people_are_waited_for() -> None:
+    here = place()
+    model = model_of({}, wanted("dom:asks"), say("Done."))
+    tools = with_seconds(TOOLS, 0.2)
+    async with memory_runtime(model=model, tools=tools, agents=WORKERS, place=here) as runtime:
+        sent = await runtime.send(NewMessage(content="Go"))
+        _, question_id = await open_question(runtime)
+        await runtime.wait(sent.task_id)
+        await runtime.parts.clock.sleep(0.3)
+        await runtime.answer(question_id, {"value": "Yes"})
+        await runtime.wait(sent.task_id)
+        envelope = await outcome(runtime, sent.session_id)
+    assert envelope.ok
+
+
+def test_how_long_a_workflow_may_take_is_a_setting() -> None:
+    (tool,) = with_seconds(TOOLS, 9.5)
+    assert (tool.spec.timeout_ms, TOOLS[0].spec.timeout_ms) == (9_500, 300_000)

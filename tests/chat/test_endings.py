@@ -2,10 +2,13 @@
 
 import pytest
 
-from penstock.chat.endings import Endings
+from penstock.chat.endings import Endings, awaited_runs
 from penstock.chat.message import NewMessage
 from penstock.core.errors import NotFound
-from penstock.core.ids import TaskId, new_id
+from penstock.core.events import Event, QuestionAnswered, TaskStarted, TaskSuspended
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import QuestionId, TaskId, new_id
+from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
@@ -59,3 +62,24 @@ async def test_what_another_process_ends_is_found_by_looking() -> None:
         reply = await silent.wait(sent.task_id, None)
     assert reply
     assert reply.content == "Hi"
+
+
+RUN, OTHER = TaskId("task_8"), TaskId("task_9")
+PARKED = TaskSuspended(questions=(QuestionId("q_a"),), runs=(RUN, OTHER))
+ANSWERED = QuestionAnswered(question_id=QuestionId("q_a"), status=QuestionStatus.ANSWERED)
+
+
+@pytest.mark.parametrize(
+    ("events", "runs"),
+    [
+        ([], ()),
+        ([TaskStarted()], ()),
+        ([TaskStarted(), PARKED], (RUN, OTHER)),
+        ([PARKED, RunEnded(run_id=RUN)], (OTHER,)),
+        ([RunEnded(run_id=RUN), PARKED], (OTHER,)),
+        ([PARKED, ANSWERED], ()),
+        ([PARKED, ANSWERED, PARKED], (RUN, OTHER)),
+    ],
+)
+def test_which_runs_a_task_waits_for(events: list[Event], runs: tuple[TaskId, ...]) -> None:
+    assert awaited_runs(events) == runs

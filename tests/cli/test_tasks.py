@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from penstock.cli.exit_codes import WAITING
+from tests.kit.flow_server import ASKS, laid
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -56,3 +60,17 @@ def test_an_unknown_task_is_answered_with_where_to_look(run: Run) -> None:
             "",
             "Error: There is no task 'task_x'; `penstock tasks list` names them.\n",
         )
+
+
+def test_a_task_that_waits_for_a_run_names_it(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    laid(project, {"asks.yaml": ASKS})
+    assert run("chat", "/asks now")[0] == WAITING
+    inner, outer = run_json("tasks", "list")["tasks"]
+    shown = run_json("tasks", "show", outer["id"])
+    assert (shown["status"], shown["questions"], shown["runs"]) == ("suspended", [], [inner["id"]])
+    asked = run_json("tasks", "show", inner["id"])
+    assert (len(asked["questions"]), asked["runs"]) == (1, [])
+    assert run("answer", asked["questions"][0]["id"], "Stop")[0] == 0
+    assert run_json("tasks", "show", outer["id"])["runs"] == []

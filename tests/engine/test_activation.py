@@ -21,6 +21,7 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.ids import TaskId
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
@@ -352,3 +353,49 @@ async def test_a_write_on_its_way_is_settled_before_its_task_is_closed(
     await active.say()
     await active.run()
     assert known == [True]
+
+
+async def test_the_end_of_a_task_is_told_once_it_is_on_disk_and_before_the_log_is_free() -> None:
+    told: list[tuple[TaskId, bool]] = []
+
+    async def tell(held: HeldLog, task: TaskState) -> None:
+        *_, last = await active.events()
+        told.append((task.task_id, isinstance(last, TaskEnded) and not await active.is_free()))
+
+    active = ActiveLog(finish, tell=tell)
+    await active.say()
+    await active.say(TWO, is_new=False)
+    await active.run()
+    assert told == [(ONE, True), (TWO, True)]
+
+
+async def test_an_end_that_was_not_told_is_told_by_the_next_who_has_the_log() -> None:
+    """Whoever fails to tell gives the log back as one that needs a run."""
+    told: list[TaskId] = []
+
+    async def tell(held: HeldLog, task: TaskState) -> None:
+        told.append(task.task_id)
+        if len(told) == 1:
+            raise StoreFull
+
+    active = ActiveLog(finish, tell=tell)
+    await active.say()
+    with pytest.raises(StoreFull):
+        await active.run()
+    assert [each.log_id for each in await active.log.pending(limit=9)] == [LOG]
+    await active.run()
+    assert (told, active.worked) == ([ONE, ONE], [ONE])
+    assert await active.log.pending(limit=9) == []
+
+
+async def test_the_end_of_a_task_that_was_cancelled_is_told_too() -> None:
+    told: list[TaskId] = []
+
+    async def tell(held: HeldLog, task: TaskState) -> None:
+        told.append(task.task_id)
+
+    active = ActiveLog(finish, tell=tell)
+    await active.say()
+    await active.log.send(LOG, [Entry(CancelRequested(), ONE)])
+    await active.run()
+    assert (told, active.worked) == ([ONE], [])

@@ -13,7 +13,9 @@ from penstock.core.events import (
     StoredFile,
     TaskEnded,
     TaskStarted,
+    TaskSuspended,
 )
+from penstock.core.flow_events import RunEnded
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -248,3 +250,32 @@ def test_what_a_tool_tells_on_its_way_is_a_note() -> None:
         {"type": "note", "event": "late", "level": "warning"},
     ]
     assert kinds(frames_of(story, [*story.stored], Position(4))) == ["5 note"]
+
+
+RUN, OTHER = TaskId("task_08"), TaskId("task_09")
+
+
+def test_a_stream_is_over_while_its_task_waits_for_a_run() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.add(TaskSuspended(questions=(), runs=(RUN,)))
+    view = StreamView(
+        session_id=SessionId(story.log_id),
+        link_to=lambda stored: stored.blob_id,
+        max_iterations=8,
+        argument_chars=9,
+    )
+    frames = ChatFrames(view, START)
+    frames.feed(story.items)
+    assert frames.is_over
+    story.add(RunEnded(run_id=OTHER))
+    frames.feed(story.items[-1:])
+    assert frames.is_over
+    story.add(RunEnded(run_id=RUN))
+    frames.feed(story.items[-1:])
+    assert not frames.is_over
+    assert frames_of(story)[-1][1] == {
+        "type": "suspended",
+        "taskId": "task_01",
+        "questions": [],
+        "runs": ["task_08"],
+    }
