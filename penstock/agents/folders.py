@@ -1,7 +1,6 @@
 """Where agent files lie: a project's folders before those of packages, these before our own."""
 
 import os
-import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from penstock.agents.charter import Tier
 from penstock.agents.file import NOTHING_KNOWN, ReadAgent, parse_agent
 from penstock.agents.file_checks import Known
 from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 
 FOLDERS = ("agents", ".pi/flows/agents")
@@ -21,6 +21,7 @@ HANDBOOKS = Path(__file__).parent / "handbooks"
 """The handbooks that every project has."""
 MOST_FILES = 2000
 MOST_BYTES = 1024 * 1024
+"""Of one file, of an agent or of a flow."""
 
 
 @dataclass(slots=True)
@@ -107,23 +108,17 @@ def _names(folder: Path) -> list[str]:
 
 
 def _read_file(path: Path, file: str, known: Known, tier: Tier) -> ReadAgent:
-    def refused(code: str, message: str) -> ReadAgent:
-        return ReadAgent(findings=[Diagnostic(code=code, message=message, file=file)])
-
+    content = read_bounded(path, MOST_BYTES)
+    if isinstance(content, Unread):
+        return _refused(content.code, content.message, file)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return refused("file-unreadable", "the file cannot be read: it is no file")
-        with path.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            size = max(path.stat().st_size, len(content))
-            said = f"the file has {size} bytes; the limit is {MOST_BYTES}"
-            return refused("file-too-large", said)
         return parse_agent(content.decode(), file, known, tier)
     except UnicodeDecodeError as error:
-        return refused("file-encoding", f"not UTF-8 at byte {error.start}")
-    except OSError as error:
-        return refused("file-unreadable", f"the file cannot be read: {error.strerror}")
+        return _refused("file-encoding", f"not UTF-8 at byte {error.start}", file)
+
+
+def _refused(code: str, message: str, file: str) -> ReadAgent:
+    return ReadAgent(findings=[Diagnostic(code=code, message=message, file=file)])
 
 
 def _again(

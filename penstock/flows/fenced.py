@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from penstock.agents.folders import MOST_BYTES
 from penstock.manifest.fields import found
 from penstock.manifest.source import FENCE, Document, Place, Places, YamlPath, parse_yaml
 
-MOST_BYTES = 1024 * 1024
 MARKDOWN = "```"
 SEVERAL = "yaml-many-documents"
 _TOP = Place(line=1, column=1)

@@ -2,18 +2,18 @@
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from penstock.agents.charter import Tier
+from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.flows.checks.surroundings import FLOW, Surroundings
-from penstock.flows.fenced import MOST_BYTES
 from penstock.flows.library import file_name
 from penstock.flows.reading import ReadFlow, read_flow
+from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.source import Document, Place
 
@@ -130,7 +130,7 @@ class FlowRoot:
         """Whether there is a file of this path, and it lies below the folder."""
         try:
             real = os.path.realpath(self._root / path)
-            is_file = stat.S_ISREG(Path(real).stat().st_mode)
+            is_file = Path(real).is_file()
         except (OSError, ValueError):
             return False
         return is_file and _is_below(real, self._real)
@@ -270,20 +270,9 @@ def _finding(
 
 
 def _read(path: Path, name: str) -> ReadFlow:
-    document = Document(file=name)
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            document.problem("file-unreadable", "the file cannot be read: it is no file", _TOP)
-        else:
-            with path.open("rb") as opened:
-                content = opened.read(MOST_BYTES + 1)
-            if len(content) <= MOST_BYTES:
-                return read_flow(content, name)
-            size = max(status.st_size, len(content))
-            said = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
-            document.problem("file-too-large", said, _TOP)
-    except OSError as error:
-        said = f"the file cannot be read: {error.strerror}"
-        document.problem("file-unreadable", said, _TOP)
-    return ReadFlow(document=document, source="")
+    content = read_bounded(path, MOST_BYTES, "the flow")
+    if isinstance(content, Unread):
+        document = Document(file=name)
+        document.problem(content.code, content.message, _TOP)
+        return ReadFlow(document=document, source="")
+    return read_flow(content, name)

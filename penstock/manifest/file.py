@@ -1,12 +1,12 @@
 """One manifest file, from its bytes to its value."""
 
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.manifest import permissions, prompts, skill, tool
+from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.fields import Node, found
 from penstock.manifest.home import Home
@@ -50,21 +50,12 @@ def read_file(root: Path, noun: str, path: str) -> ReadFile:
 
 def _document(path: Path, file: str) -> Document:
     document = Document(file=file)
+    content = read_bounded(path, MOST_BYTES, "the manifest")
+    if isinstance(content, Unread):
+        document.problem(content.code, content.message, _TOP)
+        return document
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            document.problem("file-unreadable", "the file cannot be read: it is no file", _TOP)
-            return document
-        with path.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-            size = path.stat().st_size
-        if len(content) > MOST_BYTES:
-            said = f"the manifest has {max(size, len(content))} bytes; the limit is {MOST_BYTES}"
-            document.problem("file-too-large", said, _TOP)
-            return document
         return parse_yaml(content.decode(), file)
     except UnicodeDecodeError as error:
         document.problem("file-encoding", f"not UTF-8 at byte {error.start}", _TOP)
-    except OSError as error:
-        said = f"the file cannot be read: {error.strerror}"
-        document.problem("file-unreadable", said, _TOP)
-    return document
+        return document

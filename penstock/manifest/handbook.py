@@ -5,13 +5,13 @@ The wire word for one is `skill`; these are not the skills that bring tools (flo
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
+from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.loose import read_loose
 from penstock.manifest.source import FENCE, Document, Place, YamlPath, parse_yaml
 
@@ -161,11 +161,10 @@ def find_folders(folder: Path) -> list[str]:
 
 def read_text(path: Path) -> str:
     """Return a text file. Raises OSError, or ValueError when it is none, or too large."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path.name} is not a file")
-    with path.open("rb") as file:
-        content = file.read(FILE_BYTES + 1)
-    if len(content) > FILE_BYTES or b"\0" in content:
+    content = read_bounded(path, FILE_BYTES)
+    if isinstance(content, Unread):
+        raise FileNotFoundError(path) if content.is_missing else ValueError(content.message)
+    if b"\0" in content:
         raise ValueError(f"{path.name} is not text of at most {FILE_BYTES} bytes")
     return content.decode()
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.flows.fenced import MOST_BYTES, parse_flow, source_lines
+from penstock.agents.folders import MOST_BYTES
+from penstock.flows.fenced import parse_flow, source_lines
 from penstock.flows.reading import read_flow
 from tests.flows.texts import said_of
 

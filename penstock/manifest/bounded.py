@@ -1,0 +1,36 @@
+"""The bytes of a file that somebody wrote, up to a limit."""
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """Why a file was not read, as a finding says it."""
+
+    code: str
+    message: str
+    is_missing: bool = False
+    """There is nothing of that name."""
+
+
+def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unread:
+    """Return the whole of a file of at most so many bytes; no more than that is ever read."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return _unreadable("it is no file")
+        with path.open("rb") as opened:
+            content = opened.read(most + 1)
+        size = max(path.stat().st_size, len(content))
+    except OSError as error:
+        return _unreadable(error.strerror, is_missing=isinstance(error, FileNotFoundError))
+    if len(content) <= most:
+        return content
+    message = f"{what} has {size} bytes; the limit is {most}"
+    return Unread(code="file-too-large", message=message)
+
+
+def _unreadable(why: str | None, *, is_missing: bool = False) -> Unread:
+    message = f"the file cannot be read: {why}"
+    return Unread(code="file-unreadable", message=message, is_missing=is_missing)
