@@ -5,17 +5,22 @@ from pathlib import Path
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.opening import open as open_project
+from penstock.core.clock import SystemClock
+from penstock.core.ids import new_id
+from penstock.core.limits import Limits
+from penstock.core.world import World
 from penstock.flows.reading import read_flow
 from penstock.testing.flows import MemoryFlows
-from tests.flows.rehearsal.walks import world
 from tests.kit.flow_server import LOOK, laid
 from tests.kit.flows import WORKERS
+
+WORLD = World(SystemClock(), Limits(), new_id)
 
 
 def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
     text = LOOK.replace('"look"', '"${{config.tone}}${{config.none}}"')
     runs = DryRuns(
-        agents=Catalog(WORKERS), flows=MemoryFlows({}), world=world(), config={"tone": "dry"}
+        agents=Catalog(WORKERS), flows=MemoryFlows({}), world=WORLD, config={"tone": "dry"}
     )
     found, problems = runs.of(read_flow(text, "flows/look.yaml"))
     assert found.reached == ("look",)
@@ -23,7 +28,7 @@ def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
 
 
 def test_a_flow_that_cannot_be_read_is_not_run() -> None:
-    runs = DryRuns(agents=Catalog(), flows=MemoryFlows({}), world=world())
+    runs = DryRuns(agents=Catalog(), flows=MemoryFlows({}), world=WORLD)
     assert runs.of(read_flow("steps: 5\n"))[0].runs == 0
 
 
