@@ -66,7 +66,7 @@ def _ending(turns: Turns) -> str | ErrorDetail | None:
         return "loop_detected"
     errors = [each.envelope.error for each in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]
-    if any(error.code == BudgetExceeded.code for error in final):
+    if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
     return final[0] if final else None
 

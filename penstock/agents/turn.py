@@ -20,6 +20,7 @@ from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Round
 from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
+from penstock.models.usage import price
 from penstock.tools.deadline import Deadline
 
 CLOSING_NOTE = (
@@ -116,7 +117,7 @@ class Turns:
             self._take_back(closing)
             return None
         finally:
-            ledger.budget.settle_model(transcript.estimated + max_tokens)
+            ledger.budget.settle_model(*self._weight(transcript.estimated, max_tokens))
         transcript.measure(reply.usage.input_tokens)
         ledger.add(reply, self.dialogue.path)
         return reply
@@ -145,13 +146,22 @@ class Turns:
         """Calls of this task that the guard stopped."""
         return self._hands.guard.blocked
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget of the task is used up."""
+        return self._hands.ledger.budget.spent()
+
     def _reserve(self, tokens: int, closing: str | None) -> int | None:
         """Set a model call aside; returns what it may write, less for a last one in need."""
         most = self._voice.settings.llm_max_tokens
         for size in (most,) if closing is None else (most, min(most, CLOSING_TOKENS)):
-            if self._hands.ledger.budget.reserve_model(tokens + size):
+            if self._hands.ledger.budget.reserve_model(*self._weight(tokens, size)):
                 return size
         return None
+
+    def _weight(self, tokens: int, size: int) -> tuple[int, float | None]:
+        """Return the tokens of a model call that says as much as it may, and what they cost."""
+        return tokens + size, price(self._voice.model.card, tokens, size)
 
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""

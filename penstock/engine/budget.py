@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
+from penstock.core.errors import ConfigError
 from penstock.engine.state import TaskState
+
+NO_PRICE = (
+    "budget_cost_usd bounds what a task may cost, and its model has no price: give it input_price "
+    "and output_price, or bound budget_tokens"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +31,16 @@ class Budget:
     What is spent stands in the log; what is reserved belongs to work in flight.
     """
 
-    __slots__ = ("_allowance", "_begun", "_calls", "_clock", "_models", "_task", "_tokens")
+    __slots__ = (
+        "_allowance",
+        "_begun",
+        "_calls",
+        "_clock",
+        "_cost",
+        "_models",
+        "_task",
+        "_tokens",
+    )
 
     def __init__(self, allowance: Allowance, task: TaskState, clock: Clock) -> None:
         self._allowance = allowance
@@ -35,6 +50,7 @@ class Budget:
         self._calls = 0
         self._models = 0
         self._tokens = 0
+        self._cost = 0.0
 
     def reserve_call(self) -> None:
         """Set one tool call aside, or raise BudgetExceeded."""
@@ -50,24 +66,45 @@ class Budget:
         """Give the reservation of one tool call back: the log has it now, or it did not run."""
         self._calls -= 1
 
-    def reserve_model(self, tokens: int) -> bool:
-        """Set one model call of about so many tokens aside; False when that is too much."""
+    def spent(self) -> bool:
+        """Whether nothing is left of something: no further call can follow."""
+        task, allowance = self._task, self._allowance
+        tokens, cost = allowance.tokens, allowance.cost_usd
+        return (
+            task.tool_calls >= allowance.tool_calls
+            or task.model_calls >= allowance.model_calls
+            or (tokens is not None and task.input_tokens + task.output_tokens >= tokens)
+            or (cost is not None and (task.cost_usd or 0) >= cost)
+            or self.seconds_left() <= 0
+        )
+
+    def reserve_model(self, tokens: int, cost_usd: float | None = None) -> bool:
+        """Set one model call of about so many tokens aside; False when that is too much.
+
+        Raises ConfigError when money is bounded, and the model has no price.
+        """
         task, allowance = self._task, self._allowance
         if task.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
             return False
         spent = task.input_tokens + task.output_tokens + self._tokens
         if allowance.tokens is not None and spent + tokens > allowance.tokens:
             return False
-        if allowance.cost_usd is not None and (task.cost_usd or 0) >= allowance.cost_usd:
-            return False
+        cost = cost_usd or 0.0
+        if allowance.cost_usd is not None:
+            if not cost:
+                raise ConfigError(NO_PRICE)
+            if (task.cost_usd or 0) + self._cost + cost > allowance.cost_usd:
+                return False
         self._models += 1
         self._tokens += tokens
+        self._cost += cost
         return True
 
-    def settle_model(self, tokens: int) -> None:
+    def settle_model(self, tokens: int, cost_usd: float | None = None) -> None:
         """Give the reservation of one model call back: the log has the real figures."""
         self._models -= 1
         self._tokens -= tokens
+        self._cost -= cost_usd or 0.0
 
     def seconds_left(self) -> float:
         """Return how long the task may still be at work."""

@@ -8,7 +8,7 @@ from penstock.agents.offer import Offer
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import Status
-from penstock.core.errors import ModelError
+from penstock.core.errors import ConfigError, ModelError
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.flow_events import AgentReminded
 from penstock.core.limits import Limits
@@ -92,6 +92,8 @@ class AgentSession:
                     return ended
         except ModelError as error:
             return failed("api_error", str(error), is_hard=True)
+        except ConfigError as error:
+            return failed("model_unresolved", str(error))
         return ended
 
     async def _turn(self) -> Ended | None:

@@ -13,11 +13,16 @@ PRICED_TOKENS = 1_000_000
 
 def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:
     """Return the usage of one reply, with its price if the model has one."""
-    cost = None
-    if card.input_price is not None and card.output_price is not None:
-        price = input_tokens * card.input_price + output_tokens * card.output_price
-        cost = price / PRICED_TOKENS
+    cost = price(card, input_tokens, output_tokens)
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+
+
+def price(card: ModelCard, input_tokens: int, output_tokens: int) -> float | None:
+    """Return what so many tokens cost in USD; None if the model has no price."""
+    if card.input_price is None or card.output_price is None:
+        return None
+    whole = input_tokens * card.input_price + output_tokens * card.output_price
+    return whole / PRICED_TOKENS
 
 
 def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:

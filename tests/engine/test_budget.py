@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call_errors import BudgetExceeded
+from penstock.core.errors import ConfigError
 from penstock.core.ids import TaskId
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.state import TaskState
@@ -45,8 +46,8 @@ def test_budgets_are_not_continuable() -> None:
         (Allowance(tokens=100), {}, 101, False),
         (Allowance(tokens=100), {"input_tokens": 40, "output_tokens": 40}, 20, True),
         (Allowance(tokens=100), {"input_tokens": 40, "output_tokens": 40}, 21, False),
-        (Allowance(cost_usd=1), {"cost_usd": 0.99}, 1, True),
-        (Allowance(cost_usd=1), {"cost_usd": 1.0}, 1, False),
+        (Allowance(cost_usd=1), {"cost_usd": 0.9}, 100, True),
+        (Allowance(cost_usd=1), {"cost_usd": 0.9}, 101, False),
         (Allowance(cost_usd=1), {"cost_usd": None}, 1, True),
         (Allowance(seconds=10), {"active_ms": 9_999}, 1, True),
         (Allowance(seconds=10), {"active_ms": 10_000}, 1, False),
@@ -55,7 +56,8 @@ def test_budgets_are_not_continuable() -> None:
 def test_whether_a_model_call_fits(
     allowance: Allowance, spent: dict[str, Any], tokens: int, fits: bool
 ) -> None:
-    assert Budget(allowance, task_with(**spent), FakeClock()).reserve_model(tokens) is fits
+    budget = Budget(allowance, task_with(**spent), FakeClock())
+    assert budget.reserve_model(tokens, tokens / 1000) is fits
 
 
 def test_model_calls_in_flight_share_what_is_left() -> None:
@@ -64,6 +66,41 @@ def test_model_calls_in_flight_share_what_is_left() -> None:
     assert not budget.reserve_model(60)
     budget.settle_model(60)
     assert budget.reserve_model(60)
+
+
+def test_money_in_flight_is_shared_as_well() -> None:
+    """ "Reserve before the work … Afterwards the reservation becomes the real usage." """
+    budget = Budget(Allowance(cost_usd=1), task_with(cost_usd=0.2), FakeClock())
+    assert budget.reserve_model(1, 0.6)
+    assert not budget.reserve_model(1, 0.6)
+    budget.settle_model(1, 0.6)
+    assert budget.reserve_model(1, 0.6)
+
+
+@pytest.mark.parametrize("price", [None, 0.0])
+def test_money_cannot_be_bounded_where_nothing_has_a_price(price: float | None) -> None:
+    """ "a model without a price refuses this setting" """
+    budget = Budget(Allowance(cost_usd=1), task_with(), FakeClock())
+    with pytest.raises(ConfigError, match="budget_cost_usd .* no price: give it input_price"):
+        budget.reserve_model(1, price)
+
+
+@pytest.mark.parametrize(
+    ("allowance", "spent", "is_spent"),
+    [
+        (Allowance(), {"tool_calls": 9, "model_calls": 9, "cost_usd": None}, False),
+        (Allowance(tool_calls=2), {"tool_calls": 1}, False),
+        (Allowance(tool_calls=2), {"tool_calls": 2}, True),
+        (Allowance(model_calls=2), {"model_calls": 2}, True),
+        (Allowance(tokens=9), {"input_tokens": 4, "output_tokens": 4}, False),
+        (Allowance(tokens=9), {"input_tokens": 4, "output_tokens": 5}, True),
+        (Allowance(cost_usd=1), {"cost_usd": 0.99}, False),
+        (Allowance(cost_usd=1), {"cost_usd": 1.0}, True),
+        (Allowance(seconds=10), {"active_ms": 10_000}, True),
+    ],
+)
+def test_what_is_used_up(allowance: Allowance, spent: dict[str, Any], is_spent: bool) -> None:
+    assert Budget(allowance, task_with(**spent), FakeClock()).spent() is is_spent
 
 
 def test_seconds_count_from_the_activation_on_top_of_those_before() -> None:

@@ -1,6 +1,7 @@
 """Budgets: what is refused, in which order, and how the task ends then."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.openai import OpenAIModel
 from penstock.models.scripted import (
+    SCRIPTED,
     Hold,
     ScriptedModel,
     ScriptedReply,
@@ -70,8 +72,42 @@ async def test_a_closing_call_writes_less_when_the_budget_is_short(
     assert (reply.content, model.requests[-1].max_tokens) == (content, max_tokens)
 
 
+PRICED = replace(SCRIPTED, input_price=1.0, output_price=10.0)
+
+
+async def test_a_budget_that_is_used_up_closes_before_anything_else_is_asked_for() -> None:
+    """ "all settled: two calls blocked, or budget used up" → closing."""
+    model = ScriptedModel([call("look"), say("That is all I saw.")])
+    agents = [agent(budget_tool_calls=1)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        reply = await runtime.chat("Look")
+    assert (reply.content, reply.finish_reason) == ("That is all I saw.", "budget_exceeded")
+    assert model.requests[-1].closing
+
+
+async def test_money_is_reserved_before_the_work() -> None:
+    """ "a model call reserves the estimated input plus `llm_max_tokens`": 2,048 cost 0.02 here."""
+    model = ScriptedModel([spend(10, 10, 0.006) + call("look"), say("Short.")], card=PRICED)
+    agents = [agent(budget_cost_usd=0.021)]
+    async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
+        reply = await runtime.chat("Look")
+    assert (reply.content, reply.finish_reason) == ("Short.", "budget_exceeded")
+    assert [each.max_tokens for each in model.requests] == [2048, 512]
+
+
+async def test_money_cannot_be_bounded_for_a_model_without_a_price() -> None:
+    """ "price of the calls; a model without a price refuses this setting" """
+    model = ScriptedModel([say("never")])
+    async with memory_runtime(model=model, agents=[agent(budget_cost_usd=1.0)]) as runtime:
+        reply = await runtime.chat("Hi")
+    assert reply.error
+    assert "budget_cost_usd" in reply.error.message
+    assert model.requests == []
+
+
 async def test_money_is_counted() -> None:
-    model = ScriptedModel([spend(10, 10, 0.6) + call("look"), spend(10, 10, 0.6) + call("look")])
+    replies = [spend(10, 10, 0.6) + call("look"), spend(10, 10, 0.6) + call("look")]
+    model = ScriptedModel(replies, card=PRICED)
     agents = [agent(budget_cost_usd=1.0)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
         reply = await runtime.chat("Look")

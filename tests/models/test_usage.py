@@ -8,7 +8,7 @@ from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Usage, UserMessage
 from penstock.models.model import ModelCard, ModelRequest, ToolDefinition
-from penstock.models.usage import estimate, spent
+from penstock.models.usage import estimate, price, spent
 
 FREE = ModelCard(model_id="m", name="m", provider="p")
 PRICED = ModelCard(model_id="m", name="m", provider="p", input_price=3, output_price=15)
@@ -24,6 +24,7 @@ def test_a_price_is_per_million_tokens() -> None:
 )
 def test_a_model_with_half_a_price_has_none(card: ModelCard) -> None:
     assert spent(card, 1000, 100).cost_usd is None
+    assert price(card, 1000, 100) is None
 
 
 def test_what_nobody_counted_is_a_token_for_four_characters() -> None:
