@@ -1,6 +1,7 @@
 """Open questions, and answers to them."""
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from penstock.chat.parts import question_record
 from penstock.cli.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
 from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import run
 from penstock.cli.render import clean, compact, envelope_text, print_table, width
@@ -33,33 +34,46 @@ Input = Annotated[
     str | None,
     typer.Option("--input", help="JSON that runs instead, approved; or that goes with a text."),
 ]
-Note = Annotated[str | None, typer.Option("--note", help="Why.")]
+Note = Annotated[
+    str | None, typer.Option("--note", help="Why; at a fork, a note for what follows.")
+]
+Decide = Annotated[bool, typer.Option("--decide", help="At a fork: let its agent decide.")]
+Cancel = Annotated[
+    bool, typer.Option("--cancel", help="Do not answer; at a fork, that ends the run.")
+]
 
 _LEAST_INPUT = 40
 
 
-def answer(
-    question: Which = None,
-    what: What = None,
-    *,
-    edited: Input = None,
-    reason: Note = None,
-    project: ProjectFolder = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command takes."""
+
+    question: Which = None
+    what: What = None
+    edited: Input = None
+    reason: Note = None
+    decide: Decide = False
+    cancel: Cancel = False
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(Options)
+def answer(options: Options) -> None:
     """List open questions, or answer one and show what becomes of its task."""
 
     async def work(runtime: Runtime) -> int:
-        if question is None:
-            await _list(runtime, as_json=as_json)
+        if options.question is None:
+            await _list(runtime, as_json=options.as_json)
             return 0
-        record = await _get(runtime, question)
-        body = _body(record, what, edited) | _extras(record, edited, reason)
+        record = await _get(runtime, options.question)
+        body = _body(record, options) | _extras(record, options.edited, options.reason)
         taken = await runtime.answer(record.question.question_id, body)
         reply = await runtime.wait(taken.task_id)
-        return _show(taken, reply, as_json=as_json)
+        return _show(taken, reply, as_json=options.as_json)
 
-    raise typer.Exit(run(project, work))
+    raise typer.Exit(run(options.project, work))
 
 
 async def _list(runtime: Runtime, *, as_json: bool) -> None:
@@ -93,7 +107,15 @@ async def _get(runtime: Runtime, question: str) -> QuestionRecord:
     return record
 
 
-def _body(record: QuestionRecord, what: str | None, edited: str | None) -> dict[str, Any]:
+def _body(record: QuestionRecord, options: Options) -> dict[str, Any]:
+    what, ways = options.what, {"decide": options.decide, "cancel": options.cancel}
+    chosen = [name for name, is_wanted in ways.items() if is_wanted]
+    if len(chosen) + (what is not None) > 1:
+        raise typer.BadParameter("an ANSWER, --decide and --cancel leave one another out")
+    if chosen and options.reason is not None:
+        raise typer.BadParameter("--note goes with an ANSWER")
+    if chosen:
+        return {chosen[0]: True}
     if what is None:
         if (body := ask_here(record)) is None:
             raise typer.Abort
@@ -101,7 +123,7 @@ def _body(record: QuestionRecord, what: str | None, edited: str | None) -> dict[
     if record.question.kind is not QuestionKind.APPROVAL:
         return text_answer(question_record(record), what)
     said = what.strip().lower()
-    if said in EDIT and edited is None:
+    if said in EDIT and options.edited is None:
         raise typer.BadParameter("edit takes the input that runs instead: --input JSON")
     if said in YES | EDIT:
         return {"decision": "approve"}
@@ -112,7 +134,10 @@ def _body(record: QuestionRecord, what: str | None, edited: str | None) -> dict[
 
 
 def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> dict[str, Any]:
-    extras: dict[str, Any] = {} if reason is None else {"note": reason}
+    is_approval = record.question.kind is QuestionKind.APPROVAL
+    extras: dict[str, Any] = {}
+    if reason is not None:
+        extras["note" if is_approval else "notes"] = reason
     if edited is not None:
         try:
             is_message = record.question.kind is QuestionKind.USER_MESSAGE

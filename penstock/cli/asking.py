@@ -10,10 +10,11 @@ from rich.console import Console
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
 from penstock.cli.output import note
-from penstock.cli.render import Screen
+from penstock.cli.render import Screen, clean
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus
+from penstock.core.text import one_line
 
 Read = Callable[[str], str]
 """Shows a prompt and returns the line that the person wrote. Raises EOFError."""
@@ -21,6 +22,9 @@ Read = Callable[[str], str]
 YES = {"y", "yes", "approve"}
 NO = {"n", "no", "reject"}
 EDIT = {"e", "edit"}
+DECIDE, CANCEL = "/decide", "/cancel"
+_WAYS = {DECIDE: "decide", CANCEL: "cancel"}
+"""What may be said at a fork besides an answer: let its agent decide, end the run."""
 
 
 def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
@@ -30,7 +34,10 @@ def ask(question: Mapping[str, Any], read: Read) -> dict[str, Any]:
     """
     if question["kind"] == QuestionKind.APPROVAL:
         return _approval(read)
-    body = text_answer(question, read("answer> "))
+    said = read(_prompt(question))
+    if (body := _way(question, said)) is not None:
+        return body
+    body = text_answer(question, said)
     if question["kind"] == QuestionKind.USER_MESSAGE and question.get("schema") is not None:
         return body | _payload(read)
     return body
@@ -93,6 +100,26 @@ def text_answer(question: Mapping[str, Any], text: str) -> dict[str, Any]:
         if said.lower() in {str(number), option["value"].lower(), option["label"].lower()}:
             return {"value": option["value"]}
     return {"text": said}
+
+
+def _prompt(question: Mapping[str, Any]) -> str:
+    """Return what stands before the line: what Enter means, and what else may be said at a fork."""
+    form = question.get("form") or {}
+    if (usual := form.get("defaultValue")) is not None:
+        return f"answer [{one_line(clean(usual))}]> "
+    ways = [each for each in _WAYS if _may(question, each)]
+    return f"answer, or {' or '.join(ways)}> " if ways else "answer> "
+
+
+def _way(question: Mapping[str, Any], said: str) -> dict[str, Any] | None:
+    """Return what a line means that is no answer to a fork, but what becomes of it."""
+    way = said.strip().lower()
+    return {_WAYS[way]: True} if way in _WAYS and _may(question, way) else None
+
+
+def _may(question: Mapping[str, Any], way: str) -> bool:
+    is_fork = question["kind"] == QuestionKind.FORK
+    return is_fork and (way != DECIDE or bool((question.get("form") or {}).get("allowDecide")))
 
 
 def _approval(read: Read) -> dict[str, Any]:

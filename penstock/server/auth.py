@@ -26,7 +26,7 @@ from penstock.server.site import ADDRESS, PROFILE, Doorstep, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 OPEN = {
-    *("/", "/page.css", "/page.js", "/plain.css", "/login"),
+    *("/", "/page.css", "/page.js", "/view.js", "/plain.css", "/login"),
     *("/api/health", "/api/session", "/openapi.json"),
 }
 """What needs no key."""

@@ -20,8 +20,9 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 _FOLDER = Path(__file__).with_suffix("")
-_HTML, _STYLE, _SCRIPT, _PLAIN = (
-    (_FOLDER / name).read_bytes() for name in ("index.html", "page.css", "page.js", "plain.css")
+_HTML, _STYLE, _SCRIPT, _VIEW, _PLAIN = (
+    (_FOLDER / name).read_bytes()
+    for name in ("index.html", "page.css", "page.js", "view.js", "plain.css")
 )
 _LONGEST = b"{content_chars}"
 """Where the page says how long a message may be."""
@@ -47,6 +48,12 @@ async def style() -> Response:
 async def script() -> Response:
     """Return what it does."""
     return Response(_SCRIPT, headers=HEADERS, media_type="text/javascript")
+
+
+@router.api_route("/view.js", methods=_METHODS)
+async def view() -> Response:
+    """Return what it makes of the frames of a chat."""
+    return Response(_VIEW, headers=HEADERS, media_type="text/javascript")
 
 
 @router.api_route("/plain.css", methods=_METHODS)

@@ -31,6 +31,7 @@ ANSWER = Form(
         "text": _TEXT,
         "answer": {},
         "notes": _TEXT,
+        "decide": {"type": ["boolean", "null"]},
         "cancel": {"type": ["boolean", "null"]},
         "resume_payload": {},
     }

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flow_server import laid
+from tests.kit.flows import HEAD
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -102,3 +105,48 @@ def test_an_edit_without_an_input_approves_nothing(project: Path, run: Run) -> N
     code, out, _ = run("answer", question, "edit", "--input", '{"to": "Bob"}', "--json")
     assert code == 0
     assert json.loads(out)["result"]["output"] == "Bob"
+
+
+FORK = (
+    HEAD
+    + """steps:
+  - {id: pick, question: "Which?", branches: {Go: tell, Stop: tell}, agent: quiet}
+  - {id: tell, agent: quiet, task: "${{fork.pick.notes}}"}
+"""
+)
+QUIET = "---\nname: quiet\ndescription: d\ninteractive: false\n---\nChoose.\n"
+
+
+@pytest.fixture
+def fork(project: Path, run: Run) -> str:
+    """Return the question of a run that waits at its fork."""
+    laid(project, {"pick.yaml": FORK})
+    (project / "agents/quiet.md").write_text(QUIET)
+    told = run("flow", "run", "pick")[2]
+    return next(word for word in told.split() if word.startswith("q_"))
+
+
+@pytest.mark.slow(reason="opens a store for each command")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["Go", "--note", "as it is"], 0, '"notes": "as it is"'),
+        (["--cancel"], 1, "cancelled at fork pick"),
+        (["Go", "--decide"], 2, "leave one another out"),
+        (["--decide", "--cancel"], 2, "leave one another out"),
+        (["--decide", "--note", "n"], 2, "--note goes with an ANSWER"),
+    ],
+)
+def test_a_fork_takes_notes_and_may_be_cancelled(
+    fork: str, run: Run, arguments: list[str], code: int, said: str
+) -> None:
+    """14.2, fork: "`notes` ≤ 10,000"; "`{cancel: true}`: run aborted"."""
+    ended, out, told = run("flow", "answer", fork, *arguments)
+    assert (ended, said in out + told) == (code, True), out + told
+
+
+@pytest.mark.slow(reason="opens a store for each command")
+def test_a_person_at_a_fork_lets_the_agent_decide(fork: str, run: Run) -> None:
+    """14.2, fork: "`{decide: true}` when the step names an agent"."""
+    ended, out, _ = run("answer", fork, "--decide")
+    assert (ended, '"notes": "I am the offline model' in out) == (0, True), out

@@ -109,3 +109,46 @@ def test_a_question_is_shown_where_programs_do_not_read(
     printed = capsys.readouterr()
     assert "Which?" in printed.err
     assert "Which?" not in printed.out
+
+
+FORK_FORM = {"type": "select", "allowDecide": True}
+FORKS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    (FORK_FORM, "1", {"value": "go"}),
+    (FORK_FORM, " /Decide", {"decide": True}),
+    (FORK_FORM, "/cancel", {"cancel": True}),
+    ({"type": "select", "allowDecide": False}, "/decide", {"text": "/decide"}),
+]
+
+
+@pytest.mark.parametrize(("form", "line", "body"), FORKS)
+def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
+    form: dict[str, Any], line: str, body: dict[str, Any]
+) -> None:
+    """14.2: "`{decide: true}` when the step names an agent", "`{cancel: true}`: run aborted"."""
+    question = {"kind": "fork", "options": OPTIONS, "form": form}
+    assert ask(question, person(line)) == body
+
+
+@pytest.mark.parametrize(
+    ("question", "prompt"),
+    [
+        ({"kind": "ask_user", "form": {"type": "input", "defaultValue": "A\x1b[1m\nnn"}}, "[A"),
+        ({"kind": "ask_user", "form": None}, "answer> "),
+        ({"kind": "user_message"}, "answer> "),
+        ({"kind": "fork", "form": FORK_FORM}, "answer, or /decide or /cancel> "),
+        ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),
+    ],
+)
+def test_the_prompt_says_what_enter_means_and_what_else_there_is(
+    question: dict[str, Any], prompt: str
+) -> None:
+    """14.2: "nothing or `null` when there is a `defaultValue`": the text, or the default."""
+    shown: list[str] = []
+
+    def read(asked: str) -> str:
+        shown.append(asked)
+        return ""
+
+    assert ask(question, read) == {"text": ""}
+    assert prompt in shown[0]
+    assert not {"\x1b", "\n"} & set(shown[0])

@@ -150,7 +150,7 @@ def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
     code, out, told = run("flow", "run", "dom:asks")
     assert (code, out) == (4, "")
     question = next(word for word in told.split() if word.startswith("q_"))
-    code, out, told = run("flow", "answer", question, "2", "--note", "x")
+    code, out, told = run("flow", "answer", question, "Neither")
     assert code != 0
     code, out, _ = run("flow", "answer", question, "Stop")
     assert (code, json.loads(out)["status"]) == (0, "success")

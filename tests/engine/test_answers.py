@@ -40,6 +40,11 @@ OPEN = asking(
 SEVERAL = asking(options=COLORS, form={"type": "select", "multiSelect": True})
 CONFIRM = asking(form={"type": "confirm"})
 INPUT = asking(form={"type": "input", "defaultValue": "Ann"})
+WORDS = asking(form={"type": "input"})
+FORK, QUIET = (
+    asking(options=COLORS, form={"type": "select", "allowNotes": notes, "allowDecide": notes})
+    for notes in (True, False)
+)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +78,17 @@ INPUT = asking(form={"type": "input", "defaultValue": "Ann"})
         (CONFIRM, {"value": False}, {"value": False}),
         (INPUT, {"text": "Bob"}, {"value": "Bob"}),
         (INPUT, {}, {"value": "Ann"}),
+        (INPUT, {"text": ""}, {"value": "Ann"}),
+        (INPUT, {"value": " \n"}, {"value": "Ann"}),
+        (INPUT, {"answer": None}, {"value": "Ann"}),
+        (WORDS, {"text": ""}, {"value": ""}),
+        (FORK, {"value": "red", "notes": "n"}, {"value": "red", "notes": "n"}),
+        (FORK, {"decide": True}, {"decide": True}),
+        (QUIET, {"value": "red", "notes": ""}, {"value": "red"}),
     ],
 )
 def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) -> None:
+    """T11, 14.2: "nothing or `null` when there is a `defaultValue`": blank text is nothing."""
     assert check_answer(asked, body) == (kept, [])
 
 
@@ -108,6 +121,8 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
         (CONFIRM, {"text": "perhaps"}, "/text", "answer must be true or false"),
         (CONFIRM, {"value": 1}, "/value", "answer must be true or false"),
         (INPUT, {"value": 7}, "/value", "answer must be text"),
+        (QUIET, {"value": "red", "notes": "n"}, "/notes", "takes no notes"),
+        (QUIET, {"decide": True}, "/decide", "is not known here"),
     ],
 )
 def test_what_is_refused_and_why(

@@ -13,11 +13,13 @@ from penstock.server.page import HEADERS
 from tests.kit.server import HERE, in_memory, served
 
 FOLDER = Path(page.__file__).with_suffix("")
-NAMES = ["index.html", "page.css", "page.js"]
+SCRIPTS = ["page.js", "view.js"]
+NAMES = ["index.html", "page.css", *SCRIPTS]
 FILES = [
     ("/", "text/html; charset=utf-8", "index.html"),
     ("/page.css", "text/css; charset=utf-8", "page.css"),
     ("/page.js", "text/javascript; charset=utf-8", "page.js"),
+    ("/view.js", "text/javascript; charset=utf-8", "view.js"),
 ]
 POLICY = {
     "default-src": "'none'",
@@ -29,6 +31,11 @@ POLICY = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
+
+
+def read_scripts() -> str:
+    """Return all that runs in the page."""
+    return "\n".join((FOLDER / name).read_text() for name in SCRIPTS)
 
 
 @pytest.mark.parametrize(("path", "media_type", "name"), FILES)
@@ -64,7 +71,7 @@ def test_the_policy_lets_nothing_in_but_our_own() -> None:
     assert HEADERS["referrer-policy"] == "no-referrer"
 
 
-@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js"])
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/view.js"])
 async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
     """The page asks for the key itself, so it comes without one."""
     async with served() as server:
@@ -109,18 +116,25 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
 
 
 def test_what_others_wrote_becomes_text_and_never_markup() -> None:
-    script, html = (FOLDER / "page.js").read_text(), (FOLDER / "index.html").read_text()
+    script, html = read_scripts(), (FOLDER / "index.html").read_text()
     unsafe = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function"
     assert not re.findall(unsafe, script)
     assert not re.findall(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", html)
 
 
 def test_a_key_is_kept_nowhere() -> None:
-    script = (FOLDER / "page.js").read_text()
+    script = read_scripts()
     assert not re.findall(r"localStorage|sessionStorage|indexedDB|document\.cookie", script)
 
 
 def test_every_part_that_the_script_asks_for_is_in_the_page() -> None:
-    script, html = (FOLDER / "page.js").read_text(), (FOLDER / "index.html").read_text()
+    script, html = read_scripts(), (FOLDER / "index.html").read_text()
     asked = set(re.findall(r'(?:byId|show)\("([\w-]+)"', script))
     assert asked <= set(re.findall(r'\sid="([\w-]+)"', html))
+
+
+def test_who_stands_at_a_fork_may_note_let_decide_and_cancel() -> None:
+    """14.2: at a fork `notes`, `{decide: true}` when the step names an agent, `{cancel: true}`."""
+    script = read_scripts()
+    for part in ("notes: notes.value", "allowDecide", "{ decide: true }", "{ cancel: true }"):
+        assert part in script

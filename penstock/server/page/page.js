@@ -1,85 +1,12 @@
-// The page of penstock: one reducer folds the frames of a chat into a view, one loop keeps the stream
-// alive, one painter shows the view. What others wrote only ever becomes the text of a node.
+// The page of penstock: one reducer (view.js) folds the frames of a chat into a view, one loop keeps the
+// stream alive, one painter shows the view. What others wrote only ever becomes the text of a node.
+
+import { add, fold, newView, recall } from "/view.js";
 
 const PATIENCE = [300, 700, 1500, 2000]; // milliseconds between two tries
 const SILENCE = 60_000; // the server pings more often than this
 const AWAY = "The server cannot be reached. This page waits for it, and goes on by itself.";
 const OTHER = "Other (describe)"; // how an option is spelled that means: in my own words
-
-// ---- the view: what frames fold into -------------------------------------------------------------
-export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0 });
-
-/** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
-export function fold(view, frame, id) {
-  view.last = id ?? view.last;
-  if (Object.hasOwn(FOLDS, frame.type)) FOLDS[frame.type](view, frame);
-}
-
-const replyOf = (frame) => (frame.closing ? "closing" : frame.iteration);
-const FOLDS = {
-  message_start(view, frame) {
-    Object.assign(view, { state: "working", task: frame.taskId, model: frame.model });
-    const pending = view.items.find((each) => each.kind === "user" && [frame.userMessageId, null].includes(each.id));
-    if (pending) pending.id = frame.userMessageId;
-    view.turn = view.items.length;
-  },
-  thinking: (view, frame) => grow(view, "thinking", frame.iteration, frame.delta ?? ""),
-  content_delta: (view, frame) => grow(view, "text", replyOf(frame), frame.delta),
-  content_reset(view, frame) {
-    const isGone = (each) => ["text", "thinking"].includes(each.kind) && each.of === replyOf(frame);
-    view.items = view.items.filter((each, place) => place < view.turn || !isGone(each));
-  },
-  tool_call: (view, frame) => add(view, { ...frame, kind: "call", result: null }),
-  tool_result: (view, frame) => change(view, "call", frame.toolCallId, { result: frame }),
-  note: (view, frame) => add(view, { ...frame, kind: "note" }),
-  question(view, frame) {
-    add(view, { ...frame, asks: frame.kind, kind: "question", status: "open" });
-    change(view, "call", frame.toolCallId, { waits: true });
-  },
-  question_answered(view, frame) {
-    const call = view.items.find((each) => each.kind === "question" && each.id === frame.id)?.toolCallId;
-    change(view, "question", frame.id, { status: frame.status, answer: frame.answer });
-    change(view, "call", call, { waits: false });
-    view.state = "working";
-  },
-  suspended: (view) => (view.state = "waiting"),
-  message_complete(view, frame) {
-    const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
-    if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
-    add(view, { kind: "end", model: view.model, usage: frame.usage });
-    view.state = "idle";
-  },
-  error(view, frame) {
-    for (const { kind, id, status, result } of view.items) {
-      if (status === "open") change(view, kind, id, { status: "cancelled" });
-      if (result === null) change(view, kind, id, { cut: true });
-    }
-    add(view, { kind: "error", code: frame.code, message: frame.message });
-    view.state = "idle";
-  },
-};
-
-/** Take in a message of the history, which is over. */
-export function recall(view, message) {
-  const { metadata: about = {} } = message;
-  if (message.role === "user") {
-    add(view, { kind: "user", id: message.id, text: message.content });
-    return about.error && add(view, { kind: "error", ...about.error });
-  }
-  const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
-  for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
-  add(view, { kind: "text", text: message.content });
-  add(view, { kind: "end", model: about.model, usage: about.usage });
-}
-
-const add = (view, item) => view.items.push({ ...item, rev: 0 });
-const change = (view, kind, id, news) => view.items.filter((each) => each.kind === kind && each.id === id)
-  .forEach((each) => Object.assign(each, news, { rev: each.rev + 1 }));
-function grow(view, kind, of, text) {
-  const last = view.items.slice(view.turn).at(-1);
-  if (last?.kind !== kind || last.of !== of) add(view, { kind, of, text });
-  else Object.assign(last, { text: last.text + text, rev: last.rev + 1 });
-}
 
 // ---- the server ----------------------------------------------------------------------------------
 const at = { agent: null, conversation: null, secret: null, view: newView(), stream: null };
@@ -223,9 +150,9 @@ function paintCall({ name, arguments: given, argumentsText, result, waits, cut }
   return node;
 }
 function paintAnswered({ text, status, answer = {} }) {
-  const { decision, note, value, text: words, cancel } = answer;
+  const { decision, value, text: words, cancel, decide, note = answer.notes } = answer;
   const what = decision ? { approve: "Approved", reject: "Rejected" }[decision]
-    : cancel || status !== "answered" ? "Not answered"
+    : decide ? "The agent decides" : cancel || status !== "answered" ? "Not answered"
     : typeof value === "boolean" ? (value ? "Yes" : "No") : [value ?? words ?? ""].flat().map(pretty).join(", ");
   return make("div", { className: "question done" }, make("div", { className: "quiet" }, text),
     make("div", {}, `${what}${answer.input ? `, with ${JSON.stringify(answer.input)}` : ""}${note ? `: ${note}` : ""}`));
@@ -275,24 +202,29 @@ function fillApproval(form, item, problem) {
 const shapeOf = ({ type, enum: values }) => (type === "boolean" ? { type: "confirm" } : values ? { type: "select" } : {});
 function fillReply(form, item) {
   const schema = (item.asks !== "user_message" && item.schema) || {}; // there it is about something else
-  const { type, multiSelect, allowCustom, defaultValue } = item.form ?? shapeOf(schema);
+  const { type, multiSelect, allowCustom, allowNotes, allowDecide, defaultValue } = item.form ?? shapeOf(schema);
+  const isFork = item.asks === "fork";
+  const notes = isFork && allowNotes !== false ? field("A note for what follows (optional)") : null;
+  const send = (body) => form.answer({ ...body, ...(notes?.value.trim() && { notes: notes.value }) });
   const options = (item.options ?? schema.enum?.map((value) => ({ value, label: pretty(value) })) ?? [])
     .filter((each) => each.value !== OTHER);
   const words = Object.assign(field(options.length ? "Or in your own words" : "Your answer"), { value: defaultValue ?? "" });
   const boxes = options.map((each) => make("input", { type: "checkbox", value: each.value }));
   const [row, last] = [0, 1].map(() => make("div", { className: "row" }));
-  if (type === "confirm") row.append(button("Yes", () => form.answer({ value: true }), "main"), button("No", () => form.answer({ value: false })));
+  if (type === "confirm") row.append(button("Yes", () => send({ value: true }), "main"), button("No", () => send({ value: false })));
   else if (multiSelect) form.append(...options.map((each, place) => make("label", { className: "choice" }, boxes[place], each.label)));
-  else row.append(...options.map((each) => button(each.label, () => form.answer({ value: each.value }))));
+  else row.append(...options.map((each) => button(each.label, () => send({ value: each.value }))));
   form.onsubmit = (event) => {
     event.preventDefault();
     const chosen = [...boxes.filter((each) => each.checked), words].map((each) => each.value.trim()).filter(Boolean);
-    form.answer(multiSelect ? { value: chosen } : defaultValue && !words.value.trim() ? { value: null } : { text: words.value });
+    send(multiSelect ? { value: chosen } : defaultValue && !words.value.trim() ? { value: null } : { text: words.value });
   };
   if (type !== "confirm" && !(type === "select" && !allowCustom)) last.append(words);
   if (last.firstChild || multiSelect) last.append(make("button", { type: "submit", className: "main" }, "Answer"));
   if (item.asks === "ask_user") last.append(button("Do not answer", () => form.answer({ cancel: true })));
-  form.append(row, last);
+  if (isFork && allowDecide) last.append(button("Let the agent decide", () => form.answer({ decide: true })));
+  if (isFork) last.append(button("Cancel the run", () => form.answer({ cancel: true }), "danger"));
+  form.append(...(notes ? [make("div", { className: "row" }, notes)] : []), row, last);
 }
 const painted = new Map(); // item -> its node
 let isPlanned = false;

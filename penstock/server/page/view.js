@@ -1,0 +1,75 @@
+// What frames fold into: the view that the page shows. It knows neither the server nor the document.
+
+export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0 });
+
+/** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
+export function fold(view, frame, id) {
+  view.last = id ?? view.last;
+  if (Object.hasOwn(FOLDS, frame.type)) FOLDS[frame.type](view, frame);
+}
+
+const replyOf = (frame) => (frame.closing ? "closing" : frame.iteration);
+const FOLDS = {
+  message_start(view, frame) {
+    Object.assign(view, { state: "working", task: frame.taskId, model: frame.model });
+    const pending = view.items.find((each) => each.kind === "user" && [frame.userMessageId, null].includes(each.id));
+    if (pending) pending.id = frame.userMessageId;
+    view.turn = view.items.length;
+  },
+  thinking: (view, frame) => grow(view, "thinking", frame.iteration, frame.delta ?? ""),
+  content_delta: (view, frame) => grow(view, "text", replyOf(frame), frame.delta),
+  content_reset(view, frame) {
+    const isGone = (each) => ["text", "thinking"].includes(each.kind) && each.of === replyOf(frame);
+    view.items = view.items.filter((each, place) => place < view.turn || !isGone(each));
+  },
+  tool_call: (view, frame) => add(view, { ...frame, kind: "call", result: null }),
+  tool_result: (view, frame) => change(view, "call", frame.toolCallId, { result: frame }),
+  note: (view, frame) => add(view, { ...frame, kind: "note" }),
+  question(view, frame) {
+    add(view, { ...frame, asks: frame.kind, kind: "question", status: "open" });
+    change(view, "call", frame.toolCallId, { waits: true });
+  },
+  question_answered(view, frame) {
+    const call = view.items.find((each) => each.kind === "question" && each.id === frame.id)?.toolCallId;
+    change(view, "question", frame.id, { status: frame.status, answer: frame.answer });
+    change(view, "call", call, { waits: false });
+    view.state = "working";
+  },
+  suspended: (view) => (view.state = "waiting"),
+  message_complete(view, frame) {
+    const said = view.items.slice(view.turn).findLast((each) => ["text", "call"].includes(each.kind));
+    if (frame.content && said?.kind !== "text") add(view, { kind: "text", text: frame.content });
+    add(view, { kind: "end", model: view.model, usage: frame.usage });
+    view.state = "idle";
+  },
+  error(view, frame) {
+    for (const { kind, id, status, result } of view.items) {
+      if (status === "open") change(view, kind, id, { status: "cancelled" });
+      if (result === null) change(view, kind, id, { cut: true });
+    }
+    add(view, { kind: "error", code: frame.code, message: frame.message });
+    view.state = "idle";
+  },
+};
+
+/** Take in a message of the history, which is over. */
+export function recall(view, message) {
+  const { metadata: about = {} } = message;
+  if (message.role === "user") {
+    add(view, { kind: "user", id: message.id, text: message.content });
+    return about.error && add(view, { kind: "error", ...about.error });
+  }
+  const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
+  for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
+  add(view, { kind: "text", text: message.content });
+  add(view, { kind: "end", model: about.model, usage: about.usage });
+}
+
+export const add = (view, item) => view.items.push({ ...item, rev: 0 });
+const change = (view, kind, id, news) => view.items.filter((each) => each.kind === kind && each.id === id)
+  .forEach((each) => Object.assign(each, news, { rev: each.rev + 1 }));
+function grow(view, kind, of, text) {
+  const last = view.items.slice(view.turn).at(-1);
+  if (last?.kind !== kind || last.of !== of) add(view, { kind, of, text });
+  else Object.assign(last, { text: last.text + text, rev: last.rev + 1 });
+}
