@@ -1,6 +1,7 @@
 """What a project's files say at one time; a newer edition takes the place of an older one."""
 
 import asyncio
+import posixpath
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.core.errors import PenstockError
 from penstock.manifest.discover import walk
+from penstock.manifest.resources import is_resource
 from penstock.tools.registry import Registry
 from penstock.tools.tool import Tool
 
 SECONDS = 0.5
 """Between two looks at the files."""
 READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
-"""What files that are watched end in: those of authors, and not what a run writes beside them."""
+"""What files that are watched end in, outside of the folders of skills: those of authors, and not
+what a run writes beside them."""
 HIDDEN = ".pi"
 """The one hidden folder in which authors keep files."""
 Tell = Callable[[str], None]
@@ -40,9 +43,10 @@ class Shelf:
         return load_project(self.settings, self.added, first.sandbox, plugins=first.plugins)
 
     def take(self, project: Project) -> None:
-        """Let the next entry find what was read: tools, skills, agents, handbooks, prompts.
+        """Let the next entry find what was read: tools, skills, agents, and so on.
 
-        What runs goes on with the edition it began with. Raises NameTaken, and keeps all.
+        What runs goes on with the edition it began with. A file of prompts or of permissions that
+        is broken changes nothing. Raises NameTaken, and keeps all.
         """
         registry = Registry(
             [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)],
@@ -52,7 +56,11 @@ class Shelf:
         parts.invoker.renew(registry)
         parts.skills.renew(project.every_skill)
         parts.agents.take(project.agent_files)
-        parts.cast.preface = project.preface
+        broken = project.bundle.broken_nouns
+        if "prompts" not in broken:
+            parts.cast.preface = project.preface
+        if "permissions" not in broken and parts.archive is not None:
+            parts.archive.keys.catalog = project.bundle.permissions
         parts.handouts.handbooks = project.handbooks
         if parts.authoring is not None:
             parts.authoring.known = project.nameable
@@ -92,11 +100,21 @@ class Shelf:
 def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int, int]]:
     """Return when each file of a project was changed, and its size."""
     found: dict[str, tuple[int, int]] = {}
-    names = (*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN)))
-    for name in filter(lambda each: each.endswith(endings), names):
+    names = [*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN))]
+    skills = tuple(
+        {name.removesuffix(posixpath.basename(name)) for name in names if _is_skill(name)}
+    )
+    for name in names:
+        is_of_skill = name.startswith(skills) and is_resource(posixpath.basename(name))
+        if not (is_of_skill or name.endswith(endings)):
+            continue
         try:
             seen = (root / name).stat()
         except OSError:
             continue
         found[name] = (seen.st_mtime_ns, seen.st_size)
     return found
+
+
+def _is_skill(name: str) -> bool:
+    return name.endswith(".skill.yaml")

@@ -245,7 +245,9 @@ def _preface(
     script, problems = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
     asked = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)
-    return replace(bundle, diagnostics=diagnostics), Preface(prompts.preamble, asked)
+    broken = bundle.broken_nouns if script else bundle.broken_nouns | {"prompts"}
+    bundle = replace(bundle, diagnostics=diagnostics, broken_nouns=broken)
+    return bundle, Preface(prompts.preamble, asked)
 
 
 def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> Neighbours:

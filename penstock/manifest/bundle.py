@@ -45,6 +45,8 @@ class Bundle:
     permissions: PermissionCatalog | None = None
     """None is: every id is allowed."""
     prompts: Prompts | None = None
+    broken_nouns: frozenset[str] = frozenset()
+    """What a project has one of, such as `prompts`, and is there with something wrong in it."""
     diagnostics: Sequence[Diagnostic] = ()
     """Sorted; of what is broken, too."""
     tool_count: int = 0
@@ -101,6 +103,7 @@ def load_bundle(root: Path, neighbours: Neighbours | None = None) -> Bundle:
         every_tool=tuple(each.manifest for each in tools),
         permissions=catalog,
         prompts=next((one for one in _whole(files) if isinstance(one, Prompts)), None),
+        broken_nouns=frozenset(each.noun for each in files if is_broken(each.node)),
         diagnostics=sort([*found.diagnostics, *outside, *noted]),
         tool_count=len(tools) + sum(each.noun == "tool" and not each.manifest for each in files),
         skill_count=sum(each.noun == "skill" for each in files),

@@ -50,6 +50,12 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
     )
 
 
+def is_resource(name: str) -> bool:
+    """Whether a file of this name, in the folder of a skill, is for models and scripts."""
+    is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
+    return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))
+
+
 def _files(root: Path) -> Iterator[tuple[str, int]]:
     """Yield the files below a folder but for those of other skills; symlinks are not followed."""
     waiting = [""]
@@ -64,10 +70,5 @@ def _files(root: Path) -> Iterator[tuple[str, int]]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{folder}{entry.name}/")
-            elif entry.is_file(follow_symlinks=False) and _is_resource(entry.name):
+            elif entry.is_file(follow_symlinks=False) and is_resource(entry.name):
                 yield f"{folder}{entry.name}", entry.stat().st_size
-
-
-def _is_resource(name: str) -> bool:
-    is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
-    return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))

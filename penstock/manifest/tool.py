@@ -92,9 +92,10 @@ def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Wrong:
     for noun, key, name in _ONCE:
         refuse_doubles(node.at(key), noun, name)
     refuse_overlaps(node.at("state"))
-    if "revert" in node.value:
-        said = '"revert" is reserved and has no effect yet'
-        node.warn("reserved-key", said, at=node.at("revert").key_place)
+    for key in _RESERVED:
+        if key in node.value and values[key] is not None:
+            said = f'"{key}" is reserved and has no effect yet'
+            node.warn("reserved-key", said, at=node.at(key).key_place)
     del values["revert"]
     return ToolManifest(
         tool_id=values.pop("name") or "",
@@ -270,16 +271,20 @@ FIELDS = (
     Field(
         key="trust",
         kind=OneOf(words=("off", "ask", "deny")),
-        meaning="What happens to a call that would send out what was read from strangers.",
+        meaning="What happens to a call that would send out what was read from strangers. "
+        "Has no effect yet.",
     ),
     Field(
         key="trusted_source",
         kind=Flag(),
         default=False,
-        meaning="What the tool returns is not a stranger's text.",
+        meaning="What the tool returns is not a stranger's text. Has no effect yet.",
     ),
-    Field(key="revert", kind=Text(wanted="a tool id", least=1, most=64), meaning="Reserved."),
+    Field(
+        key="revert", kind=Text(wanted="a tool id", least=1, most=64), meaning="Has no effect yet."
+    ),
 )
+_RESERVED = ("revert", "trust", "trusted_source")
 _ONCE = (
     ("vault key", "vault", "key"),
     ("state binding", "state", "name"),

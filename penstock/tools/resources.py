@@ -32,10 +32,10 @@ class ProjectFolder:
     shell: ShellSettings = OFF
     """Whether commands run in it."""
 
-
     def files(self, access: Access) -> ProjectFiles:
         """Return the files in it, as an agent sees them."""
         return ProjectFiles(self.root, replace(access, private=self.private))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock import tool
-from penstock.app.edition import Shelf, look
+from penstock.app.edition import READ, Shelf, look
 from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
+from penstock.core.diagnostics import Severity
 from penstock.core.envelope import Status
 from penstock.tools.tool import Tool
 from tests.kit.manifests import skill
@@ -100,6 +101,66 @@ async def test_the_next_entry_of_a_call_that_waited_takes_the_new_one(
         assert reply.envelope.output == "new"
 
 
+CATALOG = """
+catalog_id: desk
+version: "1"
+groups:
+  - group_id: mail
+    name: Mail
+    permissions:
+      - {permission_id: mail.send, name: Send mail, description: To anybody.}
+"""
+GOOD = "execution: {preamble: Be brief.}\n"
+RESOLVED = """
+execution: {preamble: Be long.}
+system_prompt_resolver: {script_file: who.mts, entrypoint: run, timeout_ms: 5000}
+"""
+BROKEN_PROMPTS = {
+    "no YAML": {"a.prompts.yaml": "execution: ["},
+    "a wrong key": {"a.prompts.yaml": "preamble: x\n"},
+    "a second one": {"b.prompts.yaml": GOOD},
+    "a broken script": {"a.prompts.yaml": RESOLVED, "who.mts": "import x from 'y';\n"},
+    "no script": {"a.prompts.yaml": RESOLVED},
+}
+
+
+@pytest.mark.parametrize("files", BROKEN_PROMPTS.values(), ids=BROKEN_PROMPTS)
+async def test_prompts_that_break_leave_what_was_said_first(
+    project: ProjectFolder, files: dict[str, str]
+) -> None:
+    """What is wrong is told and the good goes on: no agent loses its preamble."""
+    project.write("a.prompts.yaml", GOOD)
+    async with shelf(project) as one:
+        before = one.runtime.parts.cast.preface
+        for name, text in files.items():
+            project.write(name, text)
+        read = one.read()
+        assert [each for each in read.diagnostics if each.severity is Severity.ERROR]
+        one.take(read)
+        assert one.runtime.parts.cast.preface is before is not None
+        for name in (*files, "a.prompts.yaml"):
+            (project.root / name).unlink(missing_ok=True)
+        one.take(one.read())
+        assert one.runtime.parts.cast.preface is None
+
+
+async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -> None:
+    """A broken one leaves what is there: else every permission would count at once."""
+    name, catalog = "all.permissions.yaml", CATALOG
+    project.write(name, catalog)
+    async with shelf(project) as one:
+        archive = one.runtime.parts.archive
+        assert archive is not None
+        for text in (catalog.replace('"1"', '"2"'), "groups: 7"):
+            project.write(name, text)
+            one.take(one.read())
+            assert archive.keys.catalog is not None
+            assert archive.keys.catalog.version == "2"
+        (project.root / name).unlink()
+        one.take(one.read())
+        assert archive.keys.catalog is None
+
+
 async def test_a_tool_that_was_added_by_a_program_stays(project: ProjectFolder) -> None:
     @tool(direct_call=True)
     def stays() -> str:
@@ -132,3 +193,22 @@ def test_a_file_that_changed_is_seen(project: ProjectFolder, file: str) -> None:
     before = look(project.root)
     project.write(file, "ab")
     assert look(project.root) != before
+
+
+NAMED = {
+    "skills/a/how.txt": True,
+    "skills/a/more/table.csv": True,
+    "skills/a/penstock.db-wal": False,
+    "out/log.txt": False,
+}
+
+
+@pytest.mark.parametrize(("file", "is_watched"), NAMED.items())
+def test_what_a_skill_brings_along_is_watched_whatever_it_ends_in(
+    project: ProjectFolder, file: str, is_watched: bool
+) -> None:
+    """Its instruction may stand in a file of any name, and its resources are files of all kinds."""
+    project.write("skills/a/a.skill.yaml", skill())
+    before = look(project.root, READ)
+    project.write(file, "a")
+    assert (look(project.root, READ) != before) is is_watched

@@ -116,7 +116,8 @@ def test_what_is_there_is_taken(tmp_path: Path) -> None:
     """B05: present: taken."""
     bundle = load(tmp_path, {"a.tool.yaml": tool(FULL)})
     manifest = bundle.tools["a"]
-    assert [each.code for each in bundle.diagnostics] == ["unverified-mcp-tool"]
+    told = sorted(each.code for each in bundle.diagnostics)
+    assert told == ["reserved-key", "reserved-key", "unverified-mcp-tool"]
     assert manifest.retry_policy == RetryPolicy(
         max_attempts=3, initial_backoff_ms=0, multiplier=1.5, max_backoff_ms=1
     )
@@ -232,6 +233,14 @@ INSIDE = [
     (
         "revert: b",
         '5:1: warning reserved-key: "revert" is reserved and has no effect yet',
+    ),
+    (
+        "trust: deny",
+        '5:1: warning reserved-key: "trust" is reserved and has no effect yet',
+    ),
+    (
+        "trusted_source: false",
+        '5:1: warning reserved-key: "trusted_source" is reserved and has no effect yet',
     ),
     (
         "timeout: 5",
