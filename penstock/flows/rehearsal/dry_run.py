@@ -144,7 +144,7 @@ class Rehearsal:
             starts=self._starts,
             reached=tuple(each for each in self._flow.by_id if each in self._reached),
             branches=tuple(branches),
-            is_complete=self._guide.is_done,
+            is_complete=self._guide.is_done and not self._is_late,
             endless=self._endless,
             empty=tuple(self._empty.values()),
             results=self._results,

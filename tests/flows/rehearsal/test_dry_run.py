@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.rehearsal.walks import dry, found, unwalked
+from tests.flows.rehearsal.walks import Hurry, dry, found, unwalked
 from tests.flows.texts import TOP
 from tests.flows.worked import SUITES, WORKED
 
@@ -65,3 +65,13 @@ def test_what_cannot_be_reached_is_named() -> None:
     assert dry(steps).reached == ("a",)
     assert dry(steps).is_complete
     assert found(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
+
+
+def test_after_two_seconds_it_is_said_what_was_not_walked() -> None:
+    """2 s in all; then `complete: false` and what was not walked."""
+    steps = "".join(f"- {{id: s{n}, type: code, on_error: last}}\n" for n in range(9))
+    run = dry(steps + "- {id: last, agent: scout}\n", Hurry())
+    assert not run.is_complete
+    assert 1 < run.runs < 9
+    assert unwalked(run)[-1] == ("s8", "on_error")
+    assert run.failures == ()
