@@ -15,6 +15,7 @@ from penstock.core.world import World
 from penstock.flows.checks.surroundings import Surroundings, cards_of
 from penstock.flows.code import Coding
 from penstock.flows.code_modules import Modules
+from penstock.flows.files import FlowFiles
 from penstock.flows.project_flows import ProjectFlows
 from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
@@ -62,17 +63,17 @@ def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
     )
 
 
-def handbook_faults(settings: Settings) -> Iterator[Diagnostic]:
-    """Yield everything that is wrong with the handbooks of a project."""
-    return check_handbooks(settings.root, HANDBOOK_FOLDERS)
+def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Iterator[Diagnostic]:
+    """Yield everything that is wrong with the names of flows, with handbooks, and with models."""
+    yield from check_handbooks(settings.root, HANDBOOK_FOLDERS)
+    yield from thinking_faults(settings, project)
+    yield from files.diagnostics
 
 
 def check_flows(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield everything that is wrong with the flows and handbooks of a project."""
-    yield from handbook_faults(settings)
-    yield from thinking_faults(settings, project)
     library = project_flows(settings, project)
     files = library.files()
-    yield from files.diagnostics
+    yield from faults_beside(settings, project, files)
     for file in files.files.values():
         yield from library.check(file)[1]

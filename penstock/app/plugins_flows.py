@@ -8,7 +8,6 @@ from typing import Any
 from penstock.agents.catalog import catalog_entries
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
-from penstock.core.diagnostics import errors_of
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound, NotReady
 from penstock.core.ids import TaskId
@@ -80,21 +79,15 @@ class PluginFlows:
 
     def list(self) -> Sequence[Json]:
         """Return the flows, by command."""
-        flows = self._files
-        found = []
-        for command, file in sorted(flows.files().files.items()):
-            read, diagnostics = flows.check(file)
-            errors = len(errors_of(diagnostics))
-            about = read.flow.description if read.flow is not None else ""
-            found.append(
-                {
-                    "command": command,
-                    "description": about,
-                    "source": file.tier.value,
-                    "errors": errors,
-                }
-            )
-        return found
+        return [
+            {
+                "command": each.file.command,
+                "description": each.description,
+                "source": each.file.tier.value,
+                "errors": each.errors,
+            }
+            for each in self._files.list()
+        ]
 
     def rediscover(self) -> Json:
         """Read agents and flows again; returns what `flow_rediscovered` tells."""

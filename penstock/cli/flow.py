@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.flows import dry_runs_of, handbook_faults, project_flows
+from penstock.app.flows import dry_runs_of, faults_beside, project_flows
 from penstock.app.runtime import Runtime
-from penstock.app.thinking import thinking_faults
 from penstock.cli.answer import answer
 from penstock.cli.exit_codes import FAILED, FINE
 from penstock.cli.flow_generate import generate
@@ -20,8 +19,7 @@ from penstock.cli.render import clean, pretty, print_table, when
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
-from penstock.core.task import TaskRecord
-from penstock.core.text import one_line
+from penstock.core.task import FLOW, TaskRecord
 from penstock.flows.files import FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
@@ -41,34 +39,23 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as
 AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
 Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
 Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
-_FLOW = "flow"
 
 
 def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """List the flows of the project."""
     found = find(project)
-    library = project_flows(found.settings, found.project)
-    rows = []
-    for command, file in sorted(library.files().files.items()):
-        read, diagnostics = library.check(file)
-        is_valid = not has_error(diagnostics)
-        flow = read.flow
-        rows.append(
-            {
-                "name": command,
-                "description": one_line(flow.description) if flow else "",
-                "source": file.tier.value,
-                "path": file.path,
-                "stepCount": len(flow.steps) if flow else 0,
-                "valid": is_valid,
-            }
-        )
+    flows = project_flows(found.settings, found.project).list()
     if as_json:
-        print_json({"flows": rows})
+        print_json({"flows": [each.to_wire() for each in flows]})
         return
     table = [
-        (f"/{row['name']}", str(row["stepCount"]), _valid(row), str(row["description"]))
-        for row in rows
+        (
+            f"/{each.file.command}",
+            str(len(each.flow.steps) if each.flow is not None else 0),
+            "has errors" if each.errors else "",
+            each.description,
+        )
+        for each in flows
     ]
     print_table(("flow", "steps", "", "description"), table)
 
@@ -99,9 +86,8 @@ def check(
     wanted = [_file(files.files, name) for name in names or sorted(files.files)]
     diagnostics: list[Diagnostic] = []
     if not names:
-        diagnostics += [*found.project.agent_files.diagnostics, *files.diagnostics]
-        diagnostics += handbook_faults(found.settings)
-        diagnostics += thinking_faults(found.settings, found.project)
+        diagnostics += found.project.agent_files.diagnostics
+        diagnostics += faults_beside(found.settings, found.project, files)
     runs: dict[str, DryRun] = {}
     for file in wanted:
         read, said = library.check(file)
@@ -147,7 +133,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
 
     async def work(runtime: Runtime) -> None:
         record = await runtime.parts.projections.find_task(TaskId(run_id))
-        if record is None or record.kind != _FLOW:
+        if record is None or record.kind != FLOW:
             raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
         found = result_of(record)
         if found is None:
@@ -165,7 +151,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, of all flows or of one, newest first."""
-    of = TasksOf(kind=_FLOW, agent=name and name.removeprefix("/"))
+    of = TasksOf(kind=FLOW, agent=name and name.removeprefix("/"))
 
     async def work(runtime: Runtime) -> None:
         found, _ = await runtime.parts.projections.tasks(of=of, page=Page(limit=limit))
@@ -235,7 +221,3 @@ def _file(files: dict[str, FlowFile], name: str) -> FlowFile:
 
 def _run(task: TaskRecord) -> dict[str, str]:
     return {"runId": task.task_id, "flow": task.agent, "status": status_of(task)}
-
-
-def _valid(row: Mapping[str, object]) -> str:
-    return "" if row["valid"] else "has errors"

@@ -7,6 +7,9 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Json
 from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
 
+FLOW = "flow"
+"""The kind of a task that is a run of a flow."""
+
 
 class TaskStatus(StrEnum):
     """Where a task stands. The values are the wire format."""

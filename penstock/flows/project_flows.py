@@ -1,15 +1,18 @@
 """The flows of a project on disk, as runs get them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, errors_of
+from penstock.core.text import one_line
 from penstock.flows.check import check_flow
 from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.code_modules import Modules
+from penstock.flows.definition import Flow, RunInput
 from penstock.flows.files import (
     BUILT_IN,
     SUFFIXES,
@@ -29,6 +32,39 @@ from penstock.resources.project_globs import glob
 
 MOST_SEEN = 20_000
 """Files below the first `*` of a glob."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSummary:
+    """What lists show of a flow."""
+
+    file: FlowFile
+    flow: Flow | None
+    """None if it cannot be read."""
+    diagnostics: Sequence[Diagnostic]
+
+    @property
+    def description(self) -> str:
+        """What it says of itself, in one line."""
+        return one_line(self.flow.description) if self.flow is not None else ""
+
+    @property
+    def errors(self) -> int:
+        """How many errors there are; with one it cannot run."""
+        return len(errors_of(self.diagnostics))
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return what programs read."""
+        part = {
+            "name": self.file.command,
+            "description": self.description,
+            "source": self.file.tier.value,
+            "path": self.file.path,
+            "taskRequired": False,
+            "stepCount": 0,
+            "valid": not self.errors,
+        }
+        return part if self.flow is None else part | _declared(self.flow)
 
 
 class ProjectFlows:
@@ -73,6 +109,15 @@ class ProjectFlows:
         root = FlowRoot(file.root, file.home)
         read = _read(file, root)
         return read, check_flow(read, self._surroundings(file, root))
+
+    def list(self) -> Sequence[FlowSummary]:
+        """Return every flow, by command."""
+        return [self.summary(file)[0] for _, file in sorted(self.files().files.items())]
+
+    def summary(self, file: FlowFile) -> tuple[FlowSummary, ReadFlow]:
+        """Return what lists show of a flow, and the flow."""
+        read, found = self.check(file)
+        return FlowSummary(file=file, flow=read.flow, diagnostics=found), read
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return everything that is wrong with a text that may become a flow's file."""
@@ -122,6 +167,23 @@ class ProjectFlows:
         if len(seen) > self._most_seen:
             return None
         return [f"{inside}{each}" for each in seen if each.endswith(SUFFIXES)]
+
+
+def _declared(flow: Flow) -> dict[str, Any]:
+    part: dict[str, Any] = {"taskRequired": flow.needs_task, "stepCount": len(flow.steps)}
+    if flow.task_prompt is not None:
+        part["taskPrompt"] = flow.task_prompt
+    return part | ({"inputs": [_input(each) for each in flow.inputs]} if flow.inputs else {})
+
+
+def _input(given: RunInput) -> dict[str, Any]:
+    part = {
+        "name": given.name,
+        "type": given.value_type.value,
+        "required": given.is_required,
+        "description": given.description,
+    }
+    return part if given.default is None else part | {"default": given.default}
 
 
 def _read(file: FlowFile, root: FlowRoot) -> ReadFlow:

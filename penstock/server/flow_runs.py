@@ -17,7 +17,7 @@ from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.flow_events import FlowRequested, FlowTold, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
-from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.task import FLOW, TaskRecord, TaskStatus
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import MOST_AT_ONCE
 from penstock.flows.starting import VALIDATION_ERROR, Rejection, begin
@@ -41,7 +41,6 @@ from penstock.store.projections import TasksOf
 
 router = APIRouter(prefix="/api/flows/{name}/runs", tags=["flows"])
 
-FLOW = "flow"
 """The kind of a task that is a run."""
 NEW_RUN = Form(
     {

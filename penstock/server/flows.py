@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -11,17 +10,15 @@ from penstock.agents.catalog import catalog_entries
 from penstock.agents.charter import Tier
 from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable
-from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
+from penstock.core.diagnostics import errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest
 from penstock.core.profile import MANAGE, READ
-from penstock.core.text import one_line
 from penstock.flows.authoring import WrittenFlow, check_local, remove_flow, write_flow
-from penstock.flows.definition import Flow, RunInput, Step
+from penstock.flows.definition import Step
 from penstock.flows.files import FOLDERS, FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import ReadFlow
 from penstock.flows.reading import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.bodies import Form, read_json
@@ -51,7 +48,7 @@ async def list_flows(request: Request, query: Listed) -> Response:
     site, _ = site_of(request), allowed(request, READ)
     by, page, flows = query.sorted_by(SORTS), query.page, flows_of(site)
     needle = query.search.casefold()
-    listed = await asyncio.to_thread(_listed, flows)
+    listed = [each.to_wire() for each in await asyncio.to_thread(flows.list)]
     found = [
         each for each in listed if needle in f"{each['name']}\n{each['description']}".casefold()
     ]
@@ -101,15 +98,15 @@ async def read_flow(name: str, request: Request) -> Response:
     site, _ = site_of(request), allowed(request, READ)
     flows = flows_of(site)
     file = await file_of(flows, name)
-    read, found = await asyncio.to_thread(flows.check, file)
+    summary, read = await asyncio.to_thread(flows.summary, file)
     steps: Sequence[Step] = read.flow.steps if read.flow else ()
     more = {
         "content": read.text,
         "steps": [step_part(each) for each in steps],
-        "diagnostics": [each.to_finding() for each in found],
+        "diagnostics": [each.to_finding() for each in summary.diagnostics],
         "graph": mermaid(read.flow) if read.flow else None,
     }
-    return Json(_part(file, read, found) | more)
+    return Json(summary.to_wire() | more)
 
 
 @router.put(
@@ -186,41 +183,3 @@ def _invalid(written: WrittenFlow) -> Json:
     message = f"the flow has {len(errors)} errors and was not written; line {errors[0].line}: "
     details = {"diagnostics": [each.to_finding() for each in written.diagnostics]}
     return answer(422, FLOW_INVALID, message + errors[0].text, details=details)
-
-
-def _listed(flows: ProjectFlows) -> list[dict[str, Any]]:
-    return [_part(file, *flows.check(file)) for file in flows.files().files.values()]
-
-
-def _part(file: FlowFile, read: ReadFlow, found: Sequence[Diagnostic]) -> dict[str, Any]:
-    part = {
-        "name": file.command,
-        "description": "",
-        "source": file.tier.value,
-        "path": file.path,
-        "taskRequired": False,
-        "stepCount": 0,
-        "valid": not has_error(found),
-    }
-    return part if read.flow is None else part | _declared(read.flow)
-
-
-def _declared(flow: Flow) -> dict[str, Any]:
-    part: dict[str, Any] = {
-        "description": one_line(flow.description),
-        "taskRequired": flow.needs_task,
-        "stepCount": len(flow.steps),
-    }
-    if flow.task_prompt is not None:
-        part["taskPrompt"] = flow.task_prompt
-    return part | ({"inputs": [_input(each) for each in flow.inputs]} if flow.inputs else {})
-
-
-def _input(given: RunInput) -> dict[str, Any]:
-    part = {
-        "name": given.name,
-        "type": given.value_type.value,
-        "required": given.is_required,
-        "description": given.description,
-    }
-    return part if given.default is None else part | {"default": given.default}

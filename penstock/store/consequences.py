@@ -20,7 +20,7 @@ from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
-from penstock.core.task import TaskStatus
+from penstock.core.task import FLOW, TaskStatus
 from penstock.store.statements import Statements
 
 AT_WORK = "a message is being answered; cancel its task, or wait for its end"
@@ -157,7 +157,7 @@ class Consequences:
         sql, at, log_id = self._sql, record.at, record.log_id
         key = (at, record.seq, log_id)
         if not isinstance(event, events.MessageReceived):
-            kind = "call" if isinstance(event, events.CallRequested) else "flow"
+            kind = "call" if isinstance(event, events.CallRequested) else FLOW
             cursor.execute(sql.add_call_task, (record.task_id, kind, event.profile_id, *key))
             cursor.execute(sql.touch, (at, 0, log_id))
             return

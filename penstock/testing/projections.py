@@ -20,7 +20,7 @@ from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
-from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
+from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
 from penstock.store.consequences import AT_WORK, SUPERSEDED, Keyed
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
@@ -249,7 +249,7 @@ class MemoryProjections:
 
     def _flow_requested(self, log: Owned, record: Record, event: FlowRequested) -> None:
         self._claim(log, record, event)
-        self._queue(log, record, TaskRow(_id(record), log, "flow", event.profile_id, record, 0))
+        self._queue(log, record, TaskRow(_id(record), log, FLOW, event.profile_id, record, 0))
 
     def _queue(self, log: Owned, record: Record, task: TaskRow) -> None:
         self._tasks[task.task_id] = task

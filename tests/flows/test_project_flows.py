@@ -172,3 +172,28 @@ def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
     assert found.errors[0].code == "too-many-files"
     (found,) = library.refer(source, "few/*.yaml") or ()
     assert (found.path, found.errors) == ("few/a.yaml", ())
+
+
+def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
+    """`name, description, source, path, taskRequired, taskPrompt?, inputs?, stepCount, valid`."""
+    (tmp_path / "flows").mkdir()
+    more = "task_required: true\ntask_prompt: Which?\ninputs: {n: {type: number, default: 1}}\n"
+    (tmp_path / "flows" / "a.yaml").write_text(more + TEXT)
+    (tmp_path / "flows" / "b.yaml").write_text("[")
+    agents = {"scuot": AgentCard(name="scuot")}
+    first, second, *built_in = ProjectFlows(tmp_path, lambda: Surroundings(agents=agents)).list()
+    assert first.to_wire() == {
+        "name": "a",
+        "description": "d",
+        "source": "local",
+        "path": "flows/a.yaml",
+        "taskRequired": True,
+        "taskPrompt": "Which?",
+        "inputs": [
+            {"name": "n", "type": "number", "required": False, "description": "", "default": 1}
+        ],
+        "stepCount": 1,
+        "valid": True,
+    }
+    assert (second.errors, second.description, second.to_wire()["valid"]) == (1, "", False)
+    assert [each.file.command for each in built_in] == ["flows:edit", "flows:new"]
