@@ -1,6 +1,9 @@
 """Dry runs among the agents and flows of a project."""
 
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
@@ -10,6 +13,8 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.reading import read_flow
+from penstock.models.scripted import ScriptedModel
+from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
 from tests.kit.flow_server import LOOK, laid
 from tests.kit.flows import WORKERS
@@ -53,3 +58,48 @@ async def test_an_open_project_runs_dry_what_is_written(tmp_path: Path) -> None:
             {"line": 5, "severity": "warning", "message": 'no run of 2 reached step "late"'}
         ],
     }
+
+
+BUSY = """\
+name: busy
+description: Does everything that a flow can do
+steps:
+  - {id: make, agent: worker, inputs: {text: "file://secret.txt"}}
+  - {id: build, command: "touch built", on_error: ask}
+  - {id: count, type: code, outputs: [{name: n, type: number}]}
+  - {id: ask, question: "Go on?", branches: {Yes: done, No: make}, max_iterations: 1}
+  - {id: done, agent: worker}
+"""
+WORKER = "---\nname: worker\ndescription: d\ntools: write, bash, ask_user\n---\nWork.\n"
+
+
+def _files(root: Path) -> set[str]:
+    return {each.name for each in root.rglob("*") if each.is_file()}
+
+
+@pytest.mark.slow("reads a module of a code step")
+async def test_nothing_real_happens(tmp_path: Path) -> None:
+    """No tool, shell, handler, network or person has a part in it."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/worker.md").write_text(WORKER)
+    module = tmp_path / "flows/handlers/busy/count.ts"
+    module.parent.mkdir(parents=True)
+    module.write_text('export default () => { throw new Error("it ran"); };\n')
+    before = _files(tmp_path)
+    model = ScriptedModel([])
+    settings = {
+        "models": {"default": "scripted"},
+        "flows": {"shell": True},
+        "data_dir": str(tmp_path.parent / f"{tmp_path.name}-data"),
+    }
+    async with open_project(tmp_path, models=[model], settings=settings) as runtime:
+        authoring = runtime.parts.authoring
+        assert authoring
+        write = partial(authoring.errand.write_flow, "busy", BUSY)
+        written = await runtime.parts.invoker.threads.run(write)
+        tasks, _ = await runtime.parts.projections.tasks(page=Page())
+    assert written["dryRun"]["reached"] == ["make", "build", "count", "ask", "done"]
+    assert all(each["walked"] for each in written["dryRun"]["branches"])
+    assert written["dryRun"]["problems"] == []
+    assert (model.requests, tasks) == ([], [])
+    assert _files(tmp_path) - before == {"busy.yaml"}
