@@ -1,6 +1,7 @@
 """`penstock flow run`: exit codes, inputs, questions at a terminal, Ctrl-C."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,18 @@ pytestmark = pytest.mark.slow("opens a store for each command")
 Run = Callable[..., tuple[int, str, str]]
 NEEDY = LOOK.replace("steps:", "inputs: {n: {type: number, required: true}}\nsteps:")
 EAGER = LOOK.replace("steps:", "task_required: true\ntask_prompt: For whom?\nsteps:")
+TWICE = ASKS.replace("Go: look", "Go: sure").replace(
+    "  - {id: look",
+    '  - {id: sure, question: "Sure?", branches: {Yes: look, No: tell}}\n  - {id: look',
+)
+OUTER = HEAD + "steps:\n  - {id: inner, type: code, outputs: [said], tools: [execute_workflow]}\n"
+INNER = """export default async () => {
+  const { output } = await flo.callTool({
+    tool_id: "execute_workflow", input: { workflowId: "twice" },
+  });
+  return { said: output.status };
+};
+"""
 FAILS = HEAD + "steps:\n  - {id: look, handler: none.mts}\n"
 
 
@@ -131,3 +144,22 @@ def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
         assert terminal.ended() == 1
     (ended,) = json.loads(run("flow", "runs", "--json")[1])["runs"]
     assert ended["status"] == "aborted"
+
+
+def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: Path) -> None:
+    laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
+    with Terminal("flow", "run", "outer", cwd=flows) as terminal:
+        for asked, answer in (("Go on?", "Go"), ("Sure?", "Yes")):
+            terminal.until(asked)
+            terminal.until("/cancel> ")
+            terminal.type(answer)
+        terminal.until("✓ inner")
+        assert terminal.ended() == 0
+
+
+def test_what_is_asked_in_a_run_of_a_step_may_be_answered_later(flows: Path, run: Run) -> None:
+    laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
+    code, _, told = run("flow", "run", "outer")
+    assert (code, "Go on?" in told) == (4, True)
+    question = re.findall("penstock answer (q_[a-z0-9]+)", told)[-1]
+    assert "Sure?" in "".join(map(str, run("answer", question, "Go")))

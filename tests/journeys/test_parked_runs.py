@@ -8,8 +8,10 @@ from penstock.core.events import CallSettled, TaskResumed, TaskSuspended
 from penstock.core.flow_events import RunEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
+from penstock.models.scripted import Hold, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
+from tests.kit.flows import finish
 from tests.kit.logs import code, events, settled
 from tests.kit.parked import (
     LIMITS,
@@ -183,5 +185,27 @@ async def test_a_run_that_waits_for_people_holds_no_place(workflow: str) -> None
         assert (await runtime.chat("plain")).content == "All done."
         await runtime.answer(reply.questions[0].question.question_id, YES)
         done = await runtime.wait(sent.task_id)
+    assert done
+    assert done.content == "All done."
+
+
+async def test_a_queued_run_that_is_cancelled_ends_at_once() -> None:
+    hold = Hold()
+    said = model(wait(hold) + finish())
+    here = place(limits=tight(workflow_max_concurrent=1))
+    async with memory_runtime(model=said, place=here, **RUNTIME) as runtime:
+        first = await runtime.send(NewMessage(content="plain"))
+        await hold.reached()
+        second = await runtime.send(NewMessage(content="plain"))
+        while len(found := await runs(runtime)) == 1:
+            await runtime.parts.clock.sleep(0.001)
+        queued = found[-1]
+        assert await status(runtime, queued) is TaskStatus.QUEUED
+        await runtime.cancel(queued)
+        ended = [await runtime.wait(each) for each in (queued, second.task_id)]
+        assert await status(runtime, first.task_id) is TaskStatus.RUNNING
+        hold.release()
+        done = await runtime.wait(first.task_id)
+    assert [each and each.status for each in ended] == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
     assert done
     assert done.content == "All done."

@@ -68,9 +68,15 @@ def answer(request: ModelRequest) -> ScriptedReply:
     return call("execute_workflow", workflowId=task_of(request))
 
 
-def model() -> ScriptedModel:
-    """Return the model of everybody."""
-    return ScriptedModel(answer)
+def model(first: ScriptedReply | None = None) -> ScriptedModel:
+    """Return the model of everybody; the first agent at work in a step may say something else."""
+    left = [] if first is None else [first]
+
+    def reply(request: ModelRequest) -> ScriptedReply:
+        is_session = any(tool.name == "finish" for tool in request.tools)
+        return left.pop() if left and is_session else answer(request)
+
+    return ScriptedModel(reply)
 
 
 RUNTIME: dict[str, Any] = {"tools": TOOLS, "agents": AGENTS}
