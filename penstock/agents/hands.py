@@ -7,6 +7,7 @@ from typing import Any
 from penstock.agents.guard import LoopGuard
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Call
+from penstock.core.call_errors import CallError
 from penstock.core.signals import Suspend
 from penstock.engine.ledger import Ledger
 from penstock.tools.invoker import Invoker
@@ -45,10 +46,10 @@ class Hands:
 
     def _begun(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
         """Begin calls: at most so many at once, and those of a key one after the other."""
-        keys = [self._key(call) for call in calls]
+        told = [(call, key) for call in calls for key in self._keys(call)]
         door, ledger = self.invoker.call, self.ledger
-        if len(calls) <= self._most and not any(keys):
-            return [asyncio.create_task(door(call, caller, ledger)) for call in calls]
+        if len(told) <= self._most and not any(key for _, key in told):
+            return [asyncio.create_task(door(call, caller, ledger)) for call, _ in told]
         slots = asyncio.Semaphore(self._most)
         locks: dict[str, asyncio.Lock] = {}
 
@@ -60,7 +61,7 @@ class Hands:
             async with locks.setdefault(key, asyncio.Lock()), slots:
                 await door(call, caller, ledger)
 
-        return [asyncio.create_task(one(*each)) for each in zip(calls, keys, strict=True)]
+        return [asyncio.create_task(one(*each)) for each in told]
 
     def _batches(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
         """Part the calls where one wants to run alone."""
@@ -77,12 +78,9 @@ class Hands:
         if batch:
             yield batch
 
-    def _key(self, call: Call) -> str | None:
-        registry = self.invoker.registry
-        tool = registry.find(call.tool_id)
-        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
-            return None
-        if isinstance(exclusive, str):
-            return exclusive
-        fits = not registry.schema(tool).problems(call.input)
-        return exclusive(call.input) if fits else None
+    def _keys(self, call: Call) -> Iterator[str | None]:
+        """Yield the key that a call runs under, if any; nothing if the tool cannot tell it."""
+        try:
+            yield self.invoker.key_of(call)
+        except CallError as error:
+            self.invoker.refuse(call, self.ledger, error, "")

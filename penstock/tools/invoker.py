@@ -1,6 +1,7 @@
 """The one door every tool call goes through."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -24,6 +25,7 @@ from penstock.core.signals import Signal, Suspend
 from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
+from penstock.resources.redact import Redactor
 from penstock.tools.approvals import Approvals
 from penstock.tools.cuttable import Cuttable
 from penstock.tools.deadline import Deadline
@@ -112,6 +114,7 @@ class Invoker:
                 self._ask_plugins(tool, passage, call.input)
                 agreed = await self._approvals.agreed(tool, passage, nest)
                 if agreed is not call.input:
+                    self.check_input(tool, agreed)
                     self._ask_plugins(tool, passage, agreed)
                 self._reserve(passage, nest)
                 output = await self._run(tool, agreed, passage)
@@ -157,6 +160,21 @@ class Invoker:
         ledger.settle(call.path, settled)
         return settled
 
+    def key_of(self, call: Call) -> str | None:
+        """Return what calls have to share to run one after the other. Raises CallError."""
+        tool = self.registry.find(call.tool_id)
+        if tool is None or isinstance(exclusive := tool.spec.exclusive, bool):
+            return None
+        if isinstance(exclusive, str):
+            return exclusive
+        if self.registry.schema(tool).problems(call.input):
+            return None
+        try:
+            return str(exclusive(call.input))
+        except Exception as error:
+            most = self._limits.error_chars
+            raise failure(tool.spec, error, Redactor(), most=most) from error
+
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
         """Return what was recorded; code gets all of it, a model has read its part."""
         if settled.artifact_blob is None or caller.clip_at is not None:
@@ -174,7 +192,9 @@ class Invoker:
             if was_offered or not isinstance(passage.refusal, ToolNotFound):
                 passage.tool = tool
                 return tool
-        visible = [each.spec.tool_id for each in self.registry if self._sees(each, caller)]
+        visible = {each.spec.tool_id for each in self.registry if self._sees(each, caller)}
+        if caller.session is not None and caller.origin is Origin.MODEL:
+            visible = caller.session.nameable(visible)
         hint = did_you_mean(call.tool_id, visible)
         raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
 
@@ -227,8 +247,15 @@ class Invoker:
                 event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
-                await self._clock.sleep(spec.retry.backoff_ms(attempt) / 1000)
+                await self._back_off(tool, spec.retry.backoff_ms(attempt) / 1000, ledger)
                 attempt += 1
+
+    async def _back_off(self, tool: Tool, seconds: float, ledger: Ledger) -> None:
+        """Wait before the next attempt, for as long as the task may be at work."""
+        left = ledger.budget.seconds_left()
+        await self._clock.sleep(max(min(seconds, left), 0))
+        if left <= seconds:
+            raise out_of_time(tool, math.inf, left)
 
     async def _attempt(
         self, tool: Tool, input: dict[str, Any], passage: Passage, attempt: int

@@ -90,3 +90,19 @@ async def test_a_key_that_the_input_lacks_is_refused_by_the_schema_not_by_a_cras
         reply = await runtime.chat("Go")
         outcomes = await settled(runtime, reply.session_id)
     assert sorted(code(each) for each in outcomes) == ["INVALID_INPUT", "ok"]
+
+
+def unsure(input: Any) -> str:
+    raise RuntimeError("no idea")
+
+
+async def test_a_key_that_cannot_be_told_fails_that_call_alone() -> None:
+    """The page: "A failed call gives an error result; the loop goes on."."""
+    write = Act("write", exclusive=unsure)
+    asked = call("write") + call("look") + call("write", disk="a")
+    model = ScriptedModel([asked, say("Ok.")])
+    async with memory_runtime(model=model, tools=[write, Act("look")]) as runtime:
+        reply = await runtime.chat("Go")
+        outcomes = await settled(runtime, reply.session_id)
+    assert sorted(code(each) for each in outcomes) == ["TOOL_FAILED", "TOOL_FAILED", "ok"]
+    assert (reply.content, write.runs) == ("Ok.", [])

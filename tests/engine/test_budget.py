@@ -69,7 +69,7 @@ def test_model_calls_in_flight_share_what_is_left() -> None:
 
 
 def test_money_in_flight_is_shared_as_well() -> None:
-    """ "Reserve before the work … Afterwards the reservation becomes the real usage." """
+    """The page: "Reserve before the work … Afterwards the reservation becomes the real usage."."""
     budget = Budget(Allowance(cost_usd=1), task_with(cost_usd=0.2), FakeClock())
     assert budget.reserve_model(1, 0.6)
     assert not budget.reserve_model(1, 0.6)
@@ -79,9 +79,9 @@ def test_money_in_flight_is_shared_as_well() -> None:
 
 @pytest.mark.parametrize("price", [None, 0.0])
 def test_money_cannot_be_bounded_where_nothing_has_a_price(price: float | None) -> None:
-    """ "a model without a price refuses this setting" """
+    """The page: "a model without a price refuses this setting"."""
     budget = Budget(Allowance(cost_usd=1), task_with(), FakeClock())
-    with pytest.raises(ConfigError, match="budget_cost_usd .* no price: give it input_price"):
+    with pytest.raises(ConfigError, match=r"budget_cost_usd .* no price: give it input_price"):
         budget.reserve_model(1, price)
 
 

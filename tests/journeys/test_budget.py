@@ -76,7 +76,7 @@ PRICED = replace(SCRIPTED, input_price=1.0, output_price=10.0)
 
 
 async def test_a_budget_that_is_used_up_closes_before_anything_else_is_asked_for() -> None:
-    """ "all settled: two calls blocked, or budget used up" → closing."""
+    """The page: "all settled: two calls blocked, or budget used up" → closing."""
     model = ScriptedModel([call("look"), say("That is all I saw.")])
     agents = [agent(budget_tool_calls=1)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
@@ -86,7 +86,7 @@ async def test_a_budget_that_is_used_up_closes_before_anything_else_is_asked_for
 
 
 async def test_money_is_reserved_before_the_work() -> None:
-    """ "a model call reserves the estimated input plus `llm_max_tokens`": 2,048 cost 0.02 here."""
+    """The page: "a model call reserves the estimated input plus `llm_max_tokens`", 0.02 here."""
     model = ScriptedModel([spend(10, 10, 0.006) + call("look"), say("Short.")], card=PRICED)
     agents = [agent(budget_cost_usd=0.021)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
@@ -96,7 +96,7 @@ async def test_money_is_reserved_before_the_work() -> None:
 
 
 async def test_money_cannot_be_bounded_for_a_model_without_a_price() -> None:
-    """ "price of the calls; a model without a price refuses this setting" """
+    """The page: "price of the calls; a model without a price refuses this setting"."""
     model = ScriptedModel([say("never")])
     async with memory_runtime(model=model, agents=[agent(budget_cost_usd=1.0)]) as runtime:
         reply = await runtime.chat("Hi")
