@@ -165,7 +165,7 @@ class Crew:
                 origin=Origin.MODEL,
                 profile=visit.profile,
                 agent=visit.agent.name,
-                agent_tools=frozenset(guard.tools),
+                agent_tools=guard.granted,
                 permissions=visit.agent.settings.tool_permissions,
                 access=_charter(visit.agent).access,
                 clip_at=visit.agent.settings.result_max_chars,

@@ -244,7 +244,11 @@ class Steps:
         agent = find_agent(self._crew, step.agent or DECIDER)
         if isinstance(agent, Ended):
             return Visited(ended=agent)
-        contract = Contract(branches=step.options, is_multiple=step.is_multiple)
+        contract = Contract(
+            outputs=agent.charter.outputs if agent.charter else (),
+            branches=step.options,
+            is_multiple=step.is_multiple,
+        )
         ended = await self._pursue(step, place, agent, task=_task_of(step, said), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended, decided_by=agent.name)
@@ -252,7 +256,8 @@ class Steps:
         options = [branch] if isinstance(branch, str) else list(branch or ())
         note = notes if said is not None else ended.result.summary
         visited = _chosen(step, place.run, options, notes=note, said=said)
-        return replace(visited, decided_by=agent.name)
+        result = replace(visited.ended.result, outputs=ended.result.outputs)
+        return replace(visited, ended=replace(visited.ended, result=result), decided_by=agent.name)
 
 
 def _conditional(step: Conditional, run: Run) -> Visited:

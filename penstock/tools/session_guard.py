@@ -18,6 +18,8 @@ AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
 """What flow-architect has, and the agents that it starts."""
 NEVER_DECLARED = AUTHORING | {SUBAGENT}
 """What no `tools:` grants."""
+ALIASES = {"find": "glob", "glob": "find"}
+"""Who may call the one may call the other."""
 ARCHITECT = "flow-architect"
 AUTONOMOUS = "this run is autonomous"
 
@@ -58,6 +60,16 @@ class SessionGuard:
         authoring = sorted(AUTHORING) if self.is_architect else []
         return list(dict.fromkeys((*own, *authoring, *ALWAYS)))
 
+    @property
+    def granted(self) -> frozenset[str]:
+        """What the model may call: also by another name than that which it is offered."""
+        offered = self.tools
+        return frozenset((*offered, *(ALIASES[each] for each in offered if each in ALIASES)))
+
+    def nameable(self, visible: set[str]) -> set[str]:
+        """Return what a hint may name: what is visible at the door and granted, and `finish`."""
+        return {each for each in self.granted if each in visible or each == FINISH}
+
     def refusal(self, call: Call) -> CallError | None:
         """Return why the session may not make a call of a tool that exists; None if it may.
 
@@ -89,7 +101,7 @@ class SessionGuard:
             return "finish was already called; no further tool calls."
         if tool_id in NEVER_DECLARED and not (self.is_architect and tool_id in AUTHORING):
             return f'"{tool_id}" is not granted to agent "{self.agent}".'
-        if tool_id not in self.tools:
+        if tool_id not in self.granted:
             return self._undeclared(tool_id)
         return blocked(ASK_USER, self.silence) if tool_id == ASK_USER and self.silence else None
 

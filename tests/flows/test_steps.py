@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.envelope import Status
 from penstock.core.ids import LogId
+from penstock.core.step import Output
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from tests.kit.flows import (
@@ -17,6 +18,7 @@ from tests.kit.flows import (
     run_flow,
     run_in,
     steps,
+    worker,
 )
 
 FORK = """
@@ -130,3 +132,17 @@ async def test_words_of_ones_own_go_to_the_decider() -> None:
     assert reply.envelope.output["forks"]["choose"]["answer"] == "not too deep"
     assert reply.envelope.output["results"]["quick"]["status"] == "complete"
     assert "not too deep" in model.requests[0].messages[0].content
+
+
+async def test_what_a_decider_promises_is_handed_on_with_its_choice() -> None:
+    """§11: `branch` "on … deciders of forks", and "NAME: one per declared output"."""
+    judge = worker("judge", outputs=(Output(name="why"),))
+    model = ScriptedModel(by_task({"How deep?": finish("so", branch="Deep", why="it matters")}))
+    text = FORK.replace("fork.choose.answer", "result.choose.why")
+    agents = [judge, *(each for each in WORKERS if each.name != "judge")]
+    envelope = await run_flow(text, model, agents=agents, autonomous=True)
+    (offered,) = [each for each in model.requests[0].tools if each.name == "finish"]
+    assert {"branch", "why"} <= offered.parameters["properties"].keys()
+    assert envelope.output["results"]["choose"]["outputs"] == {"why": "it matters"}
+    assert envelope.output["warnings"] == []
+    assert model.requests[-1].messages[0].content == "Task: deep done, it matters"

@@ -121,3 +121,17 @@ def test_of_the_guards_of_plugins_the_first_refusal_counts() -> None:
     assert [each and str(each) for each in said] == ["no write", "never", None]
     assert refused(session, "write") is None
     assert asked == ["write", "bash", "read"]
+
+
+@pytest.mark.parametrize(("declared", "other"), [("find", "glob"), ("glob", "find")])
+def test_find_has_another_name_that_it_may_be_called_by(declared: str, other: str) -> None:
+    """13.2: "`find` (alias `glob`)"."""
+    session = guard(declared=(declared,))
+    assert [refused(session, each) for each in (declared, other)] == [None, None]
+    assert (declared in session.tools, other in session.tools) == (True, False)
+    assert refused(guard(declared=("read",)), other) is not None
+
+
+def test_a_hint_names_what_the_session_may_call_and_finish() -> None:
+    """G19: nearest `read`."""
+    assert guard().nameable({"read", "edit", "ask_user"}) == {"read", "ask_user", "finish"}
