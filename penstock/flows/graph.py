@@ -21,22 +21,39 @@ ON_ERROR = "on_error"
 def mermaid(flow: Flow) -> str:
     """Return the flow as the text of a Mermaid flowchart."""
     flow = only_known(flow)
-    segments = Segments(flow.steps)
+    segments, ids = Segments(flow.steps), _Ids(flow)
     lines = ["flowchart TD"]
     for number, segment in enumerate(segments.all, 1):
         lines.append(f'  subgraph s{number}["{number}"]')
-        lines += [f"    {_node(flow.by_id[each.step_id])}" for each in segment]
+        lines += [
+            f"    {ids.of(each.step_id)}{_shape(flow.by_id[each.step_id])}" for each in segment
+        ]
         lines.append("  end")
     for step in flow.steps:
-        lines += [f"  {_id(each)} --> {_id(step.step_id)}" for each in segments.blockers(step)]
+        here = ids.of(step.step_id)
+        lines += [f"  {ids.of(each)} --> {here}" for each in segments.blockers(step)]
     for number in range(1, len(segments.all)):
         lines.append(f"  s{number} --> s{number + 1}")
     for step in flow.steps:
-        lines += [
-            f"  {_id(step.step_id)} -. {_quoted(label)} .-> {_id(target)}"
-            for label, target in jumps(step)
-        ]
+        here = ids.of(step.step_id)
+        lines += [f"  {here} -. {_quoted(why)} .-> {ids.to(target)}" for why, target in jumps(step)]
     return "\n".join(lines)
+
+
+class _Ids:
+    """The ids of steps as Mermaid takes them: numbers, for all else may be a word of its own."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._numbers = {step_id: number for number, step_id in enumerate(flow.by_id, 1)}
+        self._steps = len(self._numbers)
+
+    def of(self, step_id: str) -> str:
+        return f"n{self._numbers.setdefault(step_id, len(self._numbers) + 1)}"
+
+    def to(self, step_id: str) -> str:
+        """Return the end of an arrow; a step that is not there has its name beside it."""
+        is_there = self._numbers.get(step_id, self._steps + 1) <= self._steps
+        return self.of(step_id) if is_there else f"{self.of(step_id)}[{_quoted(step_id)}]"
 
 
 def jumps(step: AnyStep) -> Iterator[tuple[str, str]]:
@@ -66,15 +83,9 @@ def only_known(flow: Flow) -> Flow:
     return replace(flow, steps=tuple(steps))
 
 
-def _node(step: AnyStep) -> str:
+def _shape(step: AnyStep) -> str:
     label = _quoted(f"{step.step_id}: {step.kind.value}")
-    opening, closing = ("{", "}") if step.is_router else ("[", "]")
-    return f"{_id(step.step_id)}{opening}{label}{closing}"
-
-
-def _id(step_id: str) -> str:
-    """Return an id as Mermaid takes it: none of its words, and no dash."""
-    return "n_" + step_id.replace("-", "__")
+    return f"{{{label}}}" if step.is_router else f"[{label}]"
 
 
 def _quoted(text: str) -> str:

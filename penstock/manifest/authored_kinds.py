@@ -9,6 +9,8 @@ from penstock.manifest import kinds
 from penstock.manifest.fields import OWN, WRONG, Kind, Node, Wrong, quoted
 from penstock.manifest.source import Place
 
+MOST_UNKNOWN = 100
+"""Keys of one mapping that are named; of the others their number is told."""
 Item = tuple[str, Place]
 """A text of a list, and where it stands."""
 
@@ -72,15 +74,14 @@ def part(node: Node, key: str, kind: Kind, default: Any) -> Any:
 
 
 def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
-    """Note every key of a mapping that means nothing there, with the nearest that does."""
-    for key in node.value:
-        if key not in known and not key.startswith(OWN):
-            warn(
-                node.at(key),
-                "unknown-field",
-                f"unknown field {quoted(key)} in {title}",
-                meant(nearest(key, known)),
-            )
+    """Note the keys of a mapping that mean nothing there, each with the nearest that does."""
+    unknown = [key for key in node.value if key not in known and not key.startswith(OWN)]
+    for key in unknown[:MOST_UNKNOWN]:
+        said = f"unknown field {quoted(key)} in {title}"
+        warn(node.at(key), "unknown-field", said, meant(nearest(key, known)))
+    if more := unknown[MOST_UNKNOWN:]:
+        said = f"there are {len(more)} more unknown fields in {title}"
+        warn(node.at(more[0]), "unknown-field", said)
 
 
 def warn(node: Node, code: str, message: str, suggestion: str | None = None) -> None:

@@ -17,6 +17,8 @@ _PLACE = re.compile(r"\$?\$\{\{")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _MOST_KEPT = 4_096
 """Templates that stay parsed."""
+_LONGEST_KEPT = 8_192
+"""Longer ones are parsed each time: what is kept is bounded."""
 
 
 class Kind(StrEnum):
@@ -120,9 +122,17 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-@lru_cache(_MOST_KEPT)
 def parse(text: str) -> Template:
     """Return a text with its places found; places that name nothing are among the pieces."""
+    return _parsed_once(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+
+
+@lru_cache(_MOST_KEPT)
+def _parsed_once(text: str) -> Template:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Template:
     ends = _Ends(text)
     pieces: list[Piece] = []
     plain: list[str] = []
