@@ -126,7 +126,14 @@ class Modules:
 
     def find_fault(self, path: str, root: Path) -> CodeFault | None:
         """Return what is wrong with a module of the project, if anything is."""
-        loaded = self.load(path, Folder(root / posixpath.dirname(path)))
+        return self._fault(path, Folder(root / posixpath.dirname(path)))
+
+    def find_fault_in(self, path: str, texts: Mapping[str, str]) -> CodeFault | None:
+        """Return what is wrong with a module that a run keeps, if anything is."""
+        return self._fault(path, Texts(texts, posixpath.dirname(path)))
+
+    def _fault(self, path: str, files: Files) -> CodeFault | None:
+        loaded = self.load(path, files)
         if not loaded.problems:
             return None
         own = next((each for each in loaded.problems if each.file == path), None)

@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from penstock.agents.charter import Tier
 from penstock.agents.folders import MOST_BYTES
@@ -106,13 +107,22 @@ def bad_name(file: FlowFile) -> Diagnostic | None:
 
 
 class FlowRoot:
-    """The flows and modules below a folder, for those that refer to them; each is read once."""
+    """The flows and modules below a folder, for those that refer to them; each is read once.
 
-    def __init__(self, root: Path, home: str = "") -> None:
+    Of `kept`, flows by their path, none is read.
+    """
+
+    def __init__(
+        self, root: Path, home: str = "", kept: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._root = root
         self._home = home
         self._real = os.path.realpath(root)
-        self._flows: dict[str, ReadFlow | None] = {}
+        self._flows: dict[str, ReadFlow | None] = {
+            path: read_flow(text, file_name(path, home))
+            for path, text in kept.items()
+            if path.endswith(SUFFIXES)
+        }
 
     def flow_at(self, path: str) -> ReadFlow | None:
         """Return the flow of a file, broken or not; None if there is none."""

@@ -59,6 +59,10 @@ class Library(Protocol):
         """
         ...
 
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what keeps a flow from running, by the texts that come with it."""
+        ...
+
 
 class NoFlows:
     """The library of a runtime without flows."""
@@ -69,6 +73,10 @@ class NoFlows:
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Find nothing."""
+        return ()
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Find nothing wrong: there is no flow."""
         return ()
 
 

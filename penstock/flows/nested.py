@@ -15,6 +15,7 @@ from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
+from penstock.flows.starting import said_of
 
 
 def referred(
@@ -29,7 +30,7 @@ def referred(
     values, starts = run.values(), []
     wired = {name: values.value(text) for name, text in step.inputs.items()}
     for each in sources:
-        started = _started(each, run, wired)
+        started = _started(library, each, run, wired)
         if isinstance(started, Ended):
             return started
         starts.append(started)
@@ -52,12 +53,13 @@ def failed_inside(run: Run) -> Ended:
     return replace(ended, outcome=run.failed_by)
 
 
-def _started(source: FlowSource, run: Run, wired: Mapping[str, Any]) -> FlowStarted | Ended:
-    if source.errors:
-        return failed("ref_failed", f"{source.name} cannot run: {source.errors[0].message}")
+def _started(
+    library: Library, source: FlowSource, run: Run, wired: Mapping[str, Any]
+) -> FlowStarted | Ended:
+    errors = source.errors or library.faults(source)
     flow = flow_of(source.text, source.path)
-    if flow is None:
-        return failed("ref_failed", f"{source.name} has errors: it cannot run")
+    if errors or flow is None:
+        return failed("ref_failed", f"{source.name} has errors: {said_of(errors)}")
     inputs, problems = run_inputs(flow, wired)
     if problems:
         said = "; ".join(map(str, problems))

@@ -15,6 +15,7 @@ from penstock.flows.code_modules import Modules
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.files import (
     BUILT_IN,
+    BUILT_IN_HOME,
     SUFFIXES,
     FlowFile,
     FlowFiles,
@@ -129,8 +130,7 @@ class ProjectFlows:
         places = places_of(path, source.path)
         if places is None:
             return None
-        homes = {each.as_posix(): each for each in self._packages}
-        folder = (homes | {"": self.root, "builtin": BUILT_IN}).get(source.root)
+        folder = self._folder(source)
         if folder is None:
             return ()
         root = FlowRoot(folder, source.root)
@@ -142,6 +142,24 @@ class ProjectFlows:
             if flows:
                 return [self._source(file_at(each, folder, source.root), root) for each in flows]
         return ()
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what keeps a flow from running, by the texts that come with it."""
+        folder = self._folder(source)
+        if folder is None:
+            return errors_of(read_flow(source.text, source.name).findings)
+        root = FlowRoot(folder, source.root, source.texts)
+        file = file_at(source.path, folder, source.root)
+        around = replace(root.around(file, self._around()), has_file=source.texts.__contains__)
+        if self._modules is not None:
+            fault = partial(self._modules.find_fault_in, texts=source.texts)
+            around = replace(around, code_fault=fault)
+        return errors_of(check_flow(_read(file, root), around))
+
+    def _folder(self, source: FlowSource) -> Path | None:
+        """Return where a flow and what it refers to lies; None if that is gone."""
+        homes = {each.as_posix(): each for each in self._packages}
+        return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
 
     def _surroundings(self, file: FlowFile, root: FlowRoot) -> Surroundings:
         around = root.around(file, self._around())

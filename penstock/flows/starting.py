@@ -73,15 +73,19 @@ def task_question(library: Library, command: str) -> str | None:
     return _question(flow, command) if flow is not None and flow.needs_task else None
 
 
+def said_of(errors: Sequence[Diagnostic]) -> str:
+    """Return what keeps a flow from running, as a reason names it: the first few, with lines."""
+    said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
+    return said + (f" and {len(errors) - _SAID} more" if len(errors) > _SAID else "")
+
+
 def _question(flow: Flow, command: str) -> str:
     return flow.task_prompt or f"What should {command} do?"
 
 
 def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:
-    said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
-    more = f" and {len(errors) - _SAID} more" if len(errors) > _SAID else ""
     details = {"diagnostics": [each.to_finding() for each in errors]}
-    reason = f'the flow "/{command}" has errors: {said}{more}'
+    reason = f'the flow "/{command}" has errors: {said_of(errors)}'
     return Rejection(code=FLOW_INVALID, reason=reason, details=details)
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.flows.kept import led_to
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
+from penstock.flows.reading import read_flow
 
 FOLDER = "flows/"
 SUFFIX = ".yaml"
@@ -35,6 +37,10 @@ class MemoryFlows:
             if found := matches(place, sorted(self.texts)):
                 return [self._source(each) for each in found]
         return ()
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what is wrong with the text of a flow; nobody knows what lies around it."""
+        return errors_of(read_flow(source.text, source.name).findings)
 
     def _source(self, file: str) -> FlowSource:
         modules = {name: text for name, text in self.texts.items() if not name.endswith(SUFFIX)}

@@ -197,3 +197,33 @@ def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
     }
     assert (second.errors, second.description, second.to_wire()["valid"]) == (1, "", False)
     assert [each.file.command for each in built_in] == ["flows:edit", "flows:new"]
+
+
+SUB_ERRORS = {
+    "- {id: a, agent: scout, blockedBy: [nope]}": 'blockedBy of step "a" names unknown step "nope"',
+    "- {id: a, agent: judge, task: t, branches: {x: nope, y: a}}": 'unknown step "nope"',
+    "- {id: a, agent: scout, on_complete: nowhere}": 'names unknown step "nowhere"',
+    "- {id: a, agent: scout}\n- {id: b, agent: nobody}": '5: unknown agent "nobody" in step "b"',
+}
+
+
+@pytest.mark.parametrize("path", ["sub.yaml", "su*.yaml", '"${{task}}.yaml"'])
+@pytest.mark.parametrize(("sub", "said"), SUB_ERRORS.items())
+async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
+    tmp_path: Path, path: str, sub: str, said: str
+) -> None:
+    """A sub-flow that has error diagnostics or lacks a required input: soft `ref_failed`."""
+    (tmp_path / "flows").mkdir()
+    more = "- {id: next, agent: scout, end: true}\n- {id: caught, agent: scout, task: caught}\n"
+    main = f"{TOP}- {{id: r, path: {path}, on_error: caught}}\n{more}"
+    (tmp_path / "flows" / "main.yaml").write_text(main)
+    (tmp_path / "flows" / "sub.yaml").write_text(f"{TOP}{sub}\n")
+    library = ProjectFlows(tmp_path, lambda: SEED)
+    place, model = MemoryPlace(flows=library), ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await runtime.run_flow(NewRun(command="main", task="sub"), task_id=RUN)
+    results = envelope.output["results"]
+    assert (envelope.output["status"], results["caught"]["summary"]) == ("success", "caught done")
+    assert results["r"]["summary"].startswith("flows/sub.yaml has errors: line ")
+    assert said in results["r"]["summary"]
+    assert len(model.requests) == 1

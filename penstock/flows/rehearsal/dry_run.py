@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.core.call import CallPath
+from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import new_id
@@ -235,6 +236,10 @@ class StandIns:
             return found
         self.has_stood_in = True
         return [FlowSource(path=_STAND_IN, texts={_STAND_IN: _STOOD_IN})]
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what keeps a flow from running."""
+        return () if source.path == _STAND_IN else self._library.faults(source)
 
 
 def _most_started(run: Run) -> list[tuple[str, int]]:
