@@ -56,7 +56,7 @@ class ChatSettings:
     budget_seconds: float = 1_800
     """How long one task may work; the time it waits for people does not count."""
     question_ttl_seconds: float | None = None
-    """How long an approval is waited for before it counts as rejected; None is for ever."""
+    """How long a question waits for a person before it counts as rejected; None is for ever."""
 
     def allowance(self) -> Allowance:
         """Return what one task of this agent may spend."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 from penstock.core.call_errors import NotPermitted, Rejected
-from penstock.core.clock import Moment
 from penstock.core.ids import QuestionId
 from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
@@ -53,7 +52,6 @@ class Approvals:
 
     def _question(self, tool: Tool, passage: Passage, nest: Nest | None) -> Question:
         call, spec = passage.call, tool.spec
-        ttl = passage.caller.question_ttl_seconds
         return Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.APPROVAL,
@@ -63,5 +61,5 @@ class Approvals:
             tool_id=spec.tool_id,
             input=passage.caller.secrets.json(call.input),
             input_schema=spec.input_schema,
-            expires_at=None if ttl is None else Moment(self._clock.now() + round(1000 * ttl)),
+            expires_at=passage.caller.expiry(self._clock.now()),
         )

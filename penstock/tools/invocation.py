@@ -256,6 +256,7 @@ class Invocation:
             options=shown.options,
             schema=shown.schema,
             form=shown.typed,
+            expires_at=self.caller.expiry(self.inside.world.clock.now()),
         )
         try:
             return await ask(self.ledger, question)

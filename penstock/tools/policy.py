@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
+from penstock.core.clock import Moment
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project_access import OPEN, Access
@@ -48,7 +49,7 @@ class Caller:
     permissions: dict[str, str] = field(default_factory=dict)
     """The agent's `tool_permissions`: tool to allow, ask or deny."""
     question_ttl_seconds: float | None = None
-    """How long an approval waits for a person; None is for ever."""
+    """How long a question waits for a person; None is for ever."""
     secrets: Redactor = field(default_factory=Redactor, compare=False)
     """What was given out in its task; the door fills it in, and takes it out of all records."""
     access: Access = OPEN
@@ -63,6 +64,11 @@ class Caller:
     def newest(self) -> Selection:
         """Return what the skills grant that are selected by now."""
         return self.selection if self.skills is None else self.skills.selection
+
+    def expiry(self, now: Moment) -> Moment | None:
+        """Return when a question of now is over, if it ever is."""
+        seconds = self.question_ttl_seconds
+        return None if seconds is None else Moment(now + round(1000 * seconds))
 
     def check_may_ask(self, what: str = ASK_USER) -> None:
         """Raise NotPermitted where nobody may be asked: in an autonomous run, by a silent agent."""

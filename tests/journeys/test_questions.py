@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.builtins.ask_user import TOOLS
 from penstock.chat.message import NewMessage
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidAnswer, QuestionClosed
@@ -13,6 +14,7 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.tool import Tool
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.logs import code, kinds, settled
 from tests.kit.questions import SCHEMA, go_on, mail, question_of
@@ -60,6 +62,29 @@ async def test_a_rejection_reaches_the_model_with_its_note() -> None:
     assert (code(outcome), tool.runs) == ("REJECTED", [])
     assert outcome.envelope.error
     assert "not today" in outcome.envelope.error.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        (TOOLS[0], {"question": "Which?", "type": "input"}),
+        (Act("pick", lambda _, invocation: invocation.ask("Which?")), {}),
+    ],
+    ids=["ask_user", "ctx.ask"],
+)
+async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
+    tool: Tool, given: dict[str, Any]
+) -> None:
+    """The page: "It may wait for ever (`question_ttl_seconds` null) or settle"."""
+    clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **given), say("Nobody.")])
+    agents, place = [agent(question_ttl_seconds=60)], MemoryPlace(clock=clock)
+    async with memory_runtime(model=model, tools=[tool], agents=agents, place=place) as runtime:
+        parked = await runtime.chat("Choose")
+        assert parked.status is TaskStatus.SUSPENDED
+        await clock.elapse(61)
+        reply = await runtime.wait(parked.task_id)
+    assert reply
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Nobody.")
 
 
 async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
