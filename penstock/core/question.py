@@ -67,6 +67,11 @@ class Question:
     resume_payload: Any = None
     """What comes back with the answer, unless the answer replaces it."""
 
+    @property
+    def handed_back(self) -> dict[str, Any]:
+        """What an answer holds besides what was said."""
+        return {} if self.resume_payload is None else {"resume_payload": self.resume_payload}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:
@@ -86,5 +91,6 @@ class QuestionRecord:
 
 def standing(status: QuestionStatus, answer: Json | None) -> str:
     """Return how a question stands, as people read it: open, answered, cancelled or expired."""
-    is_late = status is QuestionStatus.CANCELLED and answer == EXPIRED
+    is_expired = (answer or {}).items() >= EXPIRED.items()
+    is_late = status is QuestionStatus.CANCELLED and is_expired
     return "expired" if is_late else status.value

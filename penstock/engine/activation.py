@@ -253,7 +253,7 @@ class Activations:
                 event = QuestionAnswered(
                     question_id=question.question_id,
                     status=QuestionStatus.CANCELLED,
-                    answer=EXPIRED,
+                    answer={**EXPIRED, **question.handed_back},
                 )
                 held.add(event, current.task_id)
         await held.commit()

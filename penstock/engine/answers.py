@@ -70,9 +70,7 @@ def _message(question: Question, body: Mapping[str, Any]) -> Outcome:
     if question.schema is not None and "resume_payload" in body:
         found = Schema(question.schema).problems(body["resume_payload"])
         problems += [_problem(f"/resume_payload{each.path}", each.message) for each in found]
-    payload = question.resume_payload
-    kept = {} if payload is None else {"resume_payload": payload}
-    return _outcome(kept | dict(body), problems)
+    return _outcome(question.handed_back | dict(body), problems)
 
 
 def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:

@@ -18,7 +18,7 @@ from penstock.sandbox.guest import Entering
 from penstock.sandbox.processes.apart import Apart
 from penstock.sandbox.processes.deno import command, folder_of, send_world
 from penstock.sandbox.processes.process import Process
-from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.script import DENO, Bounds, Script
 from penstock.sandbox.watch import Watch
 
 PATIENCE = 3600.0
@@ -66,6 +66,10 @@ class Debugged:
         watch = Watch(self._clock, PATIENCE, patient.cpu_ms)
         entering = Entering(script=script, bridge=bridge, bounds=patient, watch=watch)
         return await Entry(entering, Apart(entering, self._attached)).run(input)
+
+    def engine_for(self, wish: str | None) -> str:
+        """Return the one name: it runs whatever it is given."""
+        return DENO
 
     async def close(self) -> None:
         """End whatever still runs."""

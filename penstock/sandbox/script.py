@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
 
+WASM, DENO = "wasm", "deno"
+"""The engines."""
 RUNTIME = "flo:runtime"
 """The one specifier that names no file: the members of the global `flo`."""
 RUNTIME_NAMES = (
@@ -90,6 +92,10 @@ class Sandbox(Protocol):
         Raises ScriptError, ScriptLoadError, ToolTimeout, OutOfMemory, OutputTooLarge, the CallError
         of an uncaught FloError, and the Signal that a host call met when nothing else can move.
         """
+        ...
+
+    def engine_for(self, wish: str | None) -> str:
+        """Return the name of the engine that runs a script with this wish, or with none."""
         ...
 
     async def close(self) -> None:

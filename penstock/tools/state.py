@@ -46,9 +46,8 @@ class TaskValues:
         self._clock = clock
 
     def find(self, partition: str, key: str) -> StateWritten | None:
-        """Return what is there, if its time is not over."""
-        written = self._ledger.value(partition, key, self._clock.now())
-        return None if written is None or written.value is None else written
+        """Return what is there, be it null, if its time is not over."""
+        return self._ledger.value(partition, key, self._clock.now())
 
     def write(
         self, partition: str, key: str, value: Any, *, ttl: float | None, if_revision: IfRevision
@@ -115,8 +114,9 @@ class ToolState:
         path = invocation.place(PUT, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)
         if settled is None:
+            ends = 0 if value is None else ttl
             written = self._values.write(
-                invocation.spec.tool_id, key, value, ttl=ttl, if_revision=if_revision
+                invocation.spec.tool_id, key, value, ttl=ends, if_revision=if_revision
             )
             output: list[Any] = [False, written]
             if isinstance(written, StateWritten):

@@ -94,8 +94,8 @@ async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:
     "asking",
     [
         'flo.vault.get({ scope: "profile", key: "k" })',
-        'flo.callTool({ tool_id: "t", input: 5 })',
-        'flo.callTool({ tool_id: "t", input: [] })',
+        'flo.task.getState({ key: "k" })',
+        'fetch("https://api.test")',
     ],
 )
 async def test_a_refused_host_call_points_at_the_line_that_asked(

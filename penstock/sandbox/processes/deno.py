@@ -14,6 +14,7 @@ from penstock.core.clock import Clock
 from penstock.sandbox.blobs import open_cache
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.script import DENO
 from penstock.sandbox.sources import SDK, guest_source
 
 RUNNER = SDK / "runner.mjs"
@@ -34,7 +35,7 @@ def open_deno(clock: Clock, cache: Path, layers: Sequence[str] = ()) -> Separate
     if missing := missing_deno():
         raise ToolNotConfigured(missing)
     folder = folder_of(cache)
-    return Separate(clock, lambda memory_mb: command(folder, memory_mb, layers), send_world)
+    return Separate(DENO, clock, lambda memory_mb: command(folder, memory_mb, layers), send_world)
 
 
 def send_world(process: Process) -> None:

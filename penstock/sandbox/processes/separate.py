@@ -20,7 +20,11 @@ from penstock.sandbox.watch import Watch
 class Separate:
     """Runs each script in a process that was begun before, and is killed behind it."""
 
-    def __init__(self, clock: Clock, command: Callable[[int], Command], begin: Begin) -> None:
+    def __init__(
+        self, name: str, clock: Clock, command: Callable[[int], Command], begin: Begin
+    ) -> None:
+        """`name` is that of the engine."""
+        self._name = name
         self._clock = clock
         self._spares = Spares(command, begin)
         self._entries: set[Entry] = set()
@@ -44,6 +48,10 @@ class Separate:
         finally:
             self._entries.discard(entry)
             self._left.set()
+
+    def engine_for(self, wish: str | None) -> str:
+        """Return the one name: it runs whatever it is given."""
+        return self._name
 
     async def close(self) -> None:
         """End whatever still runs."""

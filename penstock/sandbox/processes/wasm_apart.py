@@ -9,6 +9,7 @@ from penstock.sandbox.blobs import FOLDER as BLOBS
 from penstock.sandbox.blobs import machine_code
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command
 from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.script import WASM
 from penstock.sandbox.wasm.wasi import BLOB, start_engine
 
 _PACKAGE = Path(__file__).parents[2]
@@ -20,7 +21,9 @@ def open_wasm_apart(clock: Clock, cache: Path, layers: Sequence[str]) -> Separat
     """Return the Sandbox; what has to be compiled is compiled now."""
     if not machine_code(BLOB, cache).exists():
         start_engine(clock, cache).close()
-    return Separate(clock, lambda memory_mb: command(cache, memory_mb, layers), lambda _: None)
+    return Separate(
+        WASM, clock, lambda memory_mb: command(cache, memory_mb, layers), lambda _: None
+    )
 
 
 def command(cache: Path, memory_mb: int, layers: Sequence[str]) -> Command:

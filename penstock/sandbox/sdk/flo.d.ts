@@ -49,7 +49,7 @@ interface FloTaskContext {
   /** From the second entry on: the newest answer to this call. */
   resume_payload?: { kind: "user_message" | "timeout" | "approval"; user_message?: string; [key: string]: FloJsonValue | undefined };
 }
-interface FloProfile { profile_id: string; profile_kind: "user" | "builtin"; permissions: string[]; display_name?: string }
+interface FloProfile { profile_id: string; profile_kind: "user" | "builtin"; permissions: string[] }
 interface FloTaskEvent { event_type: string; title?: string; message?: string; level?: "info" | "warning" | "error"; payload?: FloJsonValue }
 interface FloRetry { max_attempts?: number; initial_backoff_ms?: number; multiplier?: number; max_backoff_ms?: number }
 interface FloStep<I> { key: string; version: string | number; input: I; input_schema?: FloJsonValue; output_schema?: FloJsonValue; retry?: FloRetry }

@@ -96,9 +96,15 @@ function wanted(holds, message) {
 }
 
 /** Return the one argument of a function that takes an object. */
-function members(given, of) {
-  if (isObject(given) && !isArray(given)) return given;
-  throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
+/** Return an object that is given; with `known`, one that has no other members. */
+function members(given, of, known) {
+  if (!isObject(given) || isArray(given)) throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);
+  if (known === undefined) return given;
+  const names = keys(given);
+  for (let at = 0; at < names.length; at++) {
+    if (!includes(known, names[at]) && given[names[at]] !== undefined) throw unknownMember(names[at], of, known);
+  }
+  return given;
 }
 
 function unknownMember(name, of, known) {

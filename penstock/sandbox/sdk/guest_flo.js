@@ -22,20 +22,14 @@ function given(source, names, of) {
   return found;
 }
 
+const CALL_MEMBERS = ["tool_id", "input", "wait"];
+
 function callTool(request) {
-  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool");
-  const names = keys(request);
-  for (let at = 0; at < names.length; at++) {
-    const name = names[at];
-    if (name === "tool_id" || name === "input" || name === "wait" || request[name] === undefined) continue;
-    throw unknownMember(name, "flo.callTool", ["tool_id", "input", "wait"]);
-  }
+  const { tool_id, input = {}, wait = true } = members(request, "flo.callTool", CALL_MEMBERS);
   text(tool_id, 'flo.callTool: "tool_id"');
   if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
   const inputText = jsonText(input, 'flo.callTool: "input"');
-  // A tool that fails settles as an envelope; only an input that is no object is refused.
-  const options = isObject(input) && !isArray(input) ? NEVER_REFUSED : NO_OPTIONS;
-  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${inputText},"wait":${wait}}`, options);
+  return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${inputText},"wait":${wait}}`, NEVER_REFUSED);
 }
 
 function sleep(ms) {
@@ -90,7 +84,7 @@ freeze(FloSecret.prototype);
 freeze(FloSecret);
 
 function vaultRequest(request, of) {
-  const { scope, scope_id, key } = members(request, of);
+  const { scope, scope_id, key } = members(request, of, ["scope", "scope_id", "key"]);
   oneOf(scope, `${of}: "scope"`, ["profile", "shared"]);
   text(key, `${of}: "key"`);
   if (scope === "profile") {
@@ -114,12 +108,8 @@ const STATE_MEMBERS = {
 
 function stateRequest(request, name, checks) {
   const of = `flo.state.${name}`;
-  const asked_ = members(request, of);
-  wanted(asked_.scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
-  const names = keys(asked_);
-  for (let at = 0; at < names.length; at++) {
-    if (!includes(STATE_MEMBERS[name], names[at]) && asked_[names[at]] !== undefined) throw unknownMember(names[at], of, STATE_MEMBERS[name]);
-  }
+  wanted(members(request, of).scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
+  const asked_ = members(request, of, STATE_MEMBERS[name]);
   oneOf(asked_.scope_kind, `${of}: "scope_kind"`, SCOPE_KINDS);
   return { scope_kind: asked_.scope_kind, ...checks(asked_, of) };
 }

@@ -1,19 +1,22 @@
 // flo.task: the task that the call belongs to.
 const SPACE = pattern(/\s/);
 
+const WRITE_MEMBERS = ["key", "value", "ttl_seconds", "if_revision"];
+
 function taskKey(request, of) {
-  return keyOf(members(request, of), of);
+  return keyOf(members(request, of, ["key"]), of);
 }
 
 function putOf(request, of) {
-  const asked_ = members(request, of);
+  const asked_ = members(request, of, WRITE_MEMBERS);
   return { ...keyOf(asked_, of), ...requiredJson(asked_, "value", of), ...writeOf(asked_, of) };
 }
 
 function getToolState(request) {
   const of = "flo.task.getToolState";
-  const { tool_id } = members(request, of);
-  return ask("task.getToolState", tool_id === undefined ? taskKey(request, of) : { ...taskKey(request, of), tool_id: text(tool_id, `${of}: "tool_id"`) });
+  const { tool_id } = members(request, of, ["key", "tool_id"]);
+  const key = keyOf(request, of);
+  return ask("task.getToolState", tool_id === undefined ? key : { ...key, tool_id: text(tool_id, `${of}: "tool_id"`) });
 }
 
 function putToolState(request) {
@@ -24,7 +27,7 @@ function putToolState(request) {
 
 function emitEvent(request) {
   const of = "flo.task.emitEvent";
-  const { event_type, title, message, level = "info", payload } = members(request, of);
+  const { event_type, title, message, level = "info", payload } = members(request, of, ["event_type", "title", "message", "level", "payload"]);
   text(event_type, `${of}: "event_type"`, { __proto__: null, most: 128 });
   wanted(!matches(SPACE, event_type), `${of}: "event_type" must have no spaces`);
   if (title !== undefined) text(title, `${of}: "title"`, { __proto__: null, empty: true, most: 200 });
@@ -35,12 +38,12 @@ function emitEvent(request) {
 
 function waitForUserMessage(request) {
   const of = "flo.task.waitForUserMessage";
-  const { user_message, timeout } = members(request, of);
+  const { user_message, timeout } = members(request, of, ["user_message", "resume_payload", "resume_schema", "timeout"]);
   text(user_message, `${of}: "user_message"`);
   wanted(trim(user_message) !== "", `${of}: "user_message" must not be empty`);
   const found = { user_message, ...given(request, ["resume_payload", "resume_schema"], of) };
   if (timeout === undefined) return ask("task.waitForUserMessage", found);
-  const { seconds, resume_prompt } = members(timeout, `${of}: "timeout"`);
+  const { seconds, resume_prompt } = members(timeout, `${of}: "timeout"`, ["seconds", "resume_prompt"]);
   integer(seconds, `${of}: "timeout.seconds"`, 1, LONGEST_LIFE);
   text(resume_prompt, `${of}: "timeout.resume_prompt"`);
   return ask("task.waitForUserMessage", { ...found, timeout: { seconds, resume_prompt } });
@@ -64,11 +67,11 @@ async function step(request, work) {
 
 function stepRequest(request) {
   const of = "flo.task.step";
-  const { key, version, retry } = members(request, of);
+  const { key, version, retry } = members(request, of, ["key", "version", "input", "input_schema", "output_schema", "retry"]);
   text(key, `${of}: "key"`);
   const isVersion = (typeof version === "string" && version !== "") || (isSafeInteger(version) && version > 0);
   wanted(isVersion, `${of}: "version" must be a string or a positive integer, found ${kindOf(version)}`);
-  if (retry !== undefined) members(retry, `${of}: "retry"`);
+  if (retry !== undefined) members(retry, `${of}: "retry"`, ["max_attempts", "initial_backoff_ms", "multiplier", "max_backoff_ms"]);
   const input = request.input === undefined ? null : request.input;
   return { key, version, ...given({ input, ...request, input }, ["input", "input_schema", "output_schema", "retry"], of) };
 }

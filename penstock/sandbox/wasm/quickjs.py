@@ -10,7 +10,7 @@ from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.entry import Entry
 from penstock.sandbox.guest import Entering
-from penstock.sandbox.script import Bounds, Script
+from penstock.sandbox.script import WASM, Bounds, Script
 from penstock.sandbox.wasm.machine import boot
 from penstock.sandbox.wasm.pool import Pool
 from penstock.sandbox.wasm.steps import Site, Steps
@@ -56,6 +56,10 @@ class QuickJs:
             self._entries.discard(entry)
             if self._left is not None and not self._left.done():
                 self._left.set_result(None)
+
+    def engine_for(self, wish: str | None) -> str:
+        """Return the one name: it runs whatever it is given."""
+        return WASM
 
     async def close(self) -> None:
         """End whatever still runs."""

@@ -8,10 +8,12 @@ from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import NoteEmitted
+from penstock.core.schema import Problem
 from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import Settled
+from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.scripts.arguments import mapping, number, text
+from penstock.tools.scripts.arguments import number, text
 from penstock.tools.scripts.detached import Detached
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
@@ -39,10 +41,13 @@ class Calls:
 
     def call_tool(self, arguments: Any) -> Answer:
         """Call another tool through the door; whatever becomes of it is an envelope."""
-        tool_id, given = text(arguments, "tool_id"), mapping(arguments, "input")
+        tool_id, given = text(arguments, "tool_id"), arguments.get("input", {})
         wait = arguments.get("wait", True)
         if not isinstance(wait, bool):
             raise TypeError("wait must be true or false")
+        if not isinstance(given, dict):
+            refused = invalid(tool_id, [Problem("", "must be an object")])
+            return self._recording.fresh(wire(refused.envelope()))
         try:
             call = self._invocation.nested(tool_id, given)
         except DepthExceeded as error:
@@ -55,8 +60,8 @@ class Calls:
             return self._recording.recorded(call.path, wire(outcome))
         self._made += 1
         if self._made > self._most:
-            refused = BudgetExceeded(f"one script made more than {self._most} calls inside")
-            return self._settled(call, refused.envelope())
+            spent = BudgetExceeded(f"one script made more than {self._most} calls inside")
+            return self._settled(call, spent.envelope())
         if self._invocation.spec.effect is not Effect.WRITE:
             self._compare(tool_id)
         return self._recording.live(call.path, self._call(call, wait=wait))

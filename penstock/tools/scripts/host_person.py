@@ -136,10 +136,10 @@ def _said(answered: QuestionAnswered, arguments: Any) -> dict[str, Any]:
 def _resumed(answered: QuestionAnswered) -> dict[str, Any]:
     """Return the newest answer as `resume_payload` of the context."""
     answer = answered.answer
-    if answered.status is not QuestionStatus.ANSWERED:
-        return {"kind": "timeout"}
-    if "decision" in answer:
-        return {"kind": "approval", **answer}
     payload = answer.get("resume_payload")
     extra = payload if isinstance(payload, dict) else {}
+    if answered.status is not QuestionStatus.ANSWERED:
+        return {**extra, "kind": "timeout"}
+    if "decision" in answer:
+        return {"kind": "approval", **answer}
     return {**extra, "kind": "user_message", "user_message": answer.get("text", "")}

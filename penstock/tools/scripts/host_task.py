@@ -13,7 +13,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import optional_number, optional_text, text
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.state import ALWAYS, KEY_CHARACTERS, MOST_SECONDS, Always, TaskValues
+from penstock.tools.state import ALWAYS, MOST_SECONDS, Always, TaskValues
 
 SHARED = ""
 """The partition of a task's values that all its tools share."""
@@ -48,6 +48,7 @@ class Values:
         self._invocation = invocation
         self._recording = recording
         self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+        self._limits = invocation.inside.world.limits
 
     def get_shared(self, arguments: Any) -> Settled:
         """Return what any tool of the task put there."""
@@ -66,8 +67,14 @@ class Values:
         """Put a value into the partition of this tool."""
         return self._put("task.putToolState", self._invocation.spec.tool_id, arguments)
 
+    def _key(self, arguments: Any) -> str:
+        key, most = text(arguments, "key"), self._limits.state_key_bytes
+        if len(key.encode()) > most:
+            raise TypeError(f"key must have at most {most} bytes")
+        return key
+
     def _get(self, name: str, partition: str, arguments: Any) -> Settled:
-        key = text(arguments, "key", most=KEY_CHARACTERS)
+        key = self._key(arguments)
         path = self._recording.place(name, [partition, key], Effect.READ)
         if (found := self._recording.find(path)) is not None:
             return found
@@ -75,7 +82,9 @@ class Values:
         return self._recording.settle(path, name, None if written is None else written.value)
 
     def _put(self, name: str, partition: str, arguments: Any) -> Settled:
-        key, value = text(arguments, "key", most=KEY_CHARACTERS), arguments.get("value")
+        key, value = self._key(arguments), arguments.get("value")
+        if is_larger(value, most := self._limits.state_value_bytes):
+            raise TypeError(f"value must have at most {most} bytes as JSON")
         check_key(self._invocation.caller.secrets, key)
         if self._invocation.caller.secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")

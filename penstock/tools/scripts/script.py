@@ -14,7 +14,7 @@ from penstock.tools.scripts.bridge import bridge_of
 from penstock.tools.spec import ToolSpec
 
 VERSION_CHARACTERS = 16
-"""Of a script's digest, to tell whether it was changed between two entries."""
+"""Of a script's digest: with the engine it tells whether a script changed between two entries."""
 
 
 class ScriptTool:
@@ -54,7 +54,8 @@ class ScriptTool:
             found = [each.to_wire() for each in script]
             said = f'"{self.spec.tool_id}" is broken: {script[0]}'
             raise ScriptLoadError(said, details={"diagnostics": found})
-        host = bridge_of(invocation, self._bindings, script.digest[:VERSION_CHARACTERS])
+        version = f"{script.digest[:VERSION_CHARACTERS]} {self._sandbox.engine_for(script.engine)}"
+        host = bridge_of(invocation, self._bindings, version)
         try:
             output = await self._sandbox.run(script, input, host, self._bounds(invocation))
         except CallError:

@@ -17,7 +17,7 @@ IDLE = "say(b'idle', b'1 0');"
 
 
 async def ending(program: str, folder: Path) -> object:
-    sandbox = Separate(SystemClock(), lambda _: engine(program, folder), lambda _: None)
+    sandbox = Separate("none", SystemClock(), lambda _: engine(program, folder), lambda _: None)
     try:
         return await sandbox.run(SCRIPT, {}, FakeBridge(), Bounds(seconds=0.8, memory_mb=8))
     except CallError as error:

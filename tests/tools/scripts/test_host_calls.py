@@ -19,9 +19,6 @@ BAD_CALLS: list[dict[str, Any]] = [
     {"tool_id": "", "input": {}},
     {"tool_id": 1, "input": {}},
     {"tool_id": ["look"], "input": {}},
-    {"tool_id": "look", "input": None},
-    {"tool_id": "look", "input": []},
-    {"tool_id": "look", "input": "x"},
     {"tool_id": "look", "input": {}, "wait": "no"},
     {"tool_id": "look", "input": {}, "wait": None},
 ]
@@ -161,3 +158,13 @@ async def test_the_project_says_how_many_calls_a_script_may_make() -> None:
         asked = [{"tool_id": "look", "input": {"n": n}} for n in range(3)]
         found = [await host.value("callTool", **each) for each in asked]
         assert [each["status"] for each in found].count("success") == most
+
+
+@pytest.mark.parametrize("given", [None, [], [1], "x", 5, True])
+async def test_an_input_that_is_no_object_is_a_failure_of_the_call(given: Any) -> None:
+    """`callTool` never rejects for the callee's failure; `TypeError`: `input` not JSON."""
+    host = await asking(look := Act("look"))
+    found = await host.value("callTool", tool_id="look", input=given)
+    assert (found["status"], found["error"]["code"]) == ("validation_error", "INVALID_INPUT")
+    assert found["error"]["details"]["problems"] == [{"path": "", "message": "must be an object"}]
+    assert look.runs == []

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.events import QuestionAnswered
 from penstock.core.ids import ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.question import QuestionStatus
+from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Suspend
 from tests.kit.hosts import Asking, asking
 
@@ -69,20 +69,25 @@ async def test_the_payload_comes_back_as_it_was_given_or_as_it_was_replaced(
 
 
 async def test_the_end_of_the_time_is_no_message() -> None:
+    """`resume_payload`: `{kind: "timeout", …payload}` of the latest answer to this call."""
     host = await asking()
-    asked = await parked(host, timeout=PROMPT, resume_payload=[1])
+    asked = await parked(host, timeout=PROMPT, resume_payload={"n": 1})
     (question,) = host.bench.questions
     assert question.expires_at == host.bench.world.clock.now() + 60_000
-    over = QuestionAnswered(question_id=question.question_id, status=QuestionStatus.CANCELLED)
+    over = QuestionAnswered(
+        question_id=question.question_id,
+        status=QuestionStatus.CANCELLED,
+        answer={**EXPIRED, **question.handed_back},
+    )
     host.bench.ledger.add(over)
     host.begin()
     assert await host.value(WAIT, **asked) == {
         "resume_reason": "timeout",
         "resume_prompt": "Go on without.",
-        "resume_payload": [1],
+        "resume_payload": {"n": 1},
     }
     context = await host.value("task.getContext")
-    assert context["resume_payload"] == {"kind": "timeout"}
+    assert context["resume_payload"] == {"kind": "timeout", "n": 1}
 
 
 async def test_the_answer_of_a_person_counts_in_a_further_attempt() -> None:

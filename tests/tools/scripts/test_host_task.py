@@ -12,7 +12,7 @@ from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking
 from tests.kit.tools import Act
 
-BAD_KEYS: list[Any] = [None, "", 1, True, [], {}, "x" * 257]
+BAD_KEYS: list[Any] = [None, "", 1, True, [], {}, "x" * 513, "\N{SNOWMAN}" * 171]
 BAD_WRITES: list[dict[str, Any]] = [
     {"ttl_seconds": 0},
     {"ttl_seconds": -1},
@@ -165,3 +165,24 @@ async def test_no_key_of_the_task_holds_a_secret(name: str) -> None:
     await host.value("vault.get", scope="profile", key="token")
     assert await host.refusal(name, {"key": "a.s3cr3t-value", "value": 1}) == "STATE_DENIED"
     assert "s3cr3t-value" not in repr(await host.bench.events())
+
+
+@pytest.mark.parametrize(("get", "put"), list(zip(READS, WRITES, strict=True)))
+async def test_null_is_a_value(get: str, put: str) -> None:
+    """T4: `null` = must not exist; a string = must equal the current one."""
+    host = await asking()
+    first = await host.value(put, key="k", value=None)
+    assert (first["ok"], first["entry"]["value"]) == (True, None)
+    revision = first["entry"]["revision"]
+    again = await host.value(put, key="k", value=1, if_revision=None)
+    assert again == {"ok": False, "conflict_revision": revision}
+    assert await host.value(get, key="k") is None
+    assert (await host.value(put, key="k", value=2, if_revision=revision))["ok"]
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_value_and_its_key_are_as_large_as_those_of_the_state(name: str) -> None:
+    """`state_value_bytes` / key: 256 KiB / 512 B; `TypeError`."""
+    host = await asking()
+    assert (await host.value(name, key="k" * 512, value="x" * 262_142))["ok"]
+    assert await host.refusal(name, {"key": "k", "value": "x" * 262_143}) == "TypeError"

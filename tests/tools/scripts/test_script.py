@@ -8,6 +8,7 @@ import pytest
 from penstock.core.call_errors import ScriptError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.envelope import Json
+from penstock.core.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import Bridge
@@ -28,6 +29,7 @@ class Playing:
     def __init__(self, error: BaseException | None = None) -> None:
         self._error = error
         self.bounds: Bounds | None = None
+        self.engine = "wasm"
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         self.bounds = bounds
@@ -39,6 +41,9 @@ class Playing:
         if self._error is not None:
             raise self._error
         return dict(input)
+
+    def engine_for(self, wish: str | None) -> str:
+        return wish or self.engine
 
     async def close(self) -> None:
         """End nothing."""
@@ -107,3 +112,15 @@ async def test_a_broken_tool_says_what_is_wrong() -> None:
     with pytest.raises(ScriptLoadError, match=r'"ask" is broken: a\.mts:1:8') as broken:
         await tool.run({}, await invocation_for(tool))
     assert broken.value.details == {"diagnostics": [found.to_wire()]}
+
+
+async def test_another_engine_is_another_script() -> None:
+    """Wider §15: "the script is entered again there (`script.changed`)"."""
+    bench = await open_workbench(tool_in(sandbox := Playing(Suspend("q"))))
+    for engine, told in (("wasm", 0), ("wasm", 0), ("deno", 1), ("deno", 1), ("wasm", 2)):
+        sandbox.engine = engine
+        with pytest.raises(Suspend):
+            await bench.call("ask")
+        bench.enter()
+        events = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
+        assert [each.event_type for each in events] == ["script.changed"] * told
