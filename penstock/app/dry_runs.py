@@ -7,6 +7,7 @@ from typing import Any
 from penstock.agents.catalog import Catalog
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.world import World
+from penstock.flows.files import FlowFile
 from penstock.flows.library import Library
 from penstock.flows.reading import ReadFlow
 from penstock.flows.rehearsal.dry_run import DryRun, Surrounded, dry_run
@@ -23,15 +24,21 @@ class DryRuns:
     config: Mapping[str, Any] = field(default_factory=dict)
     """`${{config.KEY}}`, as the project says it."""
 
-    def of(self, read: ReadFlow) -> tuple[DryRun, Sequence[Diagnostic]]:
+    def of(
+        self, read: ReadFlow, file: FlowFile | None = None
+    ) -> tuple[DryRun, Sequence[Diagnostic]]:
         """Return what runs of a flow came to, and what its author should know of that.
 
-        A flow that cannot be read is not run.
+        Without a file it is one of the project. A flow that cannot be read is not run.
         """
         if read.flow is None:
             return DryRun(), ()
         around = Surrounded(
-            find=self.agents.get, library=self.flows, world=self.world, config=self.config
+            find=self.agents.get,
+            library=self.flows,
+            world=self.world,
+            config=self.config,
+            root="" if file is None else file.home,
         )
-        found = dry_run(read.flow, read.file, around)
+        found = dry_run(read.flow, read.file if file is None else file.path, around)
         return found, dry_findings(read, found)

@@ -92,7 +92,7 @@ def check(
     for file in wanted:
         read, said = library.check(file)
         if dry and not has_error(said):
-            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read)
+            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read, file)
             said = in_file_order([*said, *more])
         diagnostics += said
     errors = len(errors_of(diagnostics))

@@ -12,10 +12,14 @@ from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
+from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.files import read_flow_file
+from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.reading import read_flow
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
+from tests.flows.texts import TOP
 from tests.kit.flow_server import LOOK, laid
 from tests.kit.flows import WORKERS
 
@@ -30,6 +34,19 @@ def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
     found, problems = runs.of(read_flow(text, "flows/look.yaml"))
     assert found.reached == ("look",)
     assert [each.code for each in problems] == ["dry-template-empty"]
+
+
+def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "sub.yaml").write_text(LOOK)
+    (tmp_path / "package" / "main.yaml").write_text(f"{TOP}- {{id: r, path: sub.yaml}}\n")
+    around = Surroundings(agents={"scout": AgentCard(name="scout")})
+    flows = ProjectFlows(tmp_path / "p", lambda: around, packages=[tmp_path / "package"])
+    runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
+    file = flows.files().files["main"]
+    found, problems = runs.of(read_flow_file(file), file)
+    assert (found.failures, problems) == ((), [])
+    assert set(found.results) == {"r"}
 
 
 def test_a_flow_that_cannot_be_read_is_not_run() -> None:

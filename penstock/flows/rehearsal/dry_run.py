@@ -26,7 +26,7 @@ from penstock.flows.rehearsal.made_up import SAMPLE, inputs_of
 from penstock.flows.rehearsal.steps import RehearsedSteps, Stage, stage_of
 from penstock.flows.rehearsal.unkept import TASK, unkept_task
 from penstock.flows.run import Run
-from penstock.flows.steps import WARNING, Place
+from penstock.flows.place import WARNING, Place
 from penstock.flows.story import Story
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
@@ -100,6 +100,8 @@ class Surrounded:
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)
     """Of the project."""
+    root: str = ""
+    """Of the flow, as FlowSource has it."""
 
 
 def dry_run(flow: Flow, file: str, around: Surrounded) -> DryRun:
@@ -113,7 +115,7 @@ class Rehearsal:
     def __init__(self, flow: Flow, file: str, around: Surrounded) -> None:
         steps = tuple(replace(each, retry=None) for each in flow.steps)
         self._flow = replace(flow, steps=steps)
-        self._source = FlowSource(path=file, texts={})
+        self._source = FlowSource(root=around.root, path=file, texts={})
         self._around = around
         limits = replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
