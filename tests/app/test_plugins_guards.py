@@ -1,5 +1,6 @@
 """Guards of plugins: one for each agent session, asked last, closed when they fail."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -59,8 +60,14 @@ def test_why_a_guard_could_not_be_made(factory: Any, said: str) -> None:
 
 
 async def run(
-    project: ProjectFolder, factory: Any, model: ScriptedModel, tools: str = "read"
+    project: ProjectFolder,
+    factory: Any,
+    model: ScriptedModel,
+    *,
+    tools: str = "read",
+    hear: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Envelope:
+    """Run a flow of one agent; `hear` is told of errors of its steps."""
     head = f"name: scout\ndescription: d\ntools: {tools}\n"
     project.write("agents/scout.md", f"---\n{head}---\nYou look.\n")
     project.write(
@@ -68,8 +75,12 @@ async def run(
     )
     project.write("notes.md", "A note.")
     settings = {"models": {"default": "scripted"}}
-    plugins = [lambda api: api.register_guard(factory)]
-    async with project.opened(models=[model], plugins=plugins, settings=settings) as runtime:
+
+    def plugin(api: PluginApi) -> None:
+        api.register_guard(factory)
+        api.on("flow_agent_error", hear)
+
+    async with project.opened(models=[model], plugins=[plugin], settings=settings) as runtime:
         return await runtime.run_flow(NewRun(command="f", task="t"))
 
 
@@ -162,9 +173,12 @@ async def test_a_guard_judges_each_call_that_all_else_allows(project: ProjectFol
 
 async def test_a_guard_that_cannot_be_made_fails_the_step_hard(project: ProjectFolder) -> None:
     """G20: "raises while it is made": step fails hard `guard_failed`."""
-    envelope = await run(project, failing, ScriptedModel([]))
+    told: list[Mapping[str, Any]] = []
+    envelope = await run(project, failing, ScriptedModel([]), hear=told.append)
     assert envelope.output["status"] == "error"
     assert "a guard of a plugin could not be made" in envelope.output["reason"]
+    (error,) = told
+    assert (error["source"], error["severity"]) == ("guard_failed", "hard")
 
 
 def test_a_guard_is_registered_as_a_function() -> None:
