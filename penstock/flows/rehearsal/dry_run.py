@@ -26,7 +26,7 @@ from penstock.flows.rehearsal.made_up import SAMPLE, inputs_of
 from penstock.flows.rehearsal.steps import RehearsedSteps, Stage, stage_of
 from penstock.flows.rehearsal.unkept import TASK, unkept_task
 from penstock.flows.run import Run
-from penstock.flows.place import WARNING, Place
+from penstock.flows.steps import WARNING, Place
 from penstock.flows.story import Story
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
