@@ -207,4 +207,5 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         gate=plugins.gates.refusal,
         packages=plugins.agents_dirs,
         coding=coding_of(settings, project),
+        confinement=project.sandbox.confinement if project.sandbox else {},
     )

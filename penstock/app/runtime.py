@@ -1,7 +1,7 @@
 """What an embedding program holds: one runtime over one project."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.agents.agent import Agent
@@ -74,6 +74,8 @@ class Parts:
     """The flows of the project's folder; None where there is no folder."""
     archive: Archive | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
+    confinement: Mapping[str, str] = field(default_factory=dict)
+    """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
 
 
 class Runtime:

@@ -73,6 +73,11 @@ class ProjectSandbox:
             self._layers = found_layers()
         return self._layers
 
+    @property
+    def confinement(self) -> Mapping[str, str]:
+        """Return the layers as they are wanted: none where scripts are not to be confined."""
+        return self.layers if self._chosen.hardened else {}
+
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
         engine = self._engine(self.engine_for(script.engine))

@@ -1,7 +1,7 @@
 """The one place where concrete things meet. It decides nothing."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -189,6 +189,8 @@ class Inventory:
     """The same, where they are files of the project's folder."""
     coding: Coding | None = None
     """What code steps of flows run in; None: they fail."""
+    confinement: Mapping[str, str] = field(default_factory=dict)
+    """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
     handbooks: Handbooks = NO_HANDBOOKS
     """What agents of flows are given to read, besides files of the project."""
     nameable: Known = NOTHING_KNOWN
@@ -217,7 +219,6 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     commands = CommandWork(calls, DirectTools(shared), link, question_of=question_of, world=world)
     crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
-    authoring = _authoring(inventory, resources)
     steps = _steps(world, inventory, crew, shared=shared, resources=resources)
     slots, tidings = Slots(world.limits), Tidings(storage.log)
     flows = _flow_work(world, storage, inventory, steps, slots=slots)
@@ -247,8 +248,9 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         flow_work=flows,
         handouts=crew.handouts,
         errands=resources.errands,
-        authoring=authoring,
+        authoring=_authoring(inventory, resources),
         archive=storage.archive,
+        confinement=inventory.confinement,
     )
     desk = Desk(storage.log, storage.projections, beginnings, bus=bus, world=world)
     resources.errands.runs = ToolRuns(desk, inventory.flows.find, slots).errand

@@ -21,7 +21,7 @@ from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState, TaskState
-from penstock.engine.suspend import park
+from penstock.engine.suspend import park, withdraw
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import SkillsOf, TaskSkills
@@ -99,6 +99,7 @@ class CallWork:
         except Suspend:
             park(held, task, heard=heard)
             return
+        withdraw(held, task)
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
             usage=usage_of(task),

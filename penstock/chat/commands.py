@@ -24,7 +24,7 @@ from penstock.core.world import World
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
-from penstock.engine.suspend import ask, park
+from penstock.engine.suspend import ask, park, withdraw
 from penstock.tools.direct import DirectTools
 
 CALL, WEB = "call", "web"
@@ -40,6 +40,8 @@ needs none. Raises NotFound, with the nearest one.
 NOT_BEGUN = "Nothing was started: the flow needs a task."
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
+_MOST_NAMED = 30
+"""Commands, flows among them, that are listed for who named none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class CommandWork:
         except Suspend:
             park(held, task, heard=heard)
             return
+        withdraw(held, task)
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED,
             message_id=MessageId(self._new_id("msg")),
@@ -151,7 +154,7 @@ class CommandWork:
             try:
                 question = self._question_of(name)
             except NotFound as error:
-                return Answered(_unknown(name, str(error)))
+                return Answered(_unknown(name, error))
             if question is not None and not rest:
                 rest = await self._asked(held, task, question)
                 if not rest:
@@ -205,10 +208,13 @@ class CommandWork:
         return "\n".join(lines) if specs else "No direct-call tools are available."
 
 
-def _unknown(name: str, why: str) -> str:
+def _unknown(name: str, why: NotFound) -> str:
     """Return what is said to a command that there is not; `why` may name the nearest flow."""
-    known = ", ".join(f"/{each}" for each in COMMANDS)
-    _, dot, hint = why.partition(". Did you mean")
+    names = [*COMMANDS, *why.known]
+    known = ", ".join(f"/{each}" for each in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        known += f" and {len(names) - _MOST_NAMED} more"
+    _, dot, hint = str(why).partition(". Did you mean")
     return (
         f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '
         f"{f'Did you mean the flow{hint} ' if dot else ''}"

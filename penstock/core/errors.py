@@ -109,6 +109,9 @@ class StoreClosed(StoreError):
 class NotFound(PenstockError):
     """There is no such thing."""
 
+    known: tuple[str, ...] = ()
+    """The names of those that there are, where they are told."""
+
 
 class NameTaken(PenstockError):
     """There is one of that name already."""

@@ -92,7 +92,10 @@ def file_name(path: str, root: str) -> str:
 
 def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
     """Return the error of a command that no flow has."""
-    return NotFound(f'there is no flow "/{command}".{did_you_mean(command, list(known))}')
+    names = tuple(sorted(known))
+    error = NotFound(f'there is no flow "/{command}".{did_you_mean(command, names)}')
+    error.known = names
+    return error
 
 
 def is_glob(path: str) -> bool:

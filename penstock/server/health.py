@@ -34,6 +34,8 @@ async def ready(request: Request) -> Response:
         body["checks"] = {name: "failed" if name in whys else "ok" for name in CHECKS}
         if whys:
             body["details"] = whys
+        if layers := _confinement(doorstep.site):
+            body["confinement"] = layers
     return Json(body, 503 if whys else 200)
 
 
@@ -48,3 +50,9 @@ async def _whys(site: Site | None) -> dict[str, str]:
     elif not site.runtime.parts.launcher.is_at_work:
         whys["launcher"] = "tasks are not looked for any more; start the server again"
     return {name: why for name, why in whys.items() if why}
+
+
+def _confinement(site: Site | None) -> dict[str, str]:
+    """Return what confines scripts, where they are to be, and what this machine lacks for it."""
+    layers = site.runtime.parts.confinement if site else {}
+    return {name: f"missing: {why}" if why else "ok" for name, why in layers.items()}

@@ -387,9 +387,9 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     ),
     "Health": record({"status": STRING, "version": STRING}),
     "Readiness": record(
-        {"status": {"enum": ["ok", "failed"]}, "checks": _CHECKS, "details": OBJECT},
-        "checks",
-        "details",
+        {"status": {"enum": ["ok", "failed"]}, "checks": _CHECKS}
+        | {"details": OBJECT, "confinement": OBJECT},
+        *("checks", "details", "confinement"),
     ),
 }
 """Every schema that the document names."""

@@ -144,7 +144,10 @@ def test_hardened_where_it_can_be_says_what_is_missing(
 ) -> None:
     monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: LACKING)
     with caplog.at_level(logging.INFO):
-        ProjectSandbox(tmp_path, SandboxSection(hardened="auto")).check()
+        sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened="auto"))
+        sandbox.check()
+    assert sandbox.confinement == LACKING
+    assert ProjectSandbox(tmp_path, SandboxSection()).confinement == {}
     [said] = caplog.messages
     assert said.startswith("scripts are confined by landlock, seccomp; this machine lacks names")
 

@@ -313,12 +313,20 @@ async def test_a_flow_is_a_command() -> None:
     assert (asked.name, asked.arguments) == ("execute_workflow", given)
 
 
+async def test_the_list_of_commands_is_bounded() -> None:
+    """`Known commands: /call, /web, /new{, flow commands}`, of which a project may have many."""
+    place = MemoryPlace(flows=flows_of(**{f"f{number:02}": APPLY for number in range(40)}))
+    reply, _ = await said("/foo", place=place)
+    assert "/new, /f00, /f01, " in reply.content
+    assert "/f25, /f26 and 13 more. Did you mean" in reply.content
+
+
 @pytest.mark.parametrize(
     ("content", "steps", "said"),
     [
         ("/dom:apply x", BROKEN, "has errors: line "),
         ("/dom:aply x", APPLY, "Did you mean the flow 'dom:apply'? Begin with //"),
-        ("/dom x", APPLY, 'Unknown command "/dom".'),
+        ("/dom x", APPLY, "Known commands: /call, /web, /new, /dom:apply. Did you mean"),
         ("/call nothing", APPLY, 'no direct-call tool "nothing"'),
     ],
 )

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.events import QuestionAnswered
+from penstock.core.events import QuestionAnswered, TaskEnded
+from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
 from penstock.testing.clock import FakeClock, settle
@@ -268,6 +269,34 @@ async def test_a_question_that_nobody_waits_for_is_withdrawn(project: ProjectFol
     assert [each.status for each in closed] == [QuestionStatus.CANCELLED] * 2
     (warned,) = await stage.notes("script.unawaited_calls")
     assert "callTool, task.waitForUserMessage" in (warned.message or "")
+
+
+@pytest.mark.parametrize("is_command", [False, True])
+async def test_the_end_of_a_task_withdraws_what_a_call_left_open(
+    project: ProjectFolder, *, is_command: bool
+) -> None:
+    """E5: "A task that ends withdraws such questions (event `question_withdrawn`)"."""
+    script = """
+        export async function run() {
+          const r = await flo.callTool({ tool_id: "send", input: {}, wait: false });
+          return r.status;
+        }
+    """
+    project.tool("ask", script)
+    stage = Stage(project, Act("send", direct_call=True, requires_approval=True))
+    async with stage.opened() as runtime:
+        if is_command:
+            reply = await runtime.chat("/call ask")
+            log_id = LogId(reply.session_id)
+        else:
+            envelope = await runtime.call("ask", {}, task_id=stage.task_id)
+            assert envelope.output == "suspended"
+            log_id = LogId(stage.task_id)
+        told = [each.event for each in await runtime.parts.log.read(log_id)]
+    *_, answered, ended = told
+    assert isinstance(answered, QuestionAnswered)
+    assert answered.status is QuestionStatus.CANCELLED
+    assert isinstance(ended, TaskEnded)
 
 
 # Writes to the log: 1 the request, 2 the task's start, 3 the clock with the change, 4 the end.
