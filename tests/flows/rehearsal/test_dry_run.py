@@ -49,6 +49,7 @@ def test_a_step_that_is_tried_again_is_not_waited_for() -> None:
     assert dry(steps).starts == 5
 
 
+@pytest.mark.slow("two runs of a thousand starts")
 def test_a_flow_that_never_ends_is_left_after_a_thousand_starts() -> None:
     """`dry-no-end` (error: cap of starts)."""
     pick = "- {id: b, type: code-decision, branches: {x: a, y: b}}\n"
