@@ -19,9 +19,8 @@ from penstock.flows.reading import read_flow
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
-from tests.flows.texts import TOP
 from tests.kit.flow_server import LOOK, laid
-from tests.kit.flows import WORKERS
+from tests.kit.flows import HEAD, WORKERS
 
 WORLD = World(SystemClock(), Limits(), new_id)
 
@@ -39,7 +38,9 @@ def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
 def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "sub.yaml").write_text(LOOK)
-    (tmp_path / "package" / "main.yaml").write_text(f"{TOP}- {{id: r, path: sub.yaml}}\n")
+    (tmp_path / "package" / "main.yaml").write_text(
+        f"{HEAD}steps:\n  - {{id: r, path: sub.yaml}}\n"
+    )
     around = Surroundings(agents={"scout": AgentCard(name="scout")})
     flows = ProjectFlows(tmp_path / "p", lambda: around, packages=[tmp_path / "package"])
     runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
