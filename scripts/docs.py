@@ -26,7 +26,7 @@ from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors
 from penstock.core.codec import kind_of
-from penstock.core.events import Event, is_outside
+from penstock.core.events import Event, QuestionAnswered, is_outside
 from penstock.core.limits import Limits
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.fields import Field as ManifestField
@@ -130,11 +130,8 @@ def _events() -> Rows:
     for event in get_args(Event):
         raw: Any = object.__new__(event)
         members = ", ".join(code(field.name) for field in dataclasses.fields(event))
-        outside = event.__name__ in OUTSIDE
+        outside = event is QuestionAnswered or is_outside(raw)
         yield code(kind_of(raw)), "outside" if outside else "holder", sentence(event), members
-
-
-OUTSIDE = [*re.findall(r"\w+(?=\(\))", inspect.getsource(is_outside)), "QuestionAnswered"]
 
 
 # ---- settings ------------------------------------------------------------------------------------
