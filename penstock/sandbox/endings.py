@@ -23,6 +23,7 @@ from penstock.core.call_errors import (
     VaultNotFound,
     is_free,
 )
+from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.messages import Message
 from penstock.sandbox.places import at_making
 from penstock.sandbox.script import Bounds, Script
@@ -65,10 +66,7 @@ def conclude(ending: Message, script: Script, bounds: Bounds) -> Any:
         case "large":
             raise _too_large(bounds)
         case "missing":
-            raise ScriptLoadError(
-                f"{script.entry!r} must export a function {script.entrypoint!r}, "
-                f"found {ending.value}"
-            )
+            raise _no_function(str(ending.value), script)
         case _:
             raise _thrown(ending.value, script)
 
@@ -80,6 +78,14 @@ def crashed(trap: str) -> CallError:
     return ScriptError(f"the script broke its sandbox and was ended: {trap}")
 
 
+def _no_function(found: str, script: Script) -> ScriptLoadError:
+    said = f"{script.entry!r} must export a function {script.entrypoint!r}, found {found}"
+    diagnostic = Diagnostic(
+        code="entrypoint-missing", message=said, file=script.file or script.entry
+    )
+    return ScriptLoadError(said, details={"diagnostics": [diagnostic.to_wire()]})
+
+
 def _output(ending: Message, bounds: Bounds) -> Any:
     if (
         len(json.dumps(ending.value, ensure_ascii=False, separators=(",", ":")).encode())
@@ -87,10 +93,6 @@ def _output(ending: Message, bounds: Bounds) -> Any:
     ):
         raise _too_large(bounds)
     return ending.value
-
-
-def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _too_large(bounds: Bounds) -> OutputTooLarge:

@@ -54,6 +54,8 @@ class Script:
     """Another one when any source is another."""
     engine: str | None = None
     """The engine that its author wants; None is the project's."""
+    file: str = ""
+    """Where authors look for the entry: relative to the project; none knows it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

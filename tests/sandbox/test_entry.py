@@ -75,10 +75,14 @@ async def test_modules_are_evaluated_afresh(sandbox: Sandbox) -> None:
 
 
 async def test_a_module_that_throws_and_an_entrypoint_that_is_none(sandbox: Sandbox) -> None:
+    """`SCRIPT_LOAD_ERROR`: the manifest or a module is broken; `details.diagnostics`."""
     with pytest.raises(ScriptError, match="at the top"):
         await run(sandbox, 'throw new Error("at the top");')
-    with pytest.raises(ScriptLoadError, match="must export a function 'run', found 5"):
+    with pytest.raises(ScriptLoadError, match="must export a function 'run', found 5") as broken:
         await run(sandbox, "export const run = 5;")
+    assert broken.value.details
+    (told,) = broken.value.details["diagnostics"]
+    assert (told["file"], told["line"], told["code"]) == ("main.mjs", 1, "entrypoint-missing")
 
 
 async def test_an_error_tells_its_name_and_place(sandbox: Sandbox) -> None:

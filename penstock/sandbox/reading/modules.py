@@ -1,11 +1,12 @@
 """From the file that a manifest names, or the text in it, to a Script, or to all its problems."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from penstock.core.diagnostics import Diagnostic
+from penstock.sandbox.reading.absent import absent_globals
 from penstock.sandbox.reading.folder import Absence, Files
 from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
 from penstock.sandbox.reading.imports import (
@@ -20,6 +21,7 @@ from penstock.sandbox.reading.imports import (
 from penstock.sandbox.reading.lexer import Statement
 from penstock.sandbox.reading.remains import exported, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
+from penstock.sandbox.reading.spans import spanned
 from penstock.sandbox.script import RUNTIME, Module, Script
 
 INLINE = "inline.mts"
@@ -61,6 +63,9 @@ class Loaded:
 
     script: Script | None = None
     problems: tuple[Diagnostic, ...] = ()
+    """Why there is none."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """What will not do in a script that is whole."""
 
 
 def load(wanted: Wanted, scanner: Scanner) -> Loaded:
@@ -72,11 +77,29 @@ def load(wanted: Wanted, scanner: Scanner) -> Loaded:
     if not entry.endswith(EXTENSIONS) or entry.endswith(JSON):
         return Loaded(problems=(_placed(wanted, _not_a_script(entry)),))
     graph = read_graph(entry, _reader(wanted), scanner, wanted.resolve)
-    problems = list(_Check(wanted, graph).problems())
-    if problems:
-        unique = {_placed(wanted, each) for each in problems}
-        return Loaded(problems=tuple(sorted(unique, key=_order)))
-    return Loaded(script=_script(graph, wanted.entrypoint))
+    if problems := _told(wanted, _Check(wanted, graph).problems()):
+        return Loaded(problems=problems)
+    warnings = (
+        replace(each, file=name)
+        for name, scanned in graph.scans.items()
+        if not name.endswith(JSON)
+        for each in absent_globals(scanned.source)
+    )
+    script = _script(graph, wanted.entrypoint)
+    return Loaded(script=script, warnings=_told(wanted, warnings))
+
+
+def _told(wanted: Wanted, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return findings with their ranges, as the project knows their places, each once."""
+    read, texts, found = _reader(wanted), dict[str, tuple[str, Lines]](), set[Diagnostic]()
+    for each in problems:
+        if each.file not in texts:
+            content = read(each.file, MOST_BYTES)
+            raw = b"" if isinstance(content, Absence) else content
+            text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+            texts[each.file] = text, Lines(text)
+        found.add(_placed(wanted, spanned(each, *texts[each.file])))
+    return tuple(sorted(found, key=_order))
 
 
 def _reader(wanted: Wanted) -> Read:
@@ -203,8 +226,14 @@ def _placed(wanted: Wanted, problem: Diagnostic) -> Diagnostic:
     """Say where it is in the project; what is wrong in an inline script is in the manifest."""
     entry, folder = wanted.entry, wanted.folder
     if isinstance(entry, Inline) and problem.file == INLINE:
-        line, column = problem.line + entry.line - 1, problem.column + entry.column - 1
-        return replace(problem, file=entry.file, line=line, column=column)
+        down, right = entry.line - 1, entry.column - 1
+        moved = replace(
+            problem, file=entry.file, line=problem.line + down, column=problem.column + right
+        )
+        if not problem.end_column:
+            return moved
+        end_line, end_column = problem.end_line + down, problem.end_column + right
+        return replace(moved, end_line=end_line, end_column=end_column)
     return replace(problem, file=f"{folder}/{problem.file}" if folder else problem.file)
 
 

@@ -1,5 +1,6 @@
 """The script tools of a bundle: each manifest with its modules, ready to run or known as broken."""
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def load_prompt_script(
         entrypoint=resolver.entrypoint,
     )
     loaded = load(wanted, open_scanner(cache))
-    return loaded.script, loaded.problems
+    return loaded.script, (*loaded.problems, *loaded.warnings)
 
 
 def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, dict[str, Script]]:
@@ -93,9 +94,15 @@ def load_scripts(bundle: Bundle, root: Path, scanner: Scanner) -> tuple[Bundle, 
     for tool_id, manifest in bundle.tools.items():
         loaded = load(_wanted(manifest, root), scanner)
         if loaded.script is not None:
-            scripts[tool_id] = replace(loaded.script, engine=manifest.execution.engine)
-        if loaded.problems:
-            findings[tool_id] = loaded.problems
+            execution = manifest.execution
+            file = posixpath.join(manifest.folder, execution.script_file or "").removeprefix("./")
+            scripts[tool_id] = replace(
+                loaded.script,
+                engine=execution.engine,
+                file=file if execution.script_file else manifest.file,
+            )
+        if found := (*loaded.problems, *loaded.warnings):
+            findings[tool_id] = found
     return bundle.with_findings(findings), scripts
 
 

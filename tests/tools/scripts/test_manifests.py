@@ -14,6 +14,7 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.manifests import bindings_of, broken_spec
 from penstock.tools.scripts.script import ScriptTool
 from tests.kit.project import ProjectFolder
+from tests.kit.stage import Stage
 
 RUN = "export const run = () => 1;"
 USUAL = Bindings(egress=read_patterns(["usual.test"]), runtime_config={"a": "b"})
@@ -88,3 +89,28 @@ def test_a_manifest_without_a_timeout_has_that_of_the_project(project: ProjectFo
     project.write("penstock.toml", "[limits]\ntimeout_ms = 1234\n")
     found = tools_of(project)
     assert [found[name].spec.timeout_ms for name in "ab"] == [1234, 5]
+
+
+async def test_an_entrypoint_that_is_no_function_is_told_with_its_file(
+    project: ProjectFolder,
+) -> None:
+    """`SCRIPT_LOAD_ERROR`: `details.diagnostics`; `file` relative to the project with `/`."""
+    project.tool("a", "export const run = 5;")
+    inline = "{type: script, script: 'export const run = 5;'}"
+    project.tool("b", "", execution=inline)
+    for name, file in (("a", "tools/a.mts"), ("b", "tools/b.tool.yaml")):
+        error = (await Stage(project).call(name)).error
+        assert error
+        assert error.details
+        assert (error.code, error.details["diagnostics"][0]["file"]) == ("SCRIPT_LOAD_ERROR", file)
+
+
+def test_what_no_script_has_is_a_warning_and_the_tool_works(project: ProjectFolder) -> None:
+    project.tool("a", "export const run = () => new Intl.NumberFormat('de').format(1);")
+    project.tool("b", f"import 'lodash'; {RUN}")
+    found = load_project(load(project.root))
+    (warned, broken) = found.diagnostics
+    assert str(warned).startswith("tools/a.mts:1:30: warning absent-global: there is no")
+    assert (warned.end_line, warned.end_column) == (1, 34)
+    assert (broken.line, broken.column, broken.end_column) == (1, 8, 16)
+    assert set(found.bundle.broken_tools) == {"b"}
