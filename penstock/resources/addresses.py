@@ -31,6 +31,34 @@ _NOT_PUBLIC_6 = [
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
+_GUARDED_4 = [
+    IPv4Network(each) for each in ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32")
+]
+_GUARDED_6 = [IPv6Network(each) for each in ("fe80::/10", "fd00:ec2::254/128")]
+
+
+def is_guarded(address: str) -> bool:
+    """Whether the address is link-local, or that of a cloud's metadata: no name may lead there."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return True
+    if isinstance(parsed, IPv6Address):
+        inner = _inside(parsed)
+        if inner is None:
+            return any(parsed in network for network in _GUARDED_6)
+        parsed = inner
+    return any(parsed in network for network in _GUARDED_4)
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host is written as an address, in its usual form."""
+    try:
+        return str(ip_address(host)) == host
+    except ValueError:
+        return False
+
+
 def is_public(address: str) -> bool:
     """Whether the address is of the public network, also that which a mapped one stands for."""
     try:

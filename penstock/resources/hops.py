@@ -11,7 +11,7 @@ from httpx2 import URL, InvalidURL
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.core.limits import Limits
-from penstock.resources.addresses import is_public
+from penstock.resources.addresses import is_guarded, is_literal, is_public
 from penstock.resources.egress import Answer, Asker, Fetch, Redirect, Request, Terms
 from penstock.resources.handles import Handles
 from penstock.resources.hosts import HostPattern, Place, place_of
@@ -127,8 +127,14 @@ class Hops:
         if not addresses:
             raise UpstreamUnavailable(f"{place.host} has no address")
         is_named = pattern is not None and pattern.names_host
-        if is_named and f"{place.host}:{place.port}" in self._private:
-            return addresses
+        if is_named and self._may_be_private(place):
+            if is_literal(place.host) or not any(map(is_guarded, addresses)):
+                return addresses
+            raise EgressDenied(
+                f'"{asker.tool_id}" may not reach {place}: it has a link-local address, or one of '
+                "a cloud's metadata",
+                suggestion="Only egress.allow_private with the address itself opens one.",
+            )
         if not all(map(is_public, addresses)):
             raise EgressDenied(
                 f'"{asker.tool_id}" may not reach {place}: it has an address that is not public',
@@ -136,6 +142,12 @@ class Hops:
                 f'{place.port}" in egress.allow_private of the project.',
             )
         return addresses
+
+    def _may_be_private(self, place: Place) -> bool:
+        """Whether the project lets the place have any address: by its name, or those above it."""
+        at = f"{place.host}:{place.port}"
+        above = (each.removeprefix("*") for each in self._private if each.startswith("*."))
+        return at in self._private or any(at.endswith(each) for each in above)
 
     def _trust(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.resources.addresses import is_public
+from penstock.resources.addresses import is_guarded, is_literal, is_public
 from tests.kit.json_values import FEW
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
@@ -70,3 +70,33 @@ def test_what_stands_for_an_address_is_as_public_as_it(address: object) -> None:
     plain = is_public(str(address))
     assert is_public(f"::ffff:{address}") == plain
     assert is_public(f"64:ff9b::{address}") == plain
+
+
+@pytest.mark.parametrize(
+    ("address", "guarded"),
+    [
+        ("169.254.169.254", True),
+        ("::ffff:169.254.1.1", True),
+        ("64:ff9b::a9fe:a9fe", True),
+        ("100.100.100.200", True),
+        ("168.63.129.16", True),
+        ("fe80::1%eth0", True),
+        ("fd00:ec2::254", True),
+        ("no address", True),
+        ("10.0.0.1", False),
+        ("100.100.100.201", False),
+        ("fd00:ec2::253", False),
+        ("127.0.0.1", False),
+    ],
+)
+def test_addresses_that_no_name_may_lead_to(address: str, *, guarded: bool) -> None:
+    """Link-local, fd00:ec2::254, 100.100.100.200 and 168.63.129.16 only as literal `ip:port`."""
+    assert is_guarded(address) == guarded
+
+
+@pytest.mark.parametrize(
+    ("host", "literal"),
+    [("169.254.1.1", True), ("fe80::1", True), ("2852039166", False), ("a.test", False)],
+)
+def test_what_is_written_as_an_address(host: str, *, literal: bool) -> None:
+    assert is_literal(host) == literal

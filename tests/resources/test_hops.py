@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from penstock.core.call_errors import CallError, EgressDenied, UpstreamUnavailable
-from penstock.resources.egress import Redirect, Request
+from penstock.resources.egress import Asker, Egress, Redirect, Request
 from penstock.resources.handles import Handles
+from penstock.resources.hosts import read_patterns
 from tests.kit.origin import Say, answer, origin
-from tests.kit.ways import asked, refusal, way
+from tests.kit.ways import LIMITS, asked, refusal, way
 
 
 def moves(status: int, location: str) -> Say:
@@ -96,3 +97,34 @@ async def test_a_secret_does_not_follow_a_redirect_to_another_origin() -> None:
         await out.egress.fetch(request, out.asker(handles=handles))
     assert "s3same" in server.heard[0]
     assert "x-token" not in server.heard[1]
+
+
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "fe80::1", "fd00:ec2::254", "168.63.129.16"]
+)
+async def test_no_name_leads_to_a_link_local_or_metadata_address(address: str) -> None:
+    """`egress.allow_private`: "but link-local … only as literal `ip:port`"."""
+    found = way(9)
+    found.dns.known = {"api.test": [address]}
+    with pytest.raises(EgressDenied, match="link-local address"):
+        await found.get()
+    literal = Egress(LIMITS, allow=["http://*:9"], allow_private=["169.254.169.254:9"])
+    asker = Asker(tool_id="t", egress=read_patterns(["http://169.254.169.254:9"]))
+    request = Request(url="http://169.254.169.254:9/", seconds=0.05)
+    with pytest.raises(UpstreamUnavailable):
+        await literal.fetch(request, asker)
+
+
+async def test_a_name_may_stand_for_those_below_it() -> None:
+    """`egress.allow_private` = `host:port`, `*.corp.example:443` or `ip:port`."""
+    async with origin(lambda _, writer: say_there(writer)) as server:
+        found = way(server.port)
+        below = [f"*.test:{server.port}"]
+        allow = [f"http://*:{server.port}"]
+        egress = Egress(LIMITS, allow=allow, allow_private=below, resolve=found.dns)
+        request = Request(url=f"http://api.test:{server.port}/")
+        assert (await egress.fetch(request, found.asker())).body == b"there"
+
+
+async def say_there(writer: asyncio.StreamWriter) -> None:
+    writer.write(answer(b"there"))
