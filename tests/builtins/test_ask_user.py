@@ -36,6 +36,7 @@ def typed() -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
         ({"type": "input"}, {"value": ""}, ""),
         ({"type": "input", "defaultValue": "x"}, {"value": None}, "x"),
         ({"type": "input", "defaultValue": "x"}, {}, "x"),
+        ({"type": "input", "defaultValue": "x"}, {"text": ""}, "x"),
         ({"type": "select", "options": COLOURS}, {"value": "blue"}, "blue"),
         ({"type": "select", "options": COLOURS}, {"text": "2"}, "blue"),
         ({"type": "select", "options": COLOURS, "allowCustom": True}, {"text": "green"}, "green"),
@@ -56,7 +57,10 @@ def typed() -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
 async def test_a_question_with_a_type_gives_its_answer(
     input: dict[str, Any], body: dict[str, Any], answer: Any
 ) -> None:
-    """`{question, type, …}` gives `{answer}`."""
+    """T07: "free-text input, single-select, and yes/no confirm".
+
+    T10: "For confirm, answer is true or false"; "For multiSelect, answer is an array".
+    """
     assert (await answered(input, body)).output == {"answer": answer}
 
 
@@ -90,7 +94,7 @@ async def test_a_bad_answer_leaves_the_question_open(
 
 
 async def test_what_a_person_sees_of_a_typed_question() -> None:
-    """`allowCustom` shows `Other (describe)` as the last option."""
+    """T11: "Other (describe)", the last option of `allowCustom`."""
     bench = await asked(
         {"type": "select", "options": COLOURS, "allowCustom": True, "context": "For the wall."}
     )
@@ -193,3 +197,33 @@ def test_every_model_may_ask() -> None:
     assert spec.is_global
     assert spec.effect is Effect.NONE
     assert len(spec.description) >= 60
+
+
+async def test_the_parameters_are_those_of_the_seed() -> None:
+    """T09: `question`, `type`, `options`, `multiSelect`, `allowCustom`, `defaultValue`."""
+    (tool,) = TOOLS
+    found = tool.spec.input_schema["properties"]
+    seed = {"question", "type", "options", "multiSelect", "allowCustom", "defaultValue"}
+    assert found.keys() - {"context"} == seed
+    assert found["type"]["enum"] == ["input", "select", "confirm"]
+    assert tool.spec.input_schema["required"] == ["question"]
+
+
+@pytest.mark.parametrize(
+    ("input", "form"),
+    [
+        ({"type": "input", "options": ["a"], "multiSelect": True}, {"type": "input"}),
+        ({"type": "confirm", "options": ["a"], "defaultValue": "a"}, {"type": "confirm"}),
+        (
+            {"type": "select", "options": ["a"], "defaultValue": "a"},
+            {"type": "select", "multiSelect": False, "allowCustom": False},
+        ),
+    ],
+)
+async def test_what_belongs_to_another_type_is_passed_over(
+    input: dict[str, Any], form: dict[str, Any]
+) -> None:
+    """T09: "select only", "input only"; 14.1: "a field of another type is ignored"."""
+    (question,) = (await asked(input)).questions
+    assert question.form == form
+    assert len(question.options) == (1 if form["type"] == "select" else 0)

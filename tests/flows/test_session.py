@@ -15,7 +15,7 @@ from tests.kit.tools import Act
 
 
 async def test_who_calls_nothing_is_reminded_and_then_fails() -> None:
-    """T22: two reminders; three replies without a tool call."""
+    """T22: "must call finish as its last action": two reminders, then `agent_no_finish`."""
     model = ScriptedModel([say("Hm."), say("Done!"), say("Really.")])
     envelope = await run_flow("  - {id: web, agent: scout}", model)
     assert (envelope.status, envelope.output["status"]) == (Status.FAILED, "error")

@@ -35,6 +35,13 @@ class AtWork:
         ]
         return [each for each in settled if each[0] != "finish"]
 
+    @property
+    def by_tool(self) -> dict[str, Envelope]:
+        """The first outcome of each tool, `finish` too."""
+        settled = [event for _, event in self.happened if isinstance(event, CallSettled)]
+        inside = [each for each in settled if each.tool_id != "subagent" or not each.envelope.ok]
+        return {each.tool_id: each.envelope for each in reversed(inside)}
+
     def outputs(self) -> list[Any]:
         """Return the outputs of those calls."""
         return [envelope.output for _, envelope in self.outcomes]
@@ -60,12 +67,14 @@ async def at_work(
     *replies: ScriptedReply,
     agent: str = "flow-architect",
     tools: Iterable[Tool] = (),
+    **opening: Any,
 ) -> AtWork:
-    """Have an agent make these replies, and finish."""
+    """Have an agent make these replies, and finish; `opening` is how the project is opened."""
     left = [*replies, finish("done")]
     chat = [call("subagent", agent=agent, task="t"), say("Done.")]
     model = ScriptedModel(lambda request: (left if is_session(request) else chat).pop(0))
-    async with project.opened(models=[model], tools=tools, settings=SETTINGS) as runtime:
+    opening = {"models": [model], "tools": tools, "settings": SETTINGS} | opening
+    async with project.opened(**opening) as runtime:
         reply = await runtime.chat("Go")
         records = await runtime.parts.log.read(LogId(reply.session_id))
     return AtWork(model, [(each.path or "", each.event) for each in records])

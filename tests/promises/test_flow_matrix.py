@@ -1,9 +1,12 @@
 """Who may use which tool: the seed's matrix, in real chats and in real agent sessions."""
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pytest
 
+from penstock.app.plugins_api import PluginApi
 from penstock.builtins import TOOLS
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.core.events import CallSettled
@@ -18,34 +21,87 @@ from tests.kit.tools import Act
 
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
 AUTHORING = ("agent_catalog", "agent_write", "flow_write")
-ALL = ("ask_user", "skill_read", "subagent", "finish", *AUTHORING, *FILE_TOOLS)
+PLUGIN, GLOBAL, OTHER = "stamp", "list_available_skills", "csv_inspect"
+"""A tool of a plugin, and two other built-in ones: every chat has the first of them."""
+REST = (PLUGIN, GLOBAL, OTHER)
+ALL = ("ask_user", "skill_read", "subagent", "finish", *AUTHORING, *FILE_TOOLS, *REST)
 ALWAYS = {"ask_user", "skill_read", "finish"}
 AGENT = "---\nname: {name}\ndescription: d\ntools: {tools}\n---\nWork.\n"
+EVERYTHING = ", ".join((*FILE_TOOLS, *REST))
 COLUMNS = {
-    "chat": {"ask_user", "skill_read", "subagent", *FILE_TOOLS},
+    "chat": {"ask_user", "skill_read", "subagent", *FILE_TOOLS, GLOBAL},
     "flow": {*ALWAYS},
-    "declaring": {*ALWAYS, *FILE_TOOLS},
+    "declaring": {*ALWAYS, *FILE_TOOLS, *REST},
     "greedy": {*ALWAYS},
     "flow-architect": {*ALWAYS, *AUTHORING, "read", "grep", "find", "ls"},
+    "own architect": {*ALWAYS, *AUTHORING, *FILE_TOOLS, *REST},
+    "package": {*ALWAYS},
+    "package-declaring": {*ALWAYS, *FILE_TOOLS, *REST},
 }
 """What each column of the matrix may use: the chat, and agents by what they declare."""
+NAMES = {"own architect": "flow-architect"}
+"""The agents of columns that are not called like them."""
+FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: flow, task: t}\n"
+INPUTS: dict[str, dict[str, Any]] = {
+    "skill_read": {"skill": "flow-authoring", "file": "steps.md"},
+    "agent_catalog": {},
+    "agent_write": {"path": "made", "content": AGENT.format(name="made", tools="")},
+    "flow_write": {"path": "made", "content": FLOW},
+    "read": {"path": "notes.txt"},
+    "write": {"path": "new.txt", "content": "x"},
+    "edit": {"path": "more.txt", "oldText": "text", "newText": "words"},
+    "grep": {"pattern": "text"},
+    "find": {"pattern": "*.txt"},
+    "ls": {},
+    "bash": {"command": "echo hi"},
+    PLUGIN: {"text": "hi"},
+    GLOBAL: {},
+}
+"""What each tool is called with. The others get what no tool takes: who may call hears of that."""
 
 
-def write_agents(project: ProjectFolder) -> None:
-    """Write the flow agents of the table."""
-    declared = {
-        "flow": "",
-        "declaring": ", ".join(FILE_TOOLS),
-        "greedy": ", ".join(("subagent", *AUTHORING)),
-    }
+class Stamp:
+    """A tool as plugins write one."""
+
+    id = PLUGIN
+    description = "Stamps a text."
+    input_schema: ClassVar[dict[str, Any]] = {"type": "object"}
+    effect = "read"
+
+    def run(self, input: Any, ctx: Any) -> Any:
+        return {"stamped": input}
+
+
+def set_up(project: ProjectFolder, column: str) -> dict[str, Any]:
+    """Write the agents of the table, and what calls find; returns how the project is opened."""
+    greedy = ", ".join(("subagent", *AUTHORING))
+    declared = {"flow": "", "declaring": EVERYTHING, "greedy": greedy}
+    if column == "own architect":
+        declared["flow-architect"] = EVERYTHING
     for name, tools in declared.items():
         project.write(f"agents/{name}.md", AGENT.format(name=name, tools=tools))
+    for name, tools in {"package": "", "package-declaring": EVERYTHING}.items():
+        project.write(f"pack/{name}.md", AGENT.format(name=name, tools=tools))
+    for name in ("notes.txt", "more.txt"):
+        project.write(name, "some text\n")
+    project.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
+
+    def plugin(api: PluginApi) -> None:
+        api.register_agents_dir(project.root / "pack")
+        api.register_tool(Stamp())
+
+    return {"plugins": [plugin]}
 
 
-async def in_chat(project: ProjectFolder, *replies: ScriptedReply, **more: Any) -> Any:
+async def in_chat(
+    project: ProjectFolder,
+    *replies: ScriptedReply,
+    opening: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
+) -> Any:
     """Have a chat make these replies; returns its model, and the outcomes by tool."""
     model = ScriptedModel([*replies, say("Done.")])
-    async with project.opened(models=[model], settings=SETTINGS) as runtime:
+    async with project.opened(models=[model], settings=SETTINGS, **opening) as runtime:
         reply = await runtime.chat("Go", **more)
         records = await runtime.parts.log.read(LogId(reply.session_id))
     events = [each.event for each in records]
@@ -61,27 +117,45 @@ def refused(envelope: Any) -> bool:
     }
 
 
-TRIED = [each for each in ALL if each not in {"ask_user", "finish"}]
-"""Called with an input that no tool takes: who may call gets to hear that."""
-
-
+@pytest.mark.slow("opens a project with a shell, and calls every tool")
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
     project: ProjectFolder, column: str
 ) -> None:
     """T01: "Tools are divided into three contexts": the seed's matrix, cell by cell; T45, T46."""
-    write_agents(project)
-    may = COLUMNS[column]
-    first, *others = [call(each, no_such="x") for each in TRIED]
+    opening, may = set_up(project, column), COLUMNS[column]
+    first, *others = [call(each, **INPUTS.get(each, {"no_such": "x"})) for each in ALL]
     calls = [sum(others, first)]
     if column == "chat":
-        model, settled = await in_chat(project, *calls)
+        model, settled = await in_chat(project, *calls, opening=opening)
         offered = [tool.name for tool in model.requests[0].tools]
     else:
-        found = await at_work(project, *calls, agent=column)
-        offered, settled = found.offered, dict(found.outcomes)
+        found = await at_work(project, *calls, agent=NAMES.get(column, column), **opening)
+        offered, settled = found.offered, found.by_tool
     assert {each for each in ALL if each in offered} == may
-    assert {each for each in TRIED if not refused(settled[each])} == may & set(TRIED)
+    assert {each for each in ALL if not refused(settled[each])} == may
+    assert {each for each in INPUTS if settled[each].ok} == may & set(INPUTS)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+async def test_who_may_ask_is_answered_and_who_may_finish_ends(
+    project: ProjectFolder, column: str
+) -> None:
+    """T08, T01: `ask_user` in the main session and "all subagent sessions"; `finish` in these."""
+    opening = set_up(project, column)
+    agent = NAMES.get(column, column)
+    chat = [ASK] if column == "chat" else [call("subagent", agent=agent, task="t")]
+    chat, session = [*chat, say("Done.")], [ASK, finish("heard")]
+    model = ScriptedModel(lambda request: (session if is_session(request) else chat).pop(0))
+    async with project.opened(models=[model], settings=SETTINGS, **opening) as runtime:
+        reply = await runtime.chat("Go")
+        (asked,) = reply.questions
+        await runtime.answer(asked.question.question_id, {"text": "the red one"})
+        await runtime.wait(reply.task_id)
+    told = [each.messages[-1].content for each in model.requests]
+    assert len([each for each in told if each == '{"answer":"the red one"}']) == 1
+    if column != "chat":
+        assert '"summary":"heard"' in told[-1]
 
 
 async def test_a_chat_is_offered_its_three_tools_and_none_of_the_others(
@@ -111,7 +185,7 @@ async def test_an_agent_that_declares_them_is_told_that_they_are_not_granted(
     project: ProjectFolder,
 ) -> None:
     """G18: such a tool "is not granted to agent", even if declared."""
-    write_agents(project)
+    set_up(project, "greedy")
     found = await at_work(project, call("agent_catalog"), call("subagent"), agent="greedy")
     assert [each.error.message for _, each in found.outcomes if each.error] == [
         '"agent_catalog" is not granted to agent "greedy".',
@@ -184,6 +258,29 @@ async def test_a_comma_text_and_a_list_grant_the_same(project: ProjectFolder, to
     assert [envelope.ok for _, envelope in found.outcomes] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("raed", "read"), ("finsh", "finish"), ("list_available_skill", None)]
+)
+async def test_the_nearest_name_is_one_that_the_session_may_call(
+    project: ProjectFolder, asked: str, meant: str | None
+) -> None:
+    """G19: `raed` is `TOOL_NOT_FOUND`, nearest `read`."""
+    project.write("agents/a.md", AGENT.format(name="a", tools="read"))
+    found = await at_work(project, call(asked), agent="a")
+    error = found.outcomes[0][1].error
+    assert error is not None
+    hint = f" Did you mean {meant!r}?" if meant else ""
+    assert (error.code, error.message) == ("TOOL_NOT_FOUND", f"There is no tool {asked!r}.{hint}")
+
+
+async def test_an_agent_that_declares_find_may_call_it_glob(project: ProjectFolder) -> None:
+    """13.2: "`find` (alias `glob`)"."""
+    project.write("agents/a.md", AGENT.format(name="a", tools="find"))
+    found = await at_work(project, call("glob", pattern="*.md"), agent="a")
+    assert found.outputs() == ["agents/a.md"]
+    assert "glob" not in found.offered
+
+
 async def polling(input: Any, invocation: Invocation) -> Any:
     """Ask a person, as the code of a tool does."""
     envelope = await invocation.invoke("ask_user", {"question": "Which?", "type": "input"})
@@ -221,5 +318,5 @@ async def test_in_an_autonomous_run_nobody_is_asked_and_the_agent_goes_on() -> N
     assert [said in each.messages[-1].content for each in model.requests] == [False, True, True]
 
 
-def test_every_tool_of_the_table_is_built_in_but_finish() -> None:
-    assert set(ALL) - {each.spec.tool_id for each in TOOLS} == {"finish"}
+def test_every_tool_of_the_table_is_built_in_but_finish_and_that_of_a_plugin() -> None:
+    assert set(ALL) - {each.spec.tool_id for each in TOOLS} == {"finish", PLUGIN}

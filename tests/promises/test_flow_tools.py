@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.app.plugins_api import PluginApi
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.skill_read import TOOLS as SKILL_READ
@@ -208,6 +209,7 @@ async def test_the_index_of_a_handbook_is_in_the_prompt_and_its_topics_are_read_
     assert "Use nouns." in second.messages[-1].content
 
 
+PAGES = ("agents", "steps")
 HANDBOOK = "---\nname: {name}\nfiles: [agents.md]\n---\nOwn.\n"
 
 
@@ -232,6 +234,23 @@ async def test_a_registered_handbook_is_found_before_the_built_in_one(
     own, unlisted = await outcomes()
     assert own.output == "Mine."
     assert "is not listed in skill" in unlisted.error.message
+
+
+async def test_a_handbook_of_a_plugin_hides_the_built_in_one(project: ProjectFolder) -> None:
+    """T15: "the same name in a registered and the built-in directory: registered wins"."""
+    project.write("pack/flow-authoring/SKILL.md", HANDBOOK.format(name="flow-authoring"))
+    project.write("pack/flow-authoring/agents.md", "Of the plugin.")
+    project.write("agents/a.md", "---\nname: a\ndescription: d\ntools:\n---\nWork.\n")
+
+    def plugin(api: PluginApi) -> None:
+        api.register_skills_dir(project.root / "pack")
+
+    read = [call("skill_read", skill="flow-authoring", file=f"{each}.md") for each in PAGES]
+    found = await at_work(project, *read, agent="a", plugins=[plugin])
+    own, built_in = [envelope for _, envelope in found.outcomes]
+    assert own.output == "Of the plugin."
+    assert built_in.error is not None
+    assert "is not listed in skill" in built_in.error.message
 
 
 SEED_AGENT = """
