@@ -1,13 +1,17 @@
 """What a model gets to read of a session: the newest part that fits, never half a call."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
 from typing import overload
 
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events import CallSettled
 from penstock.core.messages import AssistantMessage, Message, ToolMessage
 from penstock.core.text import cut, estimate_tokens
-from penstock.engine.dialogue import Dialogue
+from penstock.engine.dialogue import Dialogue, Trimming
 
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
@@ -51,42 +55,31 @@ class Transcript:
     dropped depends on the log alone.
     """
 
-    __slots__ = (
-        "_dropped",
-        "_extra",
-        "_limit",
-        "_start",
-        "_system",
-        "dialogue",
-        "estimated",
-    )
+    __slots__ = ("_fixed", "_limit", "_system", "_trimming", "dialogue", "estimated")
 
     def __init__(self, dialogue: Dialogue, *, system: str, limit: int) -> None:
         self.dialogue = dialogue
         self._limit = limit
-        self._start = 0
-        """The oldest message that is kept."""
-        self._dropped = 0
-        """Tokens before it, by estimate."""
         self._system = system
-        self._extra = estimate_tokens(system)
-        """What a request has besides its messages, and how far the provider's count was off."""
+        self._fixed = estimate_tokens(system)
+        """What a request has besides its messages, by estimate."""
         self.estimated = 0
         """About how many tokens the newest request has."""
-        for count, tokens, counted in dialogue.requests:
-            self._fit(count, tokens)
-            self.measure(counted)
+        self._trimming = Trimming()
+        self._catch_up()
 
     def begin(self, system: str) -> None:
         """Make room for what the next request begins with."""
         if system is not self._system:
-            self._extra += estimate_tokens(system) - estimate_tokens(self._system)
+            self._fixed += estimate_tokens(system) - estimate_tokens(self._system)
             self._system = system
 
     def measure(self, input_tokens: int) -> None:
         """Take in how many tokens the provider counted for the last request."""
         if input_tokens:
-            self._extra += input_tokens - self.estimated
+            now = self._trimming
+            now.estimate = self.estimated - now.excess
+            now.excess = input_tokens - now.estimate
 
     def messages(self) -> Sequence[Message]:
         """Return what the model reads now.
@@ -102,27 +95,50 @@ class Transcript:
             )
         return messages
 
+    def _catch_up(self) -> None:
+        """Trim as the requests before this one were, from those on that are known already."""
+        said, whom = self.dialogue.said, (self._fixed, self._limit)
+        first = said.stretches[-1].index if said.stretches else 0
+        earlier = bisect_right(said.requests, first, key=itemgetter(0))
+        begin = 0
+        if said.known is not None and said.known[0] == whom and said.known[1] <= earlier:
+            _, begin, known = said.known
+            self._trimming = replace(known)
+        self._replay(begin, earlier)
+        said.known = whom, earlier, replace(self._trimming)
+        self._replay(earlier, len(said.requests))
+
+    def _replay(self, begin: int, end: int) -> None:
+        for count, tokens, counted in self.dialogue.said.requests[begin:end]:
+            self._fit(count, tokens)
+            self.measure(counted)
+
     def _fit(self, count: int, tokens: int) -> Sequence[Message]:
         """Return what a request has of the first so many messages, which are so many tokens."""
-        if tokens - self._dropped + self._extra > self._limit:
-            self._drop_tasks(tokens)
-        self.estimated = tokens - self._dropped + self._extra
+        if self._about(tokens) > self._limit:
+            self._drop_tasks(count, tokens)
+        self.estimated = self._about(tokens)
         if self.estimated > self._limit:
             return self._without_results(count)
-        if not self._start:
+        if not self._trimming.start:
             return self.dialogue.said.messages
-        return Window(self.dialogue.said.messages, self._start)
+        return Window(self.dialogue.said.messages, self._trimming.start)
 
-    def _drop_tasks(self, tokens: int) -> None:
-        enough = self._limit * _AFTER_TRIMMING
-        for stretch in self.dialogue.said.stretches:
-            if tokens - self._dropped + self._extra <= enough:
+    def _about(self, tokens: int) -> int:
+        now = self._trimming
+        return tokens - now.dropped + self._fixed + now.excess
+
+    def _drop_tasks(self, count: int, tokens: int) -> None:
+        now, enough = self._trimming, self._limit * _AFTER_TRIMMING
+        for stretch in islice(self.dialogue.said.stretches, now.stretch, None):
+            if stretch.index >= count or self._about(tokens) <= enough:
                 break
-            if stretch.index > self._start:
-                self._start, self._dropped = stretch.index, stretch.tokens
+            now.stretch += 1
+            if stretch.index > now.start:
+                now.drop(stretch)
 
     def _without_results(self, count: int) -> list[Message]:
-        kept = list(self.dialogue.said.messages[self._start : count])
+        kept = list(self.dialogue.said.messages[self._trimming.start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
         settled = {
             call_id: each

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.core.call import CallPath
+from penstock.core.canonical import compact
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -34,6 +35,30 @@ class Stretch:
 
 
 @dataclass(slots=True)
+class Trimming:
+    """What was left out of the newest request, and how far its estimate was off."""
+
+    start: int = 0
+    """The oldest message that is kept."""
+    stretch: int = 0
+    """The first stretch behind it."""
+    dropped: int = 0
+    """Tokens before it, by estimate."""
+    estimate: int = 0
+    """Of the request that the provider counted last, for as much of it as is kept."""
+    excess: int = 0
+    """How many tokens more than the estimate that are."""
+
+    def drop(self, until: Stretch) -> None:
+        """Leave out what stands before a stretch, and its part of the excess."""
+        part = min(until.tokens - self.dropped, self.estimate)
+        if part:
+            self.excess -= self.excess * part // self.estimate
+            self.estimate -= part
+        self.start, self.dropped = until.index, until.tokens
+
+
+@dataclass(slots=True)
 class Said:
     """Messages in their order."""
 
@@ -41,13 +66,17 @@ class Said:
     stretches: list[Stretch] = field(default_factory=list)
     tokens: int = 0
     """Of all messages, by estimate."""
+    requests: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
+    known: tuple[tuple[int, int], int, Trimming] | None = None
+    """What was trimmed up to a request, for whom: it follows from the requests before that."""
 
     def begin(self, task_id: TaskId) -> None:
         """Note that what follows belongs to a task."""
         self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
 
     def say(self, message: Message, text: str) -> None:
-        """Add a message."""
+        """Add a message; `text` is all that a model reads of it."""
         self.messages.append(message)
         self.tokens += estimate_tokens(text)
 
@@ -56,7 +85,9 @@ class Said:
         for number, stretch in enumerate(self.stretches):
             if stretch.task_id == task_id:
                 del self.messages[stretch.index :], self.stretches[number:]
-                self.tokens = stretch.tokens
+                self.tokens, self.known = stretch.tokens, None
+                while self.requests and self.requests[-1][0] > stretch.index:
+                    self.requests.pop()
                 return True
         return False
 
@@ -74,8 +105,6 @@ class Dialogue:
     reply: ReplyReceived | None = None
     """The newest whole reply, until the round it opened is settled."""
     rounds: list[Round] = field(default_factory=list)
-    requests: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of each reply: the messages before it, their tokens, and the provider's count of these."""
     reminders: int = 0
     """How often the agent was told to finish."""
 
@@ -83,11 +112,12 @@ class Dialogue:
         """Take in what the model said."""
         said = self.said
         self.iteration, self.reply = reply.iteration, reply
-        self.requests.append((len(said.messages), said.tokens, reply.usage.input_tokens))
+        said.requests.append((len(said.messages), said.tokens, reply.usage.input_tokens))
         if reply.calls:
             self.rounds.append(Round(reply, selected=selected))
         if reply.calls or reply.text.strip():
-            said.say(AssistantMessage(reply.text, reply.calls), reply.text)
+            asked = "".join(each.arguments_text or compact(each.arguments) for each in reply.calls)
+            said.say(AssistantMessage(reply.text, reply.calls), reply.text + asked)
 
     def remind(self, text: str) -> None:
         """Take in that an agent which called nothing was told to go on."""

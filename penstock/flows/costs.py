@@ -56,14 +56,14 @@ class Costs:
         self._catch_up()
         visit = self._visits[frame]
         dialogues = [self._task.agents[each] for each in visit.agents]
-        model_calls = sum(len(each.requests) for each in dialogues)
+        model_calls = sum(len(each.said.requests) for each in dialogues)
         rounds = [each for dialogue in dialogues for each in dialogue.rounds]
         spent = [each.reply.usage for each in rounds]
         spent += [each.reply.usage for each in dialogues if each.reply and not each.reply.calls]
         prices = [each.cost_usd for each in spent if each.cost_usd is not None]
         is_priced = bool(prices) and len(prices) == model_calls
         return Usage(
-            input_tokens=sum(asked for each in dialogues for _, _, asked in each.requests),
+            input_tokens=sum(asked for each in dialogues for _, _, asked in each.said.requests),
             output_tokens=sum(each.output_tokens for each in spent),
             model_calls=model_calls,
             tool_calls=visit.tool_calls,

@@ -1,13 +1,16 @@
 """What a model reads: the newest part that fits, never half a call, the same after a restart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from penstock.agents.transcript import Transcript, room
+from penstock.core.call import ToolCall
+from penstock.core.canonical import compact
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events import CallSettled, Event, TaskStarted
-from penstock.core.ids import ArtifactId, TaskId
+from penstock.core.ids import ArtifactId, CallId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
@@ -25,11 +28,11 @@ class Talk:
         self.state = SessionState(LOG)
         self._tasks = 0
 
-    def task(self, content: str, answer: str = "") -> "Talk":
+    def task(self, content: str, answer: str = "", counted: int = 0) -> "Talk":
         self._tasks += 1
         self.happen(message(content), TaskStarted())
         if answer:
-            self.happen(reply(1, text=answer), ended())
+            self.happen(reply(1, text=answer, usage=Usage(input_tokens=counted)), ended())
         return self
 
     def happen(self, *events: Event) -> "Talk":
@@ -122,6 +125,66 @@ def test_the_count_of_the_provider_corrects_the_sum() -> None:
     talk.happen(reply(1, "a", usage=Usage(input_tokens=950)), outcome("a", context=LONG))
     assert len(transcript.messages()) == 3
     assert transcript.estimated < 1000
+
+
+def test_what_a_provider_counted_holds_for_the_next_message_too() -> None:
+    """The page: "the last real usage of the provider corrects the sum"."""
+    talk = Talk().task("one", "two", counted=900).task("three")
+    transcript = talk.transcript(1000)
+    transcript.messages()
+    assert transcript.estimated == 900 + estimate_tokens("two") + estimate_tokens("three")
+
+
+def test_arguments_of_calls_weigh_what_the_model_reads_of_them() -> None:
+    talk = Talk().task("look")
+    before = talk.state.said.tokens
+    asked = ToolCall(CallId("a"), "write", {"text": LONG})
+    broken = ToolCall(CallId("b"), "write", {}, arguments_text="{" + LONG)
+    talk.happen(replace(reply(1), calls=(asked, broken)))
+    assert talk.state.said.tokens - before == estimate_tokens(compact(asked.arguments) + "{" + LONG)
+
+
+def test_with_a_task_its_part_of_what_was_counted_goes() -> None:
+    """A text that is twice as long as by estimate still fits once two of five tasks are gone."""
+    talk = Talk()
+    for number in range(5):
+        talk.task(f"{number}" + LONG[1:], LONG)
+    counted = 2 * (talk.state.said.tokens - estimate_tokens(LONG))
+    talk.task("now").happen(reply(1, "a", usage=Usage(input_tokens=counted)), outcome("a"))
+    read = talk.transcript(1800).messages()
+    assert [each[0] for each in contents(read)[:1]] == ["2"]
+
+
+def test_a_task_that_is_answered_anew_takes_its_counts_along() -> None:
+    talk = Talk().task("one", "two", counted=30).task("three", "four", counted=9_000)
+    talk.transcript(10_000)
+    talk.state.said.forget(TaskId("task_2"))
+    assert talk.state.said.requests == [(1, estimate_tokens("one"), 30)]
+    assert talk.state.said.known is None
+
+
+@pytest.mark.parametrize("limit", [200, 400, 900])
+@pytest.mark.parametrize("counts", [[0, 90, 0, 600, 30], [500, 50, 880, 0, 100]])
+def test_a_later_task_is_trimmed_alike_in_a_process_that_was_there_and_one_that_was_not(
+    limit: int, counts: list[int]
+) -> None:
+    """The page: "Trimming is a pure function of the log, so a restart trims alike."."""
+    talk = Talk()
+    for number, counted in enumerate(counts):
+        talk.task(f"{number}" + LONG[: 150 * number], "so", counted).task("and", "?")
+        talk.task("look").round("a", LONG, counted)
+        warm = talk.transcript(limit)
+        talk.state.said.known = None
+        cold = talk.transcript(limit)
+        assert read_or_refused(cold) == read_or_refused(warm)
+        talk.happen(reply(2, text="Done."), ended())
+
+
+def read_or_refused(transcript: Transcript) -> tuple[list[str] | None, int]:
+    try:
+        return contents(transcript.messages()), transcript.estimated
+    except ContextTooLarge:
+        return None, transcript.estimated
 
 
 def test_a_provider_that_does_not_count_corrects_nothing() -> None:

@@ -177,11 +177,18 @@ def test_only_a_model_that_may_come_back_is_worth_another_try() -> None:
     assert (gone.retryable, gone.continuable, gone.code) == (False, False, "CONTEXT_TOO_LARGE")
 
 
+class _Odd(Act):
+    """A tool that is no use to the runtime itself."""
+
+    def preview(self, output: Any) -> str | None:
+        raise KeyError("nowhere")
+
+
 async def test_a_fault_in_the_middle_of_a_round_leaves_no_call_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = ScriptedModel([call("odd") + call("odd", n=2), say("Better now.")])
-    odd = Act("odd", exclusive=lambda given: given["nowhere"])
+    odd = _Odd("odd")
     async with memory_runtime(model=model, tools=[odd]) as runtime:
         first = await runtime.chat("Break")
         reply = await runtime.chat("Again?", session_id=first.session_id)

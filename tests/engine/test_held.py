@@ -214,7 +214,7 @@ def snapshot(state: SessionState) -> Any:
             sorted(task.waiting),
             task.answers,
             task.settled,
-            task.main.requests,
+            task.main.said.requests,
         ),
     )
 
