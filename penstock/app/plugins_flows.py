@@ -13,6 +13,7 @@ from penstock.core.errors import NotFound, NotReady
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
 from penstock.flows.authoring import remove_flow
+from penstock.flows.files import FlowFile
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
 
@@ -57,7 +58,7 @@ class PluginFlows:
     ) -> str:
         """Start a run, and return its id at once. Raises NotFound for an unknown command."""
         command = command.removeprefix("/")
-        self._files.find(command)
+        self._file(command)
         run = NewRun(command=command, task=task, inputs=dict(inputs), autonomous=autonomous)
         return await self._open.start_flow(run)
 
@@ -67,10 +68,7 @@ class PluginFlows:
 
     def delete(self, command: str) -> None:
         """Remove the file of a flow. Raises NotFound, and ReadOnly if it is not the project's."""
-        files, command = self._files.files().files, command.removeprefix("/")
-        if command not in files:
-            raise unknown_flow(command, files)
-        remove_flow(files[command])
+        remove_flow(self._file(command.removeprefix("/")))
         self.rediscover()
 
     def agents(self) -> Sequence[Json]:
@@ -101,6 +99,12 @@ class PluginFlows:
         work = self._open.parts.flow_work
         work.settings = replace(work.settings, is_autonomous=enabled)
         self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
+
+    def _file(self, command: str) -> FlowFile:
+        files = self._files.files().files
+        if command not in files:
+            raise unknown_flow(command, files)
+        return files[command]
 
     async def _end(self, run_id: TaskId) -> Reply:
         parts = self._open.parts

@@ -1,5 +1,6 @@
 """Slash commands at work: each is a task of its conversation, and no model takes part."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -152,7 +153,7 @@ class CommandWork:
         name, rest = parted(message.content)
         if not task.main.rounds:
             try:
-                question = self._question_of(name)
+                question = await asyncio.to_thread(self._question_of, name)
             except NotFound as error:
                 return Answered(_unknown(name, error))
             if question is not None and not rest:
