@@ -1,7 +1,7 @@
 """Begins a tool or a skill: a manifest and a script that work, with types for editors."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +9,8 @@ import typer
 
 from penstock.app.project import Project, load_project
 from penstock.app.typings import typing_files
-from penstock.cli.options import ProjectFolder
-from penstock.cli.output import note
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
 from penstock.cli.project import read_settings
 from penstock.core.errors import NameTaken
 
@@ -72,7 +72,7 @@ _TSCONFIG = """\
 """
 
 
-def new_tool(name: Name, *, project: ProjectFolder = None) -> None:
+def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Begin a tool in tools/: a manifest, a script, and types for editors. Nothing is lost."""
     root, there = _read(name, project, _MOST)
     _check(name, _tools(there), "tool")
@@ -80,11 +80,11 @@ def new_tool(name: Name, *, project: ProjectFolder = None) -> None:
         f"tools/{name}.tool.yaml": _TOOL.format(tool=name, file=name),
         f"tools/{name}.mts": _SCRIPT.format(tool=name),
     }
-    _write(root, "tools", files)
-    _say_next(name, f"penstock call {name} name=Ann")
+    written = _write(root, "tools", files)
+    _tell(name, written, f"penstock call {name} name=Ann", as_json=as_json)
 
 
-def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
+def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Begin a skill in a folder below skills/, with a tool of its own. Nothing is lost."""
     root, there = _read(name, project, _MOST - len(_GREET))
     tool, folder = f"{name}{_GREET}", f"skills/{name}"
@@ -97,8 +97,8 @@ def new_skill(name: Name, *, project: ProjectFolder = None) -> None:
         f"{folder}/{name}.skill.yaml": manifest,
         f"{folder}/{name}.mts": _SCRIPT.format(tool=tool),
     }
-    _write(root, folder, files)
-    _say_next(tool, f'penstock chat --skill {name} "Greet Ann"')
+    written = _write(root, folder, files)
+    _tell(tool, written, f'penstock chat --skill {name} "Greet Ann"', as_json=as_json)
 
 
 COMMANDS = {"tool": new_tool, "skill": new_skill}
@@ -124,8 +124,9 @@ def _check(name: str, taken: set[str], noun: str) -> None:
         raise NameTaken(f"there is a {noun} {name!r} already: nothing was written")
 
 
-def _write(root: Path, folder: str, files: Mapping[str, str]) -> None:
-    """Write new files, and the types of the folder beside them; those of others say so, too."""
+def _write(root: Path, folder: str, files: Mapping[str, str]) -> list[str]:
+    """Write new files, and the types of the folder beside them; returns which were written."""
+    written = []
     there = [name for name in files if (root / name).exists()]
     if there:
         said = f"{', '.join(there)} would be written over: nothing was written. Choose another name"
@@ -133,15 +134,16 @@ def _write(root: Path, folder: str, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-        print(f"  {name}")
+        written.append(name)
     config = f"{folder}/tsconfig.json"
     if not (root / config).exists():
         (root / config).write_text(_TSCONFIG, encoding="utf-8")
-        print(f"  {config}")
-    _write_types(root, folder)
+        written.append(config)
+    return [*written, *_write_types(root, folder)]
 
 
-def _write_types(root: Path, folder: str) -> None:
+def _write_types(root: Path, folder: str) -> Iterator[str]:
+    """Write the types that are stale; those of others say so, too."""
     for each in typing_files(load_project(read_settings(root))):
         is_here = each.path.parent == root / folder
         if not is_here and not (each.path.exists() and each.is_stale):
@@ -151,8 +153,14 @@ def _write_types(root: Path, folder: str) -> None:
         except NameTaken as error:
             note(f"Warning: {error}")
         else:
-            print(f"  {each.path.relative_to(root)}")
+            yield str(each.path.relative_to(root))
 
 
-def _say_next(tool: str, also: str) -> None:
+def _tell(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> None:
+    """Say what was written, and what to try next."""
+    if as_json:
+        print_json({"tool": tool, "files": list(written)})
+        return
+    for name in written:
+        print(f"  {name}")
     print(f'\nTry:\n  penstock run-tool {tool} --input \'{{"name": "Ann"}}\'\n  {also}')

@@ -9,7 +9,7 @@ from penstock.core.canonical import without_surrogates
 
 def print_json(value: Any) -> None:
     """Print one JSON value on one line of stdout, at once; lone surrogates become U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False)
     print(without_surrogates(text), flush=True)
 
 

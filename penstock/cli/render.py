@@ -48,12 +48,12 @@ def clean(text: str) -> str:
 
 def compact(value: Any) -> str:
     """Return a value as short JSON."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False, default=str))
+    return without_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def pretty(value: Any) -> str:
     """Return a value as JSON of several lines."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False, default=str, indent=2))
+    return without_surrogates(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 class Screen:

@@ -1,7 +1,8 @@
 """Tools: which there are, and what each wants."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, fields, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any
 
@@ -15,7 +16,8 @@ from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 from penstock.cli.render import clean, pretty, print_table
-from penstock.manifest.tool import ToolManifest
+from penstock.core.limits import Limits
+from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
@@ -78,7 +80,8 @@ def list_tools(
 
 def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Show what a tool wants and gives, with defaults filled in."""
-    found = find(project).project
+    read = find(project)
+    found = read.project
     chosen = Registry(found.every_tool).get(tool)
     part = spec_part(chosen.spec) | {"defined": _place(chosen, found)}
     manifest, findings = _manifests(found).get(tool), findings_of(found, tool)
@@ -86,7 +89,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     tell_findings(found, tool, said=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
-            "manifest": _plain(manifest),
+            "manifest": _plain(_filled_in(manifest, read.settings.all_limits)),
             "modules": list(chosen.modules),
             "diagnostics": [each.to_wire() for each in findings],
         }
@@ -145,6 +148,17 @@ def _manifests(project: Project) -> dict[str, ToolManifest]:
     return {each.tool_id: each for each in project.bundle.every_tool}
 
 
+def _filled_in(manifest: ToolManifest, limits: Limits) -> ToolManifest:
+    """Return a manifest with the limits of the project where it is silent."""
+    own = {name: each for name, each in asdict(manifest.limits).items() if each is not None}
+    usual = {
+        "memory_mb": limits.script_memory_mb,
+        "nested_calls": limits.nested_calls,
+        "log_bytes": limits.log_bytes,
+    }
+    return replace(manifest, limits=ToolLimits(**(usual | own)))
+
+
 def _place(tool: Tool, project: Project) -> str:
     """Return where a tool is defined."""
     if isinstance(tool, FunctionTool):
@@ -162,4 +176,6 @@ def _plain(value: Any) -> Any:
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted(_plain(each) for each in value)
     return [_plain(each) for each in value] if isinstance(value, tuple | list) else value

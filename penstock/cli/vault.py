@@ -24,25 +24,34 @@ from penstock.store.database import open_database
 Value = TypeVar("Value")
 _SCOPE_HELP = "`profile`, or `profile:ID`, or `shared:ID`."
 Place = Annotated[str, typer.Argument(metavar="SCOPE", help=_SCOPE_HELP)]
-MaybePlace = Annotated[str | None, typer.Argument(metavar="[SCOPE]", help=_SCOPE_HELP)]
+MaybePlace = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SCOPE]", help="`profile`, or `profile:ID`, or `shared`, or `shared:ID`."
+    ),
+]
 SecretKey = Annotated[str, typer.Argument(metavar="KEY", help="As manifests declare it.")]
 
 
-def set_secret(place: Place, key: SecretKey, *, project: ProjectFolder = None) -> None:
+def set_secret(
+    place: Place, key: SecretKey, *, project: ProjectFolder = None, as_json: AsJson = False
+) -> None:
     """Keep a secret; the value comes from stdin, or is asked for."""
     scope, value = _scope(place), _value()
     _with_vault(project, lambda vault: vault.set(scope, key, value))
     if warning := warning_of(value):
         note(f"Warning: {warning}")
-    print(f"{key} is set for {scope}")
+    _tell(_named(scope, key), f"{key} is set for {scope}", as_json=as_json)
 
 
 def list_secrets(
     place: MaybePlace = None, *, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
     """List which secrets there are, without their values."""
-    scope = None if place is None else _scope(place)
-    found = _with_vault(project, lambda vault: vault.notes(scope))
+    kind = place if place == ScopeKind.SHARED else None
+    scope = None if place is None or kind else _scope(place)
+    noted = _with_vault(project, lambda vault: vault.notes(scope))
+    found = [each for each in noted if kind is None or each.scope.kind == kind]
     if as_json:
         print_json({"secrets": [_part(each) for each in found]})
         return
@@ -51,19 +60,21 @@ def list_secrets(
     note(f"{len(found)} secrets")
 
 
-def delete_secret(place: Place, key: SecretKey, *, project: ProjectFolder = None) -> None:
+def delete_secret(
+    place: Place, key: SecretKey, *, project: ProjectFolder = None, as_json: AsJson = False
+) -> None:
     """Remove a secret."""
     scope = _scope(place)
     if not _with_vault(project, lambda vault: vault.delete(scope, key)):
         note(f"there is no secret {key!r} for {scope}")
         raise typer.Exit(FAILED)
-    print(f"{key} is deleted for {scope}")
+    _tell(_named(scope, key), f"{key} is deleted for {scope}", as_json=as_json)
 
 
-def rotate(*, project: ProjectFolder = None) -> None:
+def rotate(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Seal all secrets anew with the first key of PENSTOCK_SECRET_KEY."""
     count = _with_vault(project, lambda vault: vault.rotate())
-    print(f"{count} secrets are sealed with the first key")
+    _tell({"sealed": count}, f"{count} secrets are sealed with the first key", as_json=as_json)
 
 
 COMMANDS = {
@@ -91,13 +102,19 @@ def _value() -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
+def _tell(part: dict[str, Any], said: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(part)
+    else:
+        print(said)
+
+
 def _part(secret: SecretNote) -> dict[str, Any]:
-    return {
-        "scope": secret.scope.kind.value,
-        "scope_id": secret.scope.id,
-        "key": secret.key,
-        "updated_at": to_iso(secret.updated_at),
-    }
+    return _named(secret.scope, secret.key) | {"updated_at": to_iso(secret.updated_at)}
+
+
+def _named(scope: Scope, key: str) -> dict[str, Any]:
+    return {"scope": scope.kind.value, "scope_id": scope.id, "key": key}
 
 
 def _with_vault(folder: Path | None, work: Callable[[Vault], Awaitable[Value]]) -> Value:

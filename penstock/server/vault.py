@@ -59,13 +59,14 @@ async def list_secrets(
     openapi_extra=takes(SECRET),
 )
 async def set_secret(scope: VaultScope, scope_id: str, key: str, request: Request) -> Response:
-    """Keep a secret, in the place of one that is there."""
+    """Keep a secret, in the place of one that is there; `X-Warning` says that it is too short."""
     where, site = _permitted(request, scope, scope_id, CHAT), site_of(request)
     body, _ = await read_json(request, site.limits.request_bytes)
     value = SECRET.read(body)["value"]
     await site.kept.vault.set(where, key, value)
     if warning := warning_of(value):
         log.warning("%s of %s: %s", key, where, warning)
+        return Response(status_code=204, headers={"x-warning": warning})
     return Response(status_code=204)
 
 

@@ -74,3 +74,12 @@ def test_types_that_were_written_before_know_of_what_is_new(run: Run) -> None:
     run("new", "tool", "first")
     assert "tools/flo.d.ts" in run("new", "skill", "greeter")[1]
     assert run("types", "--check")[0] == 0
+
+
+def test_what_was_written_is_one_json_value(run: Run) -> None:
+    """`--json` everywhere: one JSON value on stdout."""
+    for noun, tool in (("tool", "wave"), ("skill", "greeter_greet")):
+        name = tool.removesuffix("_greet")
+        told = json.loads(run("new", noun, name, "--json")[1])
+        assert told["tool"] == tool
+        assert {each.rpartition("/")[2] for each in told["files"]} >= {f"{name}.mts", "flo.d.ts"}

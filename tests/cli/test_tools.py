@@ -11,6 +11,7 @@ from tests.kit.visibility import write_project
 
 Run = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
+VAULT = "[{key: k, scope_kinds: [shared, profile]}]"
 
 
 @pytest.fixture
@@ -79,6 +80,9 @@ def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostic
     assert shown["manifest"]["limits"]["memory_mb"] == 64
     assert shown["modules"] == ["t_direct.mts"]
     assert shown["diagnostics"] == []
+    scripts.tool("keeps", "export const run = () => 1;", vault=VAULT)
+    kept = run_json("tools", "show", "keeps")["manifest"]["vault"]
+    assert kept == [{"key": "k", "scope_kinds": ["profile", "shared"]}]
     broken = run_json("tools", "show", "wrong")
     assert [each["code"] for each in broken["diagnostics"]] == ["import-bare"]
     assert (broken["broken"], broken["modules"]) == (True, [])

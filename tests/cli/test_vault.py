@@ -94,3 +94,24 @@ def test_a_key_file_that_others_can_read_stops_the_command(give: Run, project: P
     code, _, told = give("profile", "token", "s3same-open")
     assert code == 1
     assert "others may read it" in told
+
+
+def test_every_command_says_what_it_did_as_json(
+    run_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--json` everywhere: one JSON value on stdout."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3same-open"))
+    place = {"scope": "shared", "scope_id": "team", "key": "token"}
+    assert run_json("vault", "set", "shared:team", "token") == place
+    assert run_json("vault", "rotate") == {"sealed": 1}
+    assert run_json("vault", "delete", "shared:team", "token") == place
+
+
+def test_what_is_shared_is_listed_whatever_it_is_of(
+    give: Run, run_json: Callable[..., Any]
+) -> None:
+    """`penstock vault list [SCOPE[:ID]]`: a scope stands alone, too."""
+    for place in ("shared:team", "shared:all", "profile"):
+        give(place, "token", "s3same-open")
+    listed = run_json("vault", "list", "shared")["secrets"]
+    assert [each["scope_id"] for each in listed] == ["all", "team"]

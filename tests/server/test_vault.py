@@ -90,9 +90,12 @@ async def test_what_cannot_be_kept_is_refused(path: str, body: object, status: i
         assert await server.archive.vault.notes() == []
 
 
-async def test_a_short_secret_warns_the_operator(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture) -> None:
     async with served() as server:
         with caplog.at_level(logging.WARNING):
-            assert await put(server, f"{TEAM}/pin", "123") == 204
+            short = await server.client.put(f"{TEAM}/pin", json={"value": "123"})
+            long = await server.client.put(f"{TEAM}/pin", json={"value": "1234"})
+    assert (short.status_code, "x-warning" in long.headers) == (204, False)
+    assert short.headers["x-warning"].startswith("a secret under 4 bytes cannot be taken out")
     assert "pin of shared:team: a secret under 4 bytes" in caplog.text
     assert "123" not in caplog.text
