@@ -150,3 +150,12 @@ async def test_approving_takes_a_permission_of_its_own() -> None:
         url = f"/api/questions/{question}/answer"
         refused = await server.client.post(url, json={"decision": "approve"}, headers=headers)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
+
+
+async def test_the_document_tells_all_that_an_answer_may_hold() -> None:
+    """14.2: `{value, notes?}`, `{text, notes?}`, `{answer, notes?}`, `{decide: true}`."""
+    async with served() as server:
+        document = (await server.client.get("/openapi.json")).json()
+    route = document["paths"]["/api/questions/{question_id}/answer"]["post"]
+    schema = route["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["properties"].keys() >= {"value", "text", "answer", "notes", "decide", "cancel"}
