@@ -201,7 +201,7 @@ def test_two_hundred_steps_are_checked_at_once() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"odd{number}: 1\n" for number in range(1_500)) + TOP + LOOK,
+        TOP + "".join(f"- {{id: s{n}, agent: scout, odd: 1, more: 1}}\n" for n in range(600)),
         f"{TOP}- {{id: a, agent: scout, blockedBy: [{'b, ' * 1_500}]}}\n",
     ],
     ids=["in the text", "around it"],
