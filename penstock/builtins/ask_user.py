@@ -53,6 +53,9 @@ SCHEMA: Json = {
         },
     },
 }
+MOST_BYTES = {"question": 4_096, "context": 8_192}
+MOST_OPTIONS, MOST_TEXT = 20, 512
+"""Options of a question without a type, and bytes of a text of one; a select may have more."""
 FOLLOW_UP = (
     "The person said something else instead: answer it, then ask again if you still need to."
 )
@@ -85,6 +88,7 @@ class AskUser:
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return the answer; the task waits until there is one."""
+        _check_sizes(input)
         form = _typed(input) if "type" in input else _plain(input)
         answered = await invocation.ask(input["question"], form=form)
         answer = answered.answer
@@ -102,6 +106,22 @@ class AskUser:
             return {"status": "answered", **base, "value": answer["text"]}
         said = {"user_message": answer["text"], "instruction": FOLLOW_UP}
         return {"status": "follow_up", **base, **said}
+
+
+def _check_sizes(input: Json) -> None:
+    """Raise InvalidInput for a text that has too many bytes: the schema counts characters."""
+    sizes = {name: _size(input.get(name, "")) for name in MOST_BYTES}
+    problems = [
+        Problem(f"/{name}", f"has {size} bytes, at most {MOST_BYTES[name]} may be")
+        for name, size in sizes.items()
+        if size > MOST_BYTES[name]
+    ]
+    if problems:
+        raise invalid("ask_user", problems)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _typed(input: Json) -> Form:
@@ -130,9 +150,15 @@ def _texts(input: Json) -> list[str]:
 
 def _plain(input: Json) -> Form:
     options = tuple(_option(each) for each in input.get("options", ()))
-    said = [text for each in options for text in {*map(_spelling, (each.value, *each.aliases))}]
+    if len(options) > MOST_OPTIONS:
+        problem = f"are {len(options)}, at most {MOST_OPTIONS} may be"
+        raise invalid("ask_user", [Problem("/options", problem)])
+    said = [text for each in options for text in {*map(_spelling, _words(each))}]
     if len(set(said)) < len(said):
-        problem = "values and aliases must differ, whatever their case and spaces"
+        problem = "labels, values and aliases must differ, whatever their case and spaces"
+        raise invalid("ask_user", [Problem("/options", problem)])
+    if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
+        problem = f"a text of an option has at most {MOST_TEXT} bytes"
         raise invalid("ask_user", [Problem("/options", problem)])
     return Form(options=options, context=input.get("context"))
 
@@ -143,6 +169,11 @@ def _option(given: Any) -> Option:
     return Option(
         label=given["label"], value=given["value"], aliases=tuple(given.get("aliases", ()))
     )
+
+
+def _words(option: Option) -> tuple[str, ...]:
+    """Return what a person may say for an option."""
+    return (option.label, option.value, *option.aliases)
 
 
 def _spelling(text: str) -> str:

@@ -5,6 +5,7 @@ import binascii
 from mimetypes import MimeTypes
 from typing import Any
 
+from penstock.chat.attachments import MOST
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.changes import FileChanges, MediaChange
@@ -22,7 +23,6 @@ MOST_BYTES = 67_108_864
 MOST_DECODED = 4_194_304
 MOST_ATTACHED = 262_144
 """From so many bytes on, a link is sent instead."""
-ATTACHMENTS = 20
 TTL = whole(60, 2_592_000, "How long the id works; without it a week.")
 A_WEEK = 604_800
 MEDIA_TYPE: Json = {
@@ -122,10 +122,16 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
     shown = _shown(kept, name)
     if kept.size >= MOST_ATTACHED:
         return {"send_as_attachment": False, **shown, **_link(kept, invocation, name)}
-    if len(_attached(invocation) - {kept.media_id}) >= ATTACHMENTS:
-        raise quota(f"an answer has at most {ATTACHMENTS} attachments")
-    content = await _blobs(invocation).get(kept.blob_id)
-    stored = await invocation.inside.artifacts.keep(content, kept.media_type, name=name)
+    claimed = invocation.ledger.claims[invocation.spec.tool_id]
+    if len((_attached(invocation) | claimed) - {kept.media_id}) >= MOST:
+        raise quota(f"an answer has at most {MOST} attachments")
+    claimed.add(kept.media_id)
+    try:
+        content = await _blobs(invocation).get(kept.blob_id)
+        stored = await invocation.inside.artifacts.keep(content, kept.media_type, name=name)
+    except BaseException:
+        claimed.discard(kept.media_id)
+        raise
     invocation.files.append(stored)
     return {"send_as_attachment": True, **shown}
 

@@ -7,6 +7,8 @@ from penstock.core.events import CallSettled, StoredFile
 
 TOOL = "send_media_attachment"
 """Its calls attach something, at any depth."""
+MOST = 20
+"""So many an answer has."""
 
 
 class Attachments:
@@ -22,7 +24,8 @@ class Attachments:
         output = settled.envelope.output
         if settled.tool_id != TOOL or not settled.files or not isinstance(output, dict):
             return
-        if output.get("send_as_attachment") is True:
+        has_room = len(self._files) < MOST
+        if has_room and output.get("send_as_attachment") is True:
             self._files.setdefault(output["media_id"], settled.files[0])
 
     def parts(self, link_to: LinkTo) -> list[dict[str, Any]]:

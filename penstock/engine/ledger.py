@@ -62,7 +62,7 @@ class Ledger:
     The state is the fold of the log and nothing else, so all answers are the same after a restart.
     """
 
-    __slots__ = ("_key", "budget", "held", "step_in", "task", "turns")
+    __slots__ = ("_key", "budget", "claims", "held", "step_in", "task", "turns")
 
     def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
         self.held = held
@@ -72,6 +72,8 @@ class Ledger:
         self._key = key
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Calls that belong to the task and that several callers may take up, one at a time."""
+        self.claims: defaultdict[str, set[str]] = defaultdict(set)
+        """What calls at work took of something that is limited, by its name."""
         self.step_in: CallPath | None = None
         """The call that has a step open: a task has one at a time."""
 

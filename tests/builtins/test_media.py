@@ -1,5 +1,6 @@
 """Media: kept, fetched, linked to and attached, by the profile that made them."""
 
+import asyncio
 import base64
 from dataclasses import replace
 from typing import Any
@@ -116,6 +117,14 @@ async def test_an_answer_has_twenty_attachments() -> None:
         await desk.made("send_media_attachment", media_id=media_id)
     assert await desk.refusal("send_media_attachment", media_id=sent[20]) == "quota"
     await desk.made("send_media_attachment", media_id=sent[0])
+
+
+async def test_twenty_is_the_most_also_for_those_that_are_sent_together() -> None:
+    desk = await open_desk(*TOOLS)
+    sent = [await pushed(desk, bytes([each])) for each in range(25)]
+    calls = (desk.call("send_media_attachment", media_id=each) for each in sent)
+    ended = await asyncio.gather(*calls)
+    assert [each.ok for each in ended].count(True) == 20
 
 
 USERS: list[tuple[str, dict[str, Any]]] = [

@@ -72,3 +72,14 @@ def test_only_what_was_attached_is_attached(settled: dict[str, Any], count: int)
     for _ in range(2):
         attachments.add(CallSettled(**{"tool_id": "send_media_attachment", **settled}))
     assert len(attachments.parts(lambda blob_id: f"/{blob_id}")) == count
+
+
+def test_an_answer_shows_no_more_than_twenty() -> None:
+    attachments = Attachments()
+    for number in range(25):
+        output = {"send_as_attachment": True, "media_id": f"m{number}"}
+        settled = CallSettled(
+            tool_id="send_media_attachment", envelope=Envelope.success(output), files=(FILE,)
+        )
+        attachments.add(settled)
+    assert len(attachments.parts(lambda _: "")) == 20
