@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.agents.file import parse_agent
+from penstock.agents.file import ReadAgent, parse_agent
 from penstock.agents.file_checks import Known
-from penstock.agents.folders import FOLDERS
+from penstock.agents.folders import FOLDERS, find_namesakes
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic, has_error
+from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
 from penstock.resources.project_files import ProjectFiles, ProjectPath
 
 WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"
@@ -40,7 +40,11 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: Known) -> W
         return WrittenAgent(path=path, error=f"the content is no Unicode text: {broken.reason}")
     place, error = _place(files, path)
     shown = place.real if place is not None else path
-    found = parse_agent(content, shown, known).findings
+    read = parse_agent(content, shown, known)
+    found = read.findings
+    if place is not None and read.agent is not None:
+        others = find_namesakes(files.root, read.name, place.real, known)
+        found = in_file_order([*found, *(_beside(read, place.real, each) for each in others)])
     written = WrittenAgent(path=shown, diagnostics=found, error=error)
     if place is None or has_error(found):
         return written
@@ -53,7 +57,7 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: Known) -> W
 
 def _place(files: ProjectFiles, path: str) -> tuple[ProjectPath | None, str]:
     """Return where an agent is to lie, or why it cannot lie there."""
-    wanted = path if "/" in path else f"{FOLDERS[0]}/{path.removesuffix(SUFFIX)}{SUFFIX}"
+    wanted = path if "/" in path else f"{FOLDERS[0]}/{_with_suffix(path)}"
     try:
         place = files.at(wanted)
     except CallError:
@@ -62,3 +66,32 @@ def _place(files: ProjectFiles, path: str) -> tuple[ProjectPath | None, str]:
         return None, f"path is outside the project: {path}"
     is_agent = _PLACE.fullmatch(place.real) and not place.real.endswith(_LEFT_OUT)
     return (place, "") if is_agent else (None, WHERE)
+
+
+def _with_suffix(name: str) -> str:
+    """Return a file's name: one that is told without a suffix gets ours."""
+    return name if "." in name else f"{name}{SUFFIX}"
+
+
+def _beside(read: ReadAgent, path: str, other: str) -> Diagnostic:
+    """Return what is said of an agent that has the name of one in another file of the project."""
+    finding = Diagnostic(
+        code="duplicate-agent",
+        message=f'agent "{read.name}" is already defined in {other}',
+        file=path,
+        line=read.place.line,
+        column=read.place.column,
+        suggestion=f"write {other} instead, or choose another name",
+    )
+    folders = [FOLDERS.index(each.rpartition("/")[0]) for each in (path, other)]
+    if folders[0] == folders[1]:
+        return finding
+    is_first = folders[0] < folders[1]
+    said = f"hides the one in {other}" if is_first else f"is hidden by the one in {other}"
+    return replace(
+        finding,
+        code="hidden",
+        message=f'agent "{read.name}" {said}',
+        severity=Severity.WARNING,
+        suggestion=None if is_first else finding.suggestion,
+    )

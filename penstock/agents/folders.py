@@ -53,16 +53,29 @@ def load_agents(
     Packages are given in the order in which they were registered.
     """
     found = AgentFiles()
-    local = [_Folder(path=root / each, label=each, tier=Tier.LOCAL) for each in FOLDERS]
     given = [_Folder(path=each, label=_label(each, root), tier=Tier.PACKAGE) for each in packages]
     own = [_Folder(path=BUILT_IN, label="builtin", tier=Tier.BUILT_IN)]
-    found.agents = _tier(local, known, found)
+    found.agents = _tier(_local(root), known, found)
     found.packaged = _tier(given, known, found)
     found.built_in = _tier(own, known, found)
     for each in (*found.agents, *found.packaged, *found.built_in):
         found.broken.pop(each.name, None)
     found.diagnostics.sort(key=lambda each: (each.file, each.line, each.column, each.code))
     return found
+
+
+def find_namesakes(root: Path, name: str, path: str, known: Known = NOTHING_KNOWN) -> Sequence[str]:
+    """Return the other files of a project that have an agent of a name; one with errors has none.
+
+    Those that hide others come first.
+    """
+    found = AgentFiles()
+    read = (each for folder in _local(root) for each in _read(folder, known, found))
+    return [file for file, other in read if other.agent and other.name == name and file != path]
+
+
+def _local(root: Path) -> Sequence[_Folder]:
+    return [_Folder(path=root / each, label=each, tier=Tier.LOCAL) for each in FOLDERS]
 
 
 def _label(folder: Path, root: Path) -> str:

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from penstock.agents.charter import Tier
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic, has_error
+from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
 from penstock.core.envelope import Json
 from penstock.core.errors import ReadOnly
 from penstock.flows.checks.surroundings import FLOW
-from penstock.flows.files import FOLDERS, SUFFIXES, FlowFile, bad_name, command_of
+from penstock.flows.files import (
+    FOLDERS,
+    SUFFIXES,
+    FlowFile,
+    bad_name,
+    command_of,
+    find_namesakes,
+    hides,
+)
 from penstock.flows.project_flows import ProjectFlows
 from penstock.resources.project_files import ProjectFiles
 
@@ -46,6 +54,8 @@ def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:
     found = list(flows.check_text(file, content))
     wrong = bad_name(file)
     found = [wrong, *found] if wrong is not None else found
+    if not has_error(found):
+        found = in_file_order([*found, *(_beside(file, each) for each in find_namesakes(file))])
     written = WrittenFlow(path=place, command=file.command, diagnostics=found)
     if has_error(found):
         return written
@@ -85,6 +95,20 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
         said = f"{flow} is a flow of its own: nothing else in its folder is one"
         return WrittenFlow(path=path, error=said)
     return real
+
+
+def _beside(file: FlowFile, other: FlowFile) -> Diagnostic:
+    """Return what is said of a flow that is the same command as another file of the project."""
+    is_first = hides(file, other)
+    said = f"hides the one in {other.name}" if is_first else f"is hidden by the one in {other.name}"
+    advice = None if is_first else f"write {other.name} instead, or choose another name"
+    return Diagnostic(
+        code="hidden",
+        message=f'flow "/{file.command}" {said}',
+        file=file.name,
+        severity=Severity.WARNING,
+        suggestion=advice,
+    )
 
 
 def _inside(root: Path, real: str) -> str | None:

@@ -70,9 +70,21 @@ class FlowFiles:
 def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
     """Return the flows of a project, and those that packages bring."""
     found = FlowFiles()
-    _add(found, _tier((root, folder, Tier.LOCAL) for folder in FOLDERS))
+    _add(found, _tier(_local(root)))
     _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
     return found
+
+
+def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
+    """Return the other files of a project that are the same command, the one that counts first."""
+    seen = islice(_tier(_local(file.root)), MOST_FILES)
+    same = (each.file for each in seen if each.file.command == file.command)
+    return [each for each in same if each.path != file.path]
+
+
+def hides(file: FlowFile, other: FlowFile) -> bool:
+    """Whether a file of a project comes before another one that is the same command."""
+    return _rank(file.path) < _rank(other.path)
 
 
 def built_in_flows() -> FlowFiles:
@@ -166,6 +178,16 @@ class _Candidate:
     file: FlowFile
     parts: tuple[str, ...]
     is_folder: bool
+
+
+def _local(root: Path) -> Iterator[tuple[Path, str, Tier]]:
+    return ((root, folder, Tier.LOCAL) for folder in FOLDERS)
+
+
+def _rank(path: str) -> tuple[int, bool, str]:
+    folder = next(at for at, each in enumerate(FOLDERS) if path.startswith(f"{each}/"))
+    above = path.removeprefix(f"{FOLDERS[folder]}/").split("/")
+    return folder, not (len(above) > 1 and above[-1] == FLOW), path
 
 
 def _tier(places: Iterable[tuple[Path, str, Tier]]) -> Iterator[_Candidate]:

@@ -53,6 +53,47 @@ def test_a_warning_is_told_and_stops_nothing(tmp_path: Path) -> None:
     assert (found.is_written, len(found.diagnostics), found.error) == (True, 1, "")
 
 
+def test_no_two_files_of_one_folder_have_an_agent_of_one_name(tmp_path: Path) -> None:
+    """D4: "two agents of one name in one directory: `duplicate-agent`"; and nothing is written."""
+    written(tmp_path, "scout")
+    found = written(tmp_path, "other")
+    assert [each.to_finding() for each in found.diagnostics] == [
+        {
+            "line": 2,
+            "severity": "error",
+            "message": 'agent "scout" is already defined in agents/scout.md',
+            "suggestion": "write agents/scout.md instead, or choose another name",
+        }
+    ]
+    assert not found.is_written
+    assert files_of(tmp_path) == ["agents/scout.md"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("agents", ".pi/flows/agents", "is hidden by the one in agents/scout.md"),
+        (".pi/flows/agents", "agents", "hides the one in .pi/flows/agents/scout.md"),
+    ],
+)
+def test_an_agent_that_hides_another_or_is_hidden_says_so(
+    tmp_path: Path, first: str, then: str, said: str
+) -> None:
+    """D4: "Within local: `agents/`, `flows/` before `.pi/flows/…`; the loser gives `hidden`"."""
+    written(tmp_path, f"{first}/scout.md")
+    found = written(tmp_path, f"{then}/scout.md")
+    (warning,) = found.diagnostics
+    assert (warning.code, warning.message) == ("hidden", f'agent "scout" {said}')
+    assert found.is_written
+
+
+def test_one_with_errors_stands_in_nobodys_way(tmp_path: Path) -> None:
+    """D6: "A file with error diagnostics is listed as not valid and takes no part"."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/old.md").write_text(GOOD.replace("tools:", "outputs: [status]\ntools:"))
+    assert written(tmp_path, "scout").diagnostics == []
+
+
 @pytest.mark.parametrize("content", [BROKEN, "", "no front matter", "---\n- a\n---\n"])
 def test_a_text_with_an_error_is_not_written(tmp_path: Path, content: str) -> None:
     """T32: "Validates the content first; if validation passes, writes the file"."""
@@ -72,6 +113,7 @@ def test_a_text_with_an_error_is_not_written(tmp_path: Path, content: str) -> No
         ("agents/a\0b.md", "path is outside the project: agents/a\0b.md"),
         ("docs/x.md", WHERE),
         ("agents/x.txt", WHERE),
+        ("x.txt", WHERE),
         ("agents/x", WHERE),
         ("agents/sub/x.md", WHERE),
         ("agents/.md/", WHERE),

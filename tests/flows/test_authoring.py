@@ -97,6 +97,29 @@ def test_a_flow_without_a_command_is_not_written(flows: ProjectFlows, path: str)
     assert not (flows.root / path).exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("flows/x.yaml", ".pi/flows/flows/x.yaml", "is hidden by the one in flows/x.yaml"),
+        (".pi/flows/flows/x.yaml", "flows/x.yaml", "hides the one in .pi/flows/flows/x.yaml"),
+        ("flows/x.yaml", "flows/x.yml", "is hidden by the one in flows/x.yaml"),
+        ("flows/x.yaml", "flows/x/flow.yaml", "hides the one in flows/x.yaml"),
+    ],
+)
+def test_a_flow_that_hides_another_or_is_hidden_says_so(
+    flows: ProjectFlows, first: str, then: str, said: str
+) -> None:
+    """D4: "`flows/` before `.pi/flows/…`; directory form before flat; then by path"."""
+    write_flow(flows, first, GOOD)
+    written = write_flow(flows, then, GOOD)
+    (found,) = written.diagnostics
+    assert (found.code, found.message) == ("hidden", f'flow "/x" {said}')
+    assert written.is_written
+    winner = flows.files().files["x"].path
+    assert winner == (first if "hidden by" in said else then)
+    assert [each.code for each in flows.files().diagnostics] == ["hidden"]
+
+
 def test_warnings_do_not_stop_it(flows: ProjectFlows) -> None:
     written = write_flow(flows, "x", GOOD + "more: 1\n")
     assert [each.code for each in written.diagnostics] == ["unknown-field"]
