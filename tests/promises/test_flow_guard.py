@@ -103,6 +103,7 @@ async def test_what_they_do_not_say_is_refused_in_the_words_of_the_page(
     assert (error.code, error.message) == ("NOT_PERMITTED", f'"{given["path"]}" {said}')
 
 
+@pytest.mark.slow("a search is a process of its own")
 async def test_a_search_finds_what_is_readable_and_a_write_where_it_may(
     project: ProjectFolder,
 ) -> None:
