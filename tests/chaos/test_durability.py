@@ -1,5 +1,6 @@
 """No call lost, none made twice: real processes on a real file, ended at every moment there is."""
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from tests.chaos.harness import (
 
 WRITES = {"inner 1", "inner 2", "inner 3", "outer", "plain", "guarded", "asking"}
 PAGE = Path(__file__).parents[2] / "docs" / "durability.md"
+TOOL = f"(?:{'|'.join(sorted({name.partition(' ')[0] for name in WRITES}))})"
+PROMISED = re.compile(rf"each once|`INTERRUPTED`: {TOOL}(?:, {TOOL})*")
 TITLE = "## Every moment there is"
 HEAD = f"""{TITLE}
 
@@ -140,17 +143,52 @@ def test_every_moment_is_survived(
             outcomes.append(survive(nursery, directory, moment, by))
         rows.append(f"| {moment} | {' | '.join(outcomes)} |\n")
     kept, _, told = PAGE.read_text().partition(TITLE)
-    table = HEAD + "".join(rows)
     if request.config.getoption("--write-durability"):
-        PAGE.write_text(kept + table)
+        PAGE.write_text(kept + HEAD + "".join(rows))
     else:
-        assert f"{TITLE}{told}".partition("|---|")[0] == table.partition("|---|")[0]
+        check_page(TITLE + told, "".join(rows))
     assert len(rows) >= 20
+
+
+def test_the_page_tells_every_moment_and_nothing_but_outcomes_that_are_promised() -> None:
+    """Page: "happened exactly once, or the model was told `INTERRUPTED`"."""
+    _kept, _, told = PAGE.read_text().partition(TITLE)
+    page = TITLE + told
+    rows = page.removeprefix(HEAD)
+    check_page(page, rows)
+    first = rows.splitlines(keepends=True)[0]
+    for broken in (
+        page.replace("each once", "NEVER"),
+        page.replace("`INTERRUPTED`: ", "`INTERRUPTED`: nobody, ", 1),
+        page.replace("each once |", "", 1),
+        page.replace(first, ""),
+        page + first.replace("session_opened", "session_forgotten"),
+        page.replace("same answer", "other answer"),
+    ):
+        assert broken != page
+        with pytest.raises(AssertionError):
+            check_page(broken, rows)
+
+
+def check_page(page: str, rows: str) -> None:
+    """The page says what it is, has the moments of these rows, and each outcome is a promised one.
+
+    How often a moment is there, and which calls it cut, depends on the machine.
+    """
+    assert page.startswith(HEAD)
+    told = [_cells(line) for line in page.removeprefix(HEAD).splitlines()]
+    assert {moment for moment, *_ in told} == {_cells(row)[0] for row in rows.splitlines()}
+    assert all(len(outcomes) == len(("killed", "frozen")) for _, *outcomes in told)
+    assert all(PROMISED.fullmatch(each) for _, *outcomes in told for each in outcomes)
 
 
 def _is_interrupted(event: dict[str, Any]) -> bool:
     error = event["body"].get("envelope", {}).get("error") or {}
     return bool(error.get("code") == "INTERRUPTED")
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
 
 
 def _parted(line: str) -> tuple[str, str, str]:
