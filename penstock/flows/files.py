@@ -22,7 +22,9 @@ BUILT_IN = Path(__file__).parent / "builtin"
 """Where the flows lie that every project has."""
 BUILT_IN_HOME = "builtin"
 """What runs keep instead of that folder."""
-FOLDERS = ("flows", ".pi/flows/flows")
+HIDDEN = ".pi/flows/flows"
+"""The one hidden folder in which flows lie."""
+FOLDERS = ("flows", HIDDEN)
 """Where a project's flows lie; a command of an earlier folder hides one of a later."""
 SUFFIXES = (".yaml", ".yml")
 NOT_SEARCHED = frozenset({"handlers"})

@@ -16,6 +16,7 @@ from penstock.flows.definition import Flow, RunInput
 from penstock.flows.files import (
     BUILT_IN,
     BUILT_IN_HOME,
+    HIDDEN,
     SUFFIXES,
     FlowFile,
     FlowFiles,
@@ -179,12 +180,14 @@ class ProjectFlows:
 
     def _files(self, folder: Path, place: str) -> Sequence[str] | None:
         """Return the flow files below the folders that a glob begins with; None if too many."""
-        start = glob(place).literal
-        inside = f"{start}/" if start else ""
-        seen = list(islice(walk(folder / start), self._most_seen + 1))
+        starts = [glob(place).literal]
+        if starts == [""] and folder == self.root:
+            starts.append(HIDDEN)
+        below = (f"{start}/{each}" for start in starts for each in walk(folder / start))
+        seen = list(islice(below, self._most_seen + 1))
         if len(seen) > self._most_seen:
             return None
-        return [f"{inside}{each}" for each in seen if each.endswith(SUFFIXES)]
+        return [each.removeprefix("/") for each in seen if each.endswith(SUFFIXES)]
 
 
 def _declared(flow: Flow) -> dict[str, Any]:

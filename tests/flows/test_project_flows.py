@@ -147,8 +147,10 @@ async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -
     assert (inner.root, inner.file) == (package.parent.as_posix(), "dom/sub.yaml")
 
 
-def test_a_glob_sees_neither_hidden_folders_nor_foreign_ones(tmp_path: Path) -> None:
-    for folder in ("flows", ".pi/flows/flows/x", ".git", "node_modules", "flows/handlers"):
+def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_path: Path) -> None:
+    """Flows lie in `flows/**`, `.pi/flows/flows/**` (section 1)."""
+    hidden = (".git", "node_modules", ".pi/other", "flows/.x")
+    for folder in ("flows", ".pi/flows/flows/x", "flows/handlers", *hidden):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.yaml").write_text(TEXT)
     library = ProjectFlows(tmp_path, Surroundings)
@@ -156,7 +158,12 @@ def test_a_glob_sees_neither_hidden_folders_nor_foreign_ones(tmp_path: Path) -> 
     def found(file: str, path: str) -> list[str]:
         return [e.path for e in library.refer(FlowSource(path=file, texts={}), path) or ()]
 
-    assert found("flows/x.yaml", "../**/*.yaml") == ["flows/a.yaml", "flows/handlers/a.yaml"]
+    assert found("flows/x.yaml", "../**/*.yaml") == [
+        ".pi/flows/flows/x/a.yaml",
+        "flows/a.yaml",
+        "flows/handlers/a.yaml",
+    ]
+    assert found("flows/x.yaml", "../flows/*.yaml") == ["flows/a.yaml"]
     assert found(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
 
 
