@@ -26,7 +26,11 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
     """Return the library of a project; it sees the agents that there are when it is asked."""
 
     def around() -> Surroundings:
-        return Surroundings(agents=cards_of(agents.list()), broken_agents=agents.broken)
+        return Surroundings(
+            agents=cards_of(agents.list()),
+            broken_agents=agents.broken,
+            has_shell=settings.flows.shell,
+        )
 
     return ProjectFlows(settings.root, around, packages=packages, modules=modules_of(settings))
 

@@ -28,7 +28,7 @@ from penstock.core.diagnostics import errors_of, sort
 from penstock.core.errors import DeclarationError
 from penstock.core.ids import new_id
 from penstock.core.world import World
-from penstock.flows.work import FlowSettings
+from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.models.resolve import Models
@@ -85,10 +85,30 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 async def open_project(
     settings: Settings, project: Project, added: Additions = Additions()
 ) -> AsyncIterator[Runtime]:
-    """Open a project whose settings and files are read already.
+    """Open a project whose settings and files are read, and go on with what was left undone.
 
     Raises DeclarationError for files that are wrong, if the settings are strict.
     """
+    async with _prepared(settings, project, added) as runtime:
+        await runtime.parts.launcher.open()
+        yield runtime
+
+
+@asynccontextmanager
+async def visit_project(settings: Settings, project: Project) -> AsyncIterator[Runtime]:
+    """Open a project to do one thing there: what others left undone is left to others.
+
+    Who ends soon would only cut it again. Raises DeclarationError as `open_project` does.
+    """
+    async with _prepared(settings, project, Additions()) as runtime:
+        await runtime.parts.launcher.attend()
+        yield runtime
+
+
+@asynccontextmanager
+async def _prepared(
+    settings: Settings, project: Project, added: Additions
+) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
     world = World(SystemClock(), settings.all_limits, new_id)
     inventory = inventory_of(settings, project, added)
@@ -104,7 +124,6 @@ async def open_project(
         following = open_plugins(shelf, storage.log)
         closing.push_async_callback(following.close)
         closing.callback(project.plugins.gates.close)
-        await runtime.parts.launcher.open()
         closing.push_async_callback(runtime.close)
         yield runtime
 

@@ -24,6 +24,7 @@ from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, Fork, StepKind
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
+from penstock.flows.report import unbegun
 
 TYPES = (
     *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
@@ -227,17 +228,8 @@ def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[s
     if envelope is not None and isinstance(envelope.output, dict):
         return envelope.output
     status = STATUS.get(ended.status, RunStatus.ERROR)
-    return {
-        "runId": run_id,
-        "flowName": command,
-        "status": status.value,
-        "reason": ended.error.message if ended.error else f"the run was {ended.status}",
-        "stepCount": 0,
-        "results": {},
-        "forks": {},
-        "lastResult": None,
-        "warnings": [],
-    }
+    reason = ended.error.message if ended.error else f"the run was {ended.status}"
+    return dict(unbegun(run_id, command, status, reason))
 
 
 def _in_visit(visit: Visit, event: object, at: int) -> Iterator[Body]:

@@ -11,7 +11,6 @@ from penstock.agents.catalog import Catalog
 from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import Known
 from penstock.agents.preface import Preface
-from penstock.agents.settings import DEFAULTS
 from penstock.app.authoring import ProjectAuthoring
 from penstock.app.runtime import Parts, Runtime
 from penstock.chat.archive import Archive
@@ -42,9 +41,9 @@ from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
-from penstock.flows.starting import task_question
+from penstock.flows.starting import FlowSettings, task_question
 from penstock.flows.steps import Steps
-from penstock.flows.work import FlowSettings, FlowWork, Gate, always_open
+from penstock.flows.work import FlowWork, Gate, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
@@ -279,6 +278,7 @@ def _crew(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> Crew
         model=lambda agent, wanted: _model(inventory, agent, wanted),
         handouts=Handouts(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,
+        remark=lambda agent, wanted: _remark(inventory, agent, wanted),
     )
     return Crew(outfit, shared, world=world, bus=bus)
 
@@ -344,7 +344,6 @@ def _flow_work(
         key=storage.key,
         slots=slots,
         close=Closing(storage.key).end,
-        allowance=DEFAULTS.allowance(),
         settings=inventory.flow_settings,
         gate=inventory.gate,
     )
@@ -355,7 +354,7 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
     own, models = agent.model, inventory.models
     if not (own is None or isinstance(own, str)) and wanted in {None, own.card.model_id}:
         return own
-    name = wanted or agent.settings.llm_model or (own if isinstance(own, str) else None)
+    name = _model_name(agent, wanted)
     if name is None or models.has(name):
         model, behind = models.get(name), None
     else:
@@ -363,3 +362,15 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
         model, behind = models.get(names.model(name)), names.thinking(name)
     level = (agent.charter.thinking if agent.charter else None) or behind
     return model if level is None else ThinkingModel(model, level)
+
+
+def _model_name(agent: Agent, wanted: str | None) -> str | None:
+    own = agent.model
+    return wanted or agent.settings.llm_model or (own if isinstance(own, str) else None)
+
+
+def _remark(inventory: Inventory, agent: Agent, wanted: str | None) -> str:
+    """Return that a role stands for the project's model because nobody said what it is."""
+    role = inventory.model_names.unset(_model_name(agent, wanted))
+    said = f"the model role @{role} is not set: the project's model is used"
+    return f"{said}; write {role} under [models.roles]" if role else ""

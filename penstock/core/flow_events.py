@@ -56,6 +56,8 @@ class FlowStarted:
     autonomous: bool = False
     max_concurrent: int | None = None
     """Instead of the flow's own."""
+    config: Json = field(default_factory=dict)
+    """Of the project, as it was then."""
     root: str = ""
     """Where what it refers to lies: empty for the project, else the folder of a package."""
 
@@ -90,6 +92,8 @@ class StepSettled:
     notes: str = ""
     decided_by: str = ""
     """The agent that decided a fork; empty when a person did."""
+    question: str = ""
+    """Of a fork, as it was asked."""
     will_retry: bool = False
     """A further visit follows; the step is not over."""
     duration_ms: int = 0
@@ -118,6 +122,8 @@ class AgentBegan:
     offered: tuple[str, ...] = ()
     agent_hash: str = ""
     """SHA-256 of the agent's file as it was then."""
+    charter: Json = field(default_factory=dict)
+    """What the file promised and asked for then; empty in a log of before it was kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

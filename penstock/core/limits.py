@@ -74,6 +74,17 @@ class Limits:
     """Calls of `finish` that may be refused in one visit; the next one fails the step."""
     finish_reminders: int = 2
     """How often an agent that calls nothing is told to finish."""
+    flow_model_calls: int = 10_000
+    """Calls of models in one run of a flow, with all that it starts; 0 is no limit."""
+    flow_tool_calls: int = 100_000
+    """Calls of tools in one run of a flow; 0 is no limit."""
+    flow_tokens: int = 0
+    """Tokens read and written in one run of a flow; 0 is no limit."""
+    flow_seconds: int = 0
+    """How long one run of a flow may be at work; 0 is no limit. Waits for people, and between tries
+    of a step, do not count."""
+    agent_reply_tokens: int = 8192
+    """What one reply of an agent of flows may have, in tokens, where its settings do not say it."""
     flow_visits: int = 1000
     """Starts of steps in one run, those of sub-flows counted."""
     flow_depth: int = 8

@@ -106,6 +106,10 @@ class Budget:
         self._tokens -= tokens
         self._cost -= cost_usd or 0.0
 
+    def rest(self, seconds: float) -> None:
+        """Take in that the task only waited, for time that its own retry asked for."""
+        self._begun += seconds
+
     def seconds_left(self) -> float:
         """Return how long the task may still be at work."""
         return self._allowance.seconds - (self._clock.monotonic() - self._begun)

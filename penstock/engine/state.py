@@ -43,7 +43,7 @@ from penstock.core.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
 from penstock.core.secret_events import SecretGiven
@@ -65,6 +65,8 @@ class TaskState:
     """The agent that the task is for."""
     agents: dict[CallPath, Dialogue] = field(default_factory=dict)
     """Agents that work for the task, each in a frame of its own."""
+    begun_agents: dict[CallPath, AgentBegan] = field(default_factory=dict)
+    """How the agents in frames began."""
     story: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
     """What happened in the run of a flow, for the run to be folded from."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
@@ -85,6 +87,8 @@ class TaskState:
     """How many of these were awaited when it was."""
     is_suspended: bool = False
     cancel_requested: bool = False
+    cancelled_by: ProfileId | None = None
+    """Who wanted the end; None if nobody said so, or the runtime did."""
     is_ended: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
@@ -219,6 +223,7 @@ class SessionState:
                 task.dialogue_at(path).reply = None
             case CancelRequested():
                 task.cancel_requested, task.is_suspended = True, False
+                task.cancelled_by = event.by
             case TaskEnded():
                 self._end(task, event)
             case NoteEmitted() if path:
@@ -246,6 +251,7 @@ class SessionState:
                 self._start(event, task_id, at)
             case CancelRequested() if task_id in self.queue:
                 self.queue[task_id].cancel_requested = True
+                self.queue[task_id].cancelled_by = event.by
             case TaskEnded() if task_id in self.queue:
                 self.queue.pop(task_id).is_ended = True
             case SessionOpened():
@@ -347,6 +353,7 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
     if isinstance(event, AgentReminded):
         task.agents[path].remind(event.message)
         return
+    task.begun_agents[path] = event
     task.agents[path] = dialogue = Dialogue(Said(), path, event.system)
     dialogue.said.say(UserMessage(event.message), event.message)
 

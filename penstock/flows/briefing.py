@@ -1,6 +1,6 @@
 """What the agent of a visit, or of a call, is told: each text expanded once (section 8, V6)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.agents.agent import Agent
@@ -12,20 +12,36 @@ from penstock.flows.run import Run
 from penstock.flows.values import Values
 from penstock.manifest.template import Kind, parse, shown
 
+Expand = Callable[[str], str]
+"""Expands a template."""
+TaskOf = Callable[[Expand], str]
+"""Puts the task of a visit together: its templates are expanded, what was inserted is not."""
 _NO_FLOW = Flow(name="", description="", steps=())
 
 
 def brief(
-    step: AnyStep, agent: Agent, task: str | None, *, run: Run, values: Values, handouts: Handouts
+    step: AnyStep,
+    agent: Agent,
+    task: TaskOf | None,
+    *,
+    run: Run,
+    values: Values,
+    handouts: Handouts,
 ) -> Briefing:
     """Return what the agent of a visit is told; without a task of the step, that of the run.
 
     Raises CallError for an input that names a file which the agent cannot read.
     """
     inputs = handouts.filled(wired(step, values), agent)
-    text = run.task if task is None else values.text(task, inputs)
+    templates: list[str] = []
+
+    def expand(template: str) -> str:
+        templates.append(template)
+        return values.text(template, inputs)
+
+    text = run.task if task is None else task(expand)
     told = _briefing(agent, text, inputs, values=values, handouts=handouts)
-    named = _inputs_in(agent.instructions, task or "")
+    named = _inputs_in(agent.instructions, *templates)
     return replace(
         told,
         inputs={name: value for name, value in inputs.items() if name not in named},

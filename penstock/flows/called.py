@@ -13,9 +13,10 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.briefing import brief_call
 from penstock.flows.crew import Crew, Visit
 from penstock.flows.finish import Contract
+from penstock.flows.kept_agents import kept_agent
+from penstock.flows.place import WARNING
 from penstock.flows.prompt import Briefing
 from penstock.flows.session import Ended, failed
-from penstock.flows.steps import WARNING
 from penstock.tools.errands import AgentErrand
 from penstock.tools.faults import invalid
 from penstock.tools.session_guard import SUBAGENT
@@ -38,6 +39,8 @@ class CalledAgents:
         `finish`, BudgetExceeded, and Suspend when it waits for a person.
         """
         agent = self._catalog.find(errand.agent)
+        if (began := ledger.task.begun_agents.get(errand.path)) is not None:
+            agent = kept_agent(began, agent)
         if agent is None:
             raise invalid(SUBAGENT, [Problem("/agent", self._unknown(errand.agent))])
         session = errand.caller.session

@@ -1,24 +1,28 @@
 """Conducts a run: starts what the plan says, writes down how it ended, and goes on from there."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from penstock.core.call import CallPath, is_below
 from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.signals import Suspend
-from penstock.core.step import Outcome, StepResult
+from penstock.core.step import Outcome
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
+from penstock.flows.kept import promised
 from penstock.flows.library import FlowSource, Library, is_glob, source_of
-from penstock.flows.nested import failed_inside, framed, referred
-from penstock.flows.plan import Aborted, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.loops import Route
+from penstock.flows.nested import failed_inside, framed, referred, what_is_left
+from penstock.flows.place import Place, Visited
+from penstock.flows.plan import Aborted, Jumped, Notice, Over, RunStatus, Skipped
 from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
-from penstock.flows.steps import Place, Steps, Visited
+from penstock.flows.steps import Steps
 from penstock.flows.story import Story
 
 _LOOK_SECONDS = 0.2
@@ -27,7 +31,7 @@ NO_RETRY = frozenset({"interrupted"})
 """Soft failures after which nothing is tried again."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Means:
     """What a run and the flows that it refers to share."""
 
@@ -36,8 +40,6 @@ class Means:
     world: World
     story: Story
     """Of the task, for each run to find its part."""
-    visits: int = 0
-    """Starts of steps so far, those of sub-flows counted."""
 
 
 @dataclass(slots=True)
@@ -52,9 +54,12 @@ class Conductor:
     means: Means
     depth: int = 1
     """How deep the flow stands inside others."""
-    _tasks: dict[asyncio.Task[Visited], str] = field(default_factory=dict)
+    _tasks: dict[asyncio.Task[Visited | None], str] = field(default_factory=dict)
+    """What is under way: visits, and waits between tries, which come to nothing."""
     _waiting: dict[str, Suspend] = field(default_factory=dict)
     """Steps that wait for a person, and for what."""
+    _due: list[str] = field(default_factory=list)
+    """Steps that waited, and go on when there is room."""
 
     @property
     def ledger(self) -> Ledger:
@@ -62,20 +67,36 @@ class Conductor:
         return self.place.ledger
 
     def fold(self) -> None:
-        """Take in what happened in this run before; counts the starts of steps."""
+        """Take in what happened in this run before."""
         for path, event in self.means.story.steps(self.place.frame):
             if isinstance(event, StepStarted):
                 self.run.start(event)
-                self.means.visits += 1
             else:
                 self.run.settle(event)
                 if self.run.flow.by_id[event.step_id].kind is StepKind.FLOW_REF:
-                    self._adopt(event.step_id, self._known(path))
+                    self._adopt(event.step_id, path)
 
     def abort(self) -> None:
         """End the run, because somebody wants that."""
+        self._abort_inside()
         for notice in self.run.abort():
             self._tell_notice(notice)
+
+    def fail(self, text: str) -> None:
+        """End the run, because the runtime failed."""
+        self._abort_inside()
+        for notice in self.run.fail(text):
+            self._tell_notice(notice)
+
+    def _abort_inside(self) -> None:
+        """End the flows that running steps refer to."""
+        for step_id in self.run.plan.running:
+            frame = self._frame(step_id)
+            for number, inner in self._inside(frame):
+                inner.fold()
+                if inner.run.plan.status is None:
+                    inner.abort()
+                self.run.adopt(step_id, inner.run, number)
 
     async def conduct(self) -> None:
         """Go on until the run has ended.
@@ -84,7 +105,7 @@ class Conductor:
         """
         for step_id in sorted(self.run.plan.running):
             if step_id in self.run.between_tries:
-                self._try_again(step_id)
+                self._wait_for_try(step_id)
             else:
                 self._take_up_again(step_id)
         try:
@@ -98,24 +119,29 @@ class Conductor:
         finally:
             await self._stop()
 
-    async def _some_over(self) -> "list[asyncio.Task[Visited]]":
+    async def _some_over(self) -> "list[asyncio.Task[Visited | None]]":
         """Return what is over, as it was begun; nothing after a while, if an answer may have come.
 
         Of what is over at the same time, the order is not left to chance.
         """
         seconds = _LOOK_SECONDS if self._waiting else None
+        clock = self.means.world.clock
+        rests = self.run.between_tries.issuperset(self._tasks.values())
+        since = clock.monotonic() if rests else 0
         done, _ = await asyncio.wait(
             self._tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
         )
+        if rests:
+            self.ledger.budget.rest(clock.monotonic() - since)
         return [each for each in self._tasks if each in done]
 
     def _take_up_answered(self) -> None:
-        """Go on with steps that wait for nothing more while others are still at work."""
+        """Look for steps that wait for nothing more while others are still at work."""
         task = self.ledger.task
         for step_id, each in list(self._waiting.items()):
             if not any(map(task.awaits, each.awaited)):
                 del self._waiting[step_id]
-                self._take_up_again(step_id)
+                self._due.append(step_id)
 
     def _take_up_again(self, step_id: str) -> None:
         """Go on with a visit that was left; it is at work again unless it still asks somebody."""
@@ -127,8 +153,20 @@ class Conductor:
         self._take_up(step_id)
 
     def _start_ready(self) -> None:
-        for step_id in self.run.plan.ready(self._waiting):
+        """Begin what may begin: what waited before is first. Who waits takes up no place (P4)."""
+        while self._due and self.run.plan.room(self._idle):
+            step_id = self._due.pop(0)
+            if step_id in self.run.between_tries:
+                self._begin(step_id)
+            else:
+                self._take_up_again(step_id)
+        for step_id in self.run.plan.ready(self._idle):
             self._begin(step_id)
+
+    @property
+    def _idle(self) -> set[str]:
+        """Running steps that are not at work."""
+        return {*self._waiting, *self._due, *self.run.between_tries}
 
     def _begin(self, step_id: str) -> None:
         """Note that a visit begins, and begin it."""
@@ -141,8 +179,12 @@ class Conductor:
         now = self._active_ms()
         started = StepStarted(step_id=step_id, visit=visit, agent=agent, active_ms=now)
         self.run.start(started)
-        self.means.visits += 1
-        self.ledger.add(started, self._frame(step_id))
+        frame, step = self._frame(step_id), self.run.flow.by_id[step_id]
+        self.ledger.add(started, frame)
+        if isinstance(step, LoopDecision):
+            is_forced = step.max_iterations is not None and visit > step.max_iterations
+            route = Route((), visit, is_forced=is_forced, back=(step.loop_target,))
+            self._tell_iteration(step, route, frame)
 
     def _take_up(self, step_id: str) -> None:
         self._tasks[asyncio.create_task(self._visit(step_id))] = step_id
@@ -150,7 +192,7 @@ class Conductor:
     async def _visit(self, step_id: str) -> Visited:
         """Carry out a visit, or what follows a failed one."""
         most = self.means.world.limits.flow_visits
-        if self.means.visits > most:
+        if self.means.story.starts > most:
             text = f"more than {most} steps were started in one run"
             return Visited(ended=failed("visit_limit", text, is_hard=True))
         step = self.run.flow.by_id[step_id]
@@ -159,7 +201,7 @@ class Conductor:
             return await self._refer(step, place)
         return await self.means.steps.visit(step, place)
 
-    def _take(self, task: "asyncio.Task[Visited]") -> None:
+    def _take(self, task: "asyncio.Task[Visited | None]") -> None:
         """Write down how a visit ended, with all that follows from it."""
         step_id = self._tasks.pop(task)
         error = task.exception()
@@ -170,8 +212,11 @@ class Conductor:
             return
         if error is not None:
             raise error
-        if self.run.plan.status is None:
-            self._settle(step_id, task.result())
+        visited = task.result()
+        if visited is None:
+            self._due.append(step_id)
+        elif self.run.plan.status is None:
+            self._settle(step_id, visited)
 
     def _settle(self, step_id: str, visited: Visited) -> None:
         step, visit = self.run.flow.by_id[step_id], self.run.plan.visits[step_id]
@@ -182,12 +227,12 @@ class Conductor:
         self._tell_loop(step, visited, frame)
         self.ledger.add(event, frame)
         if isinstance(step, FlowRef):
-            self._adopt(step_id, self._known(frame))
+            self._adopt(step_id, frame)
         for notice in self.run.settle(event):
             self._tell_notice(notice)
         self.ledger.held.submit_soon()
         if event.will_retry:
-            self._try_again(step_id)
+            self._wait_for_try(step_id)
 
     def _with_costs(self, event: StepSettled, frame: CallPath) -> StepSettled:
         costs = self.means.story.costs
@@ -204,15 +249,13 @@ class Conductor:
             return False
         return self.run.tries.get(step.step_id, 0) < step.retry.attempts
 
-    def _try_again(self, step_id: str) -> None:
-        self._tasks[asyncio.create_task(self._again(step_id))] = step_id
+    def _wait_for_try(self, step_id: str) -> None:
+        self._tasks[asyncio.create_task(self._sleep(step_id))] = step_id
 
-    async def _again(self, step_id: str) -> Visited:
-        """Wait, then visit the step once more."""
+    async def _sleep(self, step_id: str) -> None:
+        """Wait until a step is to be tried once more."""
         tries = self.run.flow.by_id[step_id].retry
         await self.means.world.clock.sleep(tries.delay if tries is not None else 0)
-        self._note_start(step_id)
-        return await self._visit(step_id)
 
     def _frame(self, step_id: str) -> CallPath:
         """Return the frame of a step's newest visit."""
@@ -227,51 +270,56 @@ class Conductor:
             text = f"flows stand inside each other more than {most} deep"
             return Visited(ended=failed("ref_depth", text, is_hard=True))
         if not self.means.story.flows(place.frame):
-            path = self.run.values().text(step.path)
-            library, run = self.means.library, self.run
-            found = await asyncio.to_thread(referred, library, self.source, step, path, run=run)
+            values = self.run.values()
+            path, library = values.text(step.path), self.means.library
+            found = await asyncio.to_thread(
+                referred, library, self.source, step, path, values=values
+            )
+            place.warn_of_missing(values, step.step_id)
             if isinstance(found, Ended):
                 return Visited(ended=found)
             for frame, started in framed(found, place.frame, is_glob=is_glob(path)):
                 self.ledger.add(started, frame)
         newest: Conductor | None = None
-        for frame, started in self.means.story.flows(place.frame):
-            newest = self._inner(frame, started)
+        for _, inner in self._inside(place.frame):
+            newest = inner
             newest.fold()
             await newest.conduct()
             if newest.run.plan.status is not RunStatus.SUCCESS:
                 return Visited(ended=failed_inside(newest.run))
-        result = newest.run.last_result() if newest is not None else StepResult()
+        result = what_is_left(newest.run if newest is not None else None)
         return Visited(ended=Ended(outcome=Outcome.SUCCESS, result=result))
 
-    def _known(self, frame: CallPath) -> list[tuple[str, Run]]:
-        """Return the runs inside a frame as the log has them, each with its number in a glob."""
-        known = []
+    def _inside(self, frame: CallPath) -> "Iterator[tuple[str, Conductor]]":
+        """Yield who conducts the flows inside a frame, each with its number in a glob."""
         for path, started in self.means.story.flows(frame):
-            inner = self._inner(path, started)
-            before = self.means.visits
-            inner.fold()
-            self.means.visits = before
-            known.append((path[len(frame) + 1 :], inner.run))
-        return known
+            yield path[len(frame) + 1 :], self._inner(path, started)
 
     def _inner(self, frame: CallPath, started: FlowStarted) -> "Conductor":
         flow = flow_of(started.texts[started.file], started.file)
         assert flow is not None  # noqa: S101  it was read before it was begun
-        run = Run(flow, started.task, inputs=started.inputs, config=self.run.config)
+        source = source_of(started)
+        run = Run(
+            flow,
+            started.task,
+            inputs=started.inputs,
+            config=self.run.config,
+            promised=promised(source, flow),
+        )
         place = replace(self.place, run=run, frame=frame)
-        return Conductor(run, source_of(started), place, self.means, self.depth + 1)
+        return Conductor(run, source, place, self.means, self.depth + 1)
 
-    def _adopt(self, step_id: str, runs: Sequence[tuple[str, Run]]) -> None:
-        """Take over what flows inside left; the matches of a glob are numbered."""
-        for number, run in runs:
-            self.run.adopt(step_id, run.results, number)
+    def _adopt(self, step_id: str, frame: CallPath) -> None:
+        """Take over what flows inside left, as the log has it."""
+        for number, inner in self._inside(frame):
+            inner.fold()
+            self.run.adopt(step_id, inner.run, number)
 
     # ---- what readers are told ----
 
     def _tell_loop(self, step: AnyStep, visited: Visited, frame: CallPath) -> None:
         route = visited.route
-        if isinstance(step, Fork) and visited.decided_by and visited.answer is not None:
+        if isinstance(step, Fork) and visited.is_left_to_agent and visited.answer is not None:
             body = {
                 "forkId": step.step_id,
                 "agentName": visited.decided_by,
@@ -279,15 +327,18 @@ class Conductor:
                 "targetStepId": ", ".join(route.targets),
             }
             self._tell("flow_auto_decision", body, frame)
-        if route.iteration:
-            told: dict[str, object] = {
-                "stepId": step.step_id,
-                "iteration": route.iteration,
-                "maxIterations": step.max_iterations,
-                "loopTarget": step.loop_target if isinstance(step, LoopDecision) else None,
-                "forced": route.is_forced,
-            }
-            self._tell("flow_loop_iteration", told, frame)
+        if route.iteration and not isinstance(step, LoopDecision):
+            self._tell_iteration(step, route, frame)
+
+    def _tell_iteration(self, step: AnyStep, route: Route, frame: CallPath) -> None:
+        told = {
+            "stepId": step.step_id,
+            "iteration": route.iteration,
+            "maxIterations": step.max_iterations,
+            "loopTarget": ", ".join(route.back),
+            "forced": route.is_forced,
+        }
+        self._tell("flow_loop_iteration", told, frame)
 
     def _tell_notice(self, notice: Notice) -> None:
         match notice:
@@ -299,8 +350,10 @@ class Conductor:
                 self._tell("flow_step_skipped", body, self.place.frame)
             case Aborted(step_id=step_id):
                 self._tell("flow_step_aborted", {"stepId": step_id}, self.place.frame)
-            case _:
+            case Over():
                 pass
+            case _:
+                assert_never(notice)
 
     def _tell_waits(self, step_id: str, *, waits: bool) -> None:
         body = {"stepId": step_id, "waits": waits, "activeMs": self._active_ms()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
 from penstock.agents.offer import Offer, definition
+from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.transcript import Transcript, room
 from penstock.agents.turn import Turns, Voice
 from penstock.core.call import CallPath, Origin
@@ -18,6 +19,8 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.finish import Contract, known
 from penstock.flows.handouts import Handouts
 from penstock.flows.hands import SessionHands
+from penstock.flows.kept_agents import kept_agent, kept_charter
+from penstock.flows.place import Place, warn_once
 from penstock.flows.prompt import Briefing, system_prompt, user_message
 from penstock.flows.session import (
     AgentSession,
@@ -28,19 +31,28 @@ from penstock.flows.session import (
     needs_restart,
 )
 from penstock.models.model import Model
+from penstock.models.thinking import ThinkingModel
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.session_guard import ARCHITECT, Guarded, PluginGuard, SessionGuard
 
+_REPLY_SHARE = 4
 FindAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""
 FindModel = Callable[[Agent, str | None], Model]
 """The model for an agent, or the one a step asks for. Raises ConfigError."""
+Remark = Callable[[Agent, str | None], str]
+"""What is odd about that choice of a model; nothing if nothing is."""
 BriefingOf = Callable[[Agent], Briefing | Ended]
 """What an agent is told in a visit, or why it cannot begin; asked for once, as it begins."""
 
 GuardsOf = Callable[[Guarded], Sequence[PluginGuard] | str]
 """The guards of plugins for one agent session; a text says why one could not be made."""
+
+
+def no_remark(agent: Agent, wanted: str | None) -> str:
+    """Find nothing odd."""
+    return ""
 
 
 def no_guards(session: Guarded) -> Sequence[PluginGuard]:
@@ -74,6 +86,7 @@ class Outfit:
     """What they are given to read."""
     guards: GuardsOf = no_guards
     """Those of plugins."""
+    remark: Remark = no_remark
 
 
 class Crew:
@@ -84,6 +97,7 @@ class Crew:
         self.handouts = outfit.handouts
         self._model = outfit.model
         self._guards = outfit.guards
+        self._remark = outfit.remark
         self._invoker = invoker
         self._world = world
         self._bus = bus
@@ -93,8 +107,9 @@ class Crew:
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
         """
+        began = ledger.task.begun_agents.get(visit.frame)
         try:
-            model = self._model(visit.agent, visit.model)
+            model = self._model(visit.agent, began.model if began else visit.model)
         except ConfigError as error:
             return failed("model_unresolved", str(error))
         session = self._session(visit, ledger, model)
@@ -113,12 +128,15 @@ class Crew:
             if isinstance(briefing, Ended):
                 return briefing
             self._begin(visit, ledger, model=model, guard=guard, briefing=briefing)
+            if remark := self._remark(agent, visit.model):
+                warn_once(ledger, visit.frame, remark)
         dialogue = task.agents[visit.frame]
         contract = known(visit.contract)
         offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
-        settings, limits = agent.settings, self._world.limits
+        limits, window = self._world.limits, model.card.context_tokens
+        settings = with_room(agent.settings, window, most=limits.agent_reply_tokens)
         limit = room(
-            model.card.context_tokens,
+            window,
             settings.context_max_tokens,
             settings.llm_max_tokens,
             usual=limits.window_tokens,
@@ -148,6 +166,7 @@ class Crew:
             model=model.card.model_id,
             offered=tuple(guard.tools),
             agent_hash=_charter(visit.agent).content_hash,
+            charter=kept_charter(_charter(visit.agent), _level(model)),
         )
         ledger.add(began, visit.frame)
 
@@ -175,12 +194,28 @@ class Crew:
         )
 
 
-def find_agent(crew: Crew, name: str) -> Agent | Ended:
-    """Return an agent, or the end of a visit that wants one which is gone."""
+def find_agent(crew: Crew, name: str, place: Place) -> Agent | Ended:
+    """Return the agent of a visit, as its session began; or the end of one whose agent is gone."""
+    began = place.ledger.task.begun_agents.get(place.frame)
+    now, error = None, f'the agent "{name}" is gone'
     try:
-        return crew.find(name)
-    except NotFound as error:
-        return failed("agent_unknown", str(error))
+        now = crew.find(name)
+    except NotFound as missing:
+        error = str(missing)
+    agent = now if began is None else kept_agent(began, now)
+    return failed("agent_unknown", error) if agent is None else agent
+
+
+def with_room(settings: ChatSettings, window: int | None, *, most: int) -> ChatSettings:
+    """Return how an agent of a flow works: unless it was said, it writes as much as files need.
+
+    Of a small window, a reply takes up a quarter at most.
+    """
+    usual = DEFAULTS.llm_max_tokens
+    if settings.llm_max_tokens != usual:
+        return settings
+    fits = most if window is None else min(most, max(window // _REPLY_SHARE, usual))
+    return replace(settings, llm_max_tokens=fits)
 
 
 def _guard(visit: Visit) -> SessionGuard:
@@ -202,6 +237,10 @@ def _guarded(visit: Visit, guard: SessionGuard, ledger: Ledger) -> Guarded:
         tools=tuple(guard.tools),
         is_autonomous=guard.is_autonomous,
     )
+
+
+def _level(model: Model) -> str | None:
+    return model.level if isinstance(model, ThinkingModel) else None
 
 
 def _charter(agent: Agent) -> Charter:

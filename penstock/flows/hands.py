@@ -6,7 +6,7 @@ from penstock.agents.guard import LoopGuard
 from penstock.agents.hands import Hands
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Call
-from penstock.core.call_errors import CallError, InvalidInput
+from penstock.core.call_errors import CallError, InvalidInput, NotPermitted
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import CallSettled
 from penstock.engine.ledger import Ledger
@@ -18,6 +18,8 @@ from penstock.tools.session_guard import SessionGuard
 
 BAD_BRANCH = "bad_branch"
 """The detail of a refused `finish` whose branch was wrong."""
+ONLY_FINISH = frozenset({FINISH})
+"""What may be called in the last turn of a session."""
 
 
 class SessionHands(Hands):
@@ -54,7 +56,7 @@ class SessionHands(Hands):
                 await self._run(batch, caller)
                 batch = []
                 self._finish(call)
-            elif (error := self._refusal(call)) is not None:
+            elif (error := self._refusal(call, caller)) is not None:
                 self.invoker.refuse(call, self.ledger, error, "")
             else:
                 batch.append(call)
@@ -64,8 +66,10 @@ class SessionHands(Hands):
         if batch:
             await super().run(batch, caller)
 
-    def _refusal(self, call: Call) -> CallError | None:
+    def _refusal(self, call: Call, caller: Caller) -> CallError | None:
         """Return why the session may not make a call; the door answers for unknown tools."""
+        if caller.agent_tools == ONLY_FINISH:
+            return NotPermitted("no turn is left: nothing but finish may be called.")
         is_known = call.tool_id in self.invoker.registry
         return self.session.refusal(call) if is_known or self.session.is_finished else None
 

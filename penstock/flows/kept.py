@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.subflows import is_literal, resolve
-from penstock.flows.definition import FlowRef
+from penstock.flows.definition import AnyStep, Flow, FlowRef
 from penstock.flows.files import SUFFIXES
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.reading import flow_of
@@ -41,6 +41,17 @@ def too_much(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
     return [Diagnostic(code="flows-too-large", message=said, file=file)]
 
 
+def promised(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
+    """Return the ids of steps that literal paths lead to, each with the references that do."""
+    found: dict[str, frozenset[str]] = {}
+    for step in flow.steps:
+        place = _leads_to(step, source.path, source.texts.get)
+        inner = None if place is None else flow_of(source.texts[place], place)
+        for name in inner.by_id if inner is not None else ():
+            found[name] = found.get(name, frozenset()) | {step.step_id}
+    return found
+
+
 def meant(
     library: Library, source: FlowSource, written: str, path: str
 ) -> Sequence[FlowSource] | None:
@@ -62,11 +73,17 @@ def _from(text: str, path: str, text_at: TextAt) -> Iterator[str]:
     """Yield where the literal paths of a flow lead."""
     flow = flow_of(text, path)
     for step in flow.steps if flow is not None else ():
-        if isinstance(step, FlowRef) and is_literal(step.path):
-            places = resolve(step.path, posixpath.dirname(path))
-            found = next((each for each in places if text_at(each) is not None), None)
-            if found is not None:
-                yield found
+        found = _leads_to(step, path, text_at)
+        if found is not None:
+            yield found
+
+
+def _leads_to(step: AnyStep, path: str, text_at: TextAt) -> str | None:
+    """Return where a literal path of a step leads in a flow's file; None if it has none."""
+    if not isinstance(step, FlowRef) or not is_literal(step.path):
+        return None
+    places = resolve(step.path, posixpath.dirname(path))
+    return next((each for each in places if text_at(each) is not None), None)
 
 
 def _kept(source: FlowSource, path: str) -> FlowSource:

@@ -16,6 +16,8 @@ class Route:
     """Which time round it is; 0 when the step bounds nothing."""
     is_forced: bool = False
     """The bound was reached: the way back is not taken."""
+    back: tuple[str, ...] = ()
+    """Where the way back leads, taken or not."""
 
 
 class Loops:
@@ -49,9 +51,9 @@ class Loops:
             return Route(tuple(targets))
         taken = self._taken.get(step.step_id, 0)
         if taken < step.max_iterations:
-            return Route(tuple(targets), taken + 1)
+            return Route(tuple(targets), taken + 1, back=tuple(back))
         ahead = tuple(each for each in targets if each not in back)
-        return Route(ahead, taken + 1, is_forced=True)
+        return Route(ahead, taken + 1, is_forced=True, back=tuple(back))
 
     def settle(self, step: Step, visit: int, targets: Sequence[str]) -> None:
         """Take in where a router led."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted
-from penstock.core.step import Outcome
+from penstock.core.step import ABORTED, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
 from penstock.flows.kept import meant
@@ -16,10 +16,11 @@ from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.starting import said_of
+from penstock.flows.values import Values
 
 
 def referred(
-    library: Library, source: FlowSource, step: FlowRef, path: str, *, run: Run
+    library: Library, source: FlowSource, step: FlowRef, path: str, *, values: Values
 ) -> list[FlowStarted] | Ended:
     """Return how the flows begin that the path of a step means, or why the step fails."""
     sources = meant(library, source, step.path, path)
@@ -27,14 +28,20 @@ def referred(
         return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
     if not sources:
         return failed("ref_missing", f'no flow matches "{path}"')
-    values, starts = run.values(), []
+    starts = []
     wired = {name: values.value(text) for name, text in step.inputs.items()}
     for each in sources:
-        started = _started(library, each, run, wired)
+        started = _started(library, each, values.task, wired)
         if isinstance(started, Ended):
             return started
         starts.append(started)
     return starts
+
+
+def what_is_left(run: Run | None) -> StepResult:
+    """Return the result of a step whose flows all succeeded: of the last one, its last agent's."""
+    result = run.last_result() if run is not None else StepResult()
+    return replace(result, status=StepStatus.COMPLETE)
 
 
 def framed(
@@ -49,12 +56,13 @@ def failed_inside(run: Run) -> Ended:
     """Return the end of a step one of whose flows did not succeed."""
     ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
     if run.plan.status is RunStatus.ABORTED:
-        return replace(ended, outcome=Outcome.ABORTED, source="aborted")
+        result = replace(ABORTED, summary=ended.text)
+        return replace(ended, outcome=Outcome.ABORTED, source="aborted", result=result)
     return replace(ended, outcome=run.failed_by)
 
 
 def _started(
-    library: Library, source: FlowSource, run: Run, wired: Mapping[str, Any]
+    library: Library, source: FlowSource, task: str, wired: Mapping[str, Any]
 ) -> FlowStarted | Ended:
     errors = source.errors or library.faults(source)
     flow = flow_of(source.text, source.path)
@@ -65,5 +73,5 @@ def _started(
         said = "; ".join(map(str, problems))
         return failed("ref_failed", f"{source.name} cannot begin: {said}")
     return FlowStarted(
-        root=source.root, file=source.path, texts=source.texts, task=run.task, inputs=inputs
+        root=source.root, file=source.path, texts=source.texts, task=task, inputs=inputs
     )

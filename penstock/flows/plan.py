@@ -162,8 +162,12 @@ class Plan:
         """
         if self._jump is not None or self.status is not None:
             return []
-        room = self._most - len(self.running) + len(self.running.intersection(waiting))
-        return [self._ids[place] for place in self._ready[: max(room, 0)]]
+        return [self._ids[place] for place in self._ready[: self.room(waiting)]]
+
+    def room(self, waiting: Collection[str] = ()) -> int:
+        """Return how many steps more may be at work, beside those that run and do not wait."""
+        at_work = len(self.running) - len(self.running.intersection(waiting))
+        return max(self._most - at_work, 0)
 
     def start(self, step_id: str) -> int:
         """Take in that a step begins, for the first time or again; returns which visit it is."""
@@ -196,6 +200,11 @@ class Plan:
     def abort(self) -> Sequence[Notice]:
         """Take in that somebody wants the run to end."""
         self._end(RunStatus.ABORTED)
+        return self._told()
+
+    def fail(self) -> Sequence[Notice]:
+        """Take in that the runtime failed, and no step of the flow."""
+        self._end(RunStatus.ERROR)
         return self._told()
 
     def _unblock(self, step_id: str) -> None:
@@ -250,7 +259,8 @@ class Plan:
     def _go(self, jump: _Jump) -> None:
         self._held, self._is_ending = None, False
         first, *self._later = self._segments.group(jump.targets)
-        self._notices.append(Jumped(jump.source, jump.targets, jump.why))
+        targets = tuple(sorted(jump.targets, key=self._order.__getitem__))
+        self._notices.append(Jumped(jump.source, targets, jump.why))
         self._move(first)
 
     def _move(self, targets: tuple[str, ...]) -> None:

@@ -3,18 +3,18 @@
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.core.flow_events import FlowTold
+from penstock.core.flow_events import FlowTold, StepStarted
+from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.step import StepResult
 from penstock.engine.activation import usage_of
 from penstock.engine.state import TaskState
+from penstock.flows.place import WARNING
 from penstock.flows.plan import RunStatus
 from penstock.flows.run import Run
-from penstock.flows.steps import WARNING
 
 
-def flow_result(run: Run, task: TaskState, command: str, *, reason: str) -> Json:
-    """Return the result of a run that has ended."""
-    usage = usage_of(task)
+def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") -> Json:
+    """Return the result of a run that has ended; without a reason it says that of the run."""
     status = run.plan.status or RunStatus.ERROR
     newest = run.results.get(run.newest) if run.newest else None
     wire: dict[str, Any] = {
@@ -22,17 +22,15 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str) -> Json
         "flowName": command,
         "status": status.value,
         "task": run.task,
-        "stepCount": sum(run.plan.visits.values()),
+        "stepCount": sum(isinstance(event, StepStarted) for _, event in task.story),
         "totalDuration": task.active_ms,
         "results": {name: _entry(run, name, each) for name, each in run.results.items()},
-        "forks": {name: _fork(each.answer, each.notes) for name, each in run.forks.items()},
-        "lastResult": None if newest is None else newest.to_wire(),
-        "usage": {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "modelCalls": usage.model_calls,
-            "toolCalls": usage.tool_calls,
+        "forks": {
+            name: _fork(each.answer, each.notes)
+            for name, each in (run.forks_inside | run.forks).items()
         },
+        "lastResult": None if newest is None else newest.to_wire(),
+        "usage": _usage(usage_of(task)),
         "warnings": _warnings(task),
     }
     said = reason or run.failure
@@ -41,12 +39,12 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str) -> Json
     return wire
 
 
-def rejected(run_id: str, command: str, task: str, reason: str) -> Json:
-    """Return the result of a run that never began."""
+def unbegun(run_id: str, command: str, status: RunStatus, reason: str, *, task: str = "") -> Json:
+    """Return the result of a run that never began: it was rejected, or ended before."""
     return {
         "runId": run_id,
         "flowName": command,
-        "status": RunStatus.REJECTED.value,
+        "status": status.value,
         "reason": reason,
         "task": task,
         "stepCount": 0,
@@ -54,12 +52,22 @@ def rejected(run_id: str, command: str, task: str, reason: str) -> Json:
         "results": {},
         "forks": {},
         "lastResult": None,
+        "usage": _usage(NOTHING_SPENT),
         "warnings": [],
     }
 
 
 def _entry(run: Run, name: str, result: StepResult) -> Json:
-    return {**result.to_wire(), "visits": run.plan.visits.get(name, 0)}
+    return {**result.to_wire(), "visits": run.visits_of(name)}
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "modelCalls": usage.model_calls,
+        "toolCalls": usage.tool_calls,
+    }
 
 
 def _warnings(task: TaskState) -> list[str]:

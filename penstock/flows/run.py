@@ -33,8 +33,14 @@ class Run:
     """Failed tries of a step that is to be tried again."""
     between_tries: set[str] = field(default_factory=set)
     """Steps whose next try has not begun."""
+    promised: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Ids of steps of flows inside, and the references that bring them, as far as paths tell."""
     brought: dict[str, str] = field(default_factory=dict)
     """Ids of steps of flows inside, and the one reference that has them; empty: several have."""
+    visits_inside: dict[str, int] = field(default_factory=dict)
+    """How often steps of flows inside were started, by result id."""
+    forks_inside: dict[str, ForkAnswer] = field(default_factory=dict)
+    """Forks of flows inside, by result id."""
     newest: str | None = None
     """The step that settled last."""
     newest_agent: str | None = None
@@ -58,6 +64,7 @@ class Run:
             forks=self.forks,
             config={**self.config, **self.flow.config, **(config or {})},
             inputs=self.inputs,
+            promised=self.promised,
         )
 
     def start(self, event: StepStarted) -> None:
@@ -91,33 +98,50 @@ class Run:
         """Take in that somebody wants the run to end."""
         return self._noted(self.plan.abort(), None)
 
-    def adopt(self, ref: str, results: Mapping[str, StepResult], number: str = "") -> None:
+    def fail(self, text: str) -> Sequence[Notice]:
+        """Take in that the runtime failed."""
+        self.failure, self.failed_by = text, Outcome.HARD
+        return self._noted(self.plan.fail(), None)
+
+    def visits_of(self, result_id: str) -> int:
+        """Return how often the step was started that a result is of."""
+        return self.plan.visits.get(result_id, self.visits_inside.get(result_id, 0))
+
+    def adopt(self, ref: str, inner: "Run", number: str = "") -> None:
         """Take over results of a flow that a step referred to (section 7.7).
 
         As `REF.STEP`, of a match of a glob as `REF.N.STEP` too, and as `STEP` where no step of this
         flow and no other reference has that id.
         """
-        for name, result in results.items():
-            self.results[f"{ref}.{name}"] = result
-            if number:
-                self.results[f"{ref}.{number}.{name}"] = result
+        fronts = [f"{ref}.", *([f"{ref}.{number}."] if number else [])]
+        for name, result in inner.results.items():
+            for front in fronts:
+                self._take_over(f"{front}{name}", result, inner.visits_of(name))
+            if name in self.flow.by_id:
+                continue
             owner = self.brought.setdefault(name, ref)
-            if owner == ref and name not in self.flow.by_id:
-                self.results[name] = result
-            elif owner != ref and name not in self.flow.by_id:
+            if owner == ref and self.promised.get(name, frozenset()) <= {ref}:
+                self._take_over(name, result, inner.visits_of(name))
+            elif owner != ref:
                 self.brought[name] = ""
                 self.results.pop(name, None)
+        for name, answer in (inner.forks_inside | inner.forks).items():
+            self.forks_inside.update((f"{front}{name}", answer) for front in fronts)
 
     def last_result(self) -> StepResult:
         """Return what the agent left that settled last; nothing, if none did."""
         return self.results[self.newest_agent] if self.newest_agent else StepResult()
+
+    def _take_over(self, result_id: str, result: StepResult, visits: int) -> None:
+        self.results[result_id] = result
+        self.visits_inside[result_id] = visits
 
     def _choose(self, fork: Fork, event: StepSettled) -> None:
         answer = event.answer or ""
         self.forks[fork.step_id] = ForkAnswer(answer, event.notes)
         choice = ForkChoice(
             fork_id=fork.step_id,
-            question=fork.question,
+            question=event.question or fork.question,
             answer=answer,
             notes=event.notes,
             decided_by=event.decided_by or A_PERSON,
@@ -131,6 +155,9 @@ class Run:
             elif isinstance(notice, Aborted):
                 cause = event.text if event is not None else ""
                 self.results[notice.step_id] = replace(ABORTED, summary=cause or ABORTED.summary)
-        if event is not None and self.plan.status is not None and event.text:
-            self.failure, self.failed_by = event.text, event.outcome
+        if event is not None and self.plan.status is not None:
+            usual = f"step {event.step_id!r} failed and did not say why"
+            has_failed = event.outcome is not Outcome.SUCCESS
+            self.failure = event.text or (usual if has_failed else "")
+            self.failed_by = event.outcome
         return notices

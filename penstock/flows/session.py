@@ -17,7 +17,7 @@ from penstock.core.signals import Cancel
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.engine.dialogue import Dialogue
 from penstock.flows.finish import FINISH, Contract, Finished
-from penstock.flows.hands import BAD_BRANCH, SessionHands
+from penstock.flows.hands import BAD_BRANCH, ONLY_FINISH, SessionHands
 from penstock.models.model import ToolDefinition
 
 
@@ -47,7 +47,8 @@ class SessionOffer:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         own = tuple(each for each in offer.definitions if each.name == FINISH)
-        self._last = replace(offer, definitions=own)
+        caller = replace(offer.caller, agent_tools=ONLY_FINISH)
+        self._last = replace(offer, definitions=own, caller=caller)
         self.is_last = False
         """No turn follows: the agent may finish and nothing else."""
 
@@ -109,7 +110,8 @@ class AgentSession:
 
     def _is_last(self) -> bool:
         """Whether no turn follows the next one: there were enough, or the agent goes in circles."""
-        return self.dialogue.iteration >= self._most or self._turns.blocked >= MOST_BLOCKED
+        turns = self.dialogue.iteration - (self.dialogue.reply is not None)
+        return turns >= self._most or self._turns.blocked >= MOST_BLOCKED
 
     def _remind(self) -> Ended | None:
         """Answer a reply that called nothing, as often as that may be."""
@@ -174,7 +176,7 @@ class AgentSession:
             outcome=Outcome.SOFT,
             result=result,
             source="agent_finish_error",
-            text=result.summary,
+            text=result.summary or f"the agent ended with status {result.status.value}",
             warnings=warnings,
         )
 

@@ -20,9 +20,14 @@ from penstock.tools.shell import ShellRun, check_on, run_in_project
 from penstock.tools.threads import Threads
 
 VALUE_BYTES = 100_000
-"""Of one value that goes into a variable of the command."""
+"""Of one value that goes into a variable of the command, and of the command itself."""
+ALL_BYTES = 1_000_000
+"""Of all values of one command."""
 STREAM_BYTES = MIB
 SHELL = "shell"
+OFF_HERE = "shell steps are switched off in this project: set shell = true under [flows]"
+Filled = tuple[str, Mapping[str, str]]
+"""A command, and the variables in place of its templates."""
 
 
 class ShellSteps:
@@ -32,15 +37,20 @@ class ShellSteps:
         self._folder = folder
         self._threads = threads
 
-    async def run(self, step: Shell, frame: CallPath, values: Values, *, ledger: Ledger) -> Ended:
+    @property
+    def why_off(self) -> str:
+        """Why no command runs here; nothing if commands do."""
+        if self._folder is None:
+            return "there is no project folder here"
+        return "" if self._folder.shell.is_on else OFF_HERE
+
+    async def run(self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger) -> Ended:
         """Return how the command ended; a crash in it is not repaired, unless it may run again."""
         if self._folder is None:
-            return failed("shell_off", "there is no project folder here", is_hard=True)
-        text, variables = with_variables(step.command, values)
-        large = [name for name, each in variables.items() if len(each.encode()) > VALUE_BYTES]
-        if large:
-            said = f"the value of ${{{large[0]}}} has more than {VALUE_BYTES} bytes"
-            return failed("shell_value", said)
+            return failed("shell_off", self.why_off, is_hard=True)
+        if fault := _fault(filled):
+            return failed("shell_value", fault)
+        text, variables = filled
         run = ShellRun(
             text=text,
             seconds=step.timeout,
@@ -60,6 +70,8 @@ class ShellSteps:
             return failed("interrupted", str(error))
         except NotPermitted as error:
             return failed("shell_off", str(error), is_hard=True)
+        except (OSError, ValueError) as error:
+            return failed("shell_exit", f"the command did not start: {error}")
         return _ended(step, end)
 
     def _files(self) -> ProjectFiles:
@@ -67,7 +79,7 @@ class ShellSteps:
         return ProjectFiles(self._folder.root, replace(OPEN, private=self._folder.private))
 
 
-def with_variables(command: str, values: Values) -> tuple[str, Mapping[str, str]]:
+def with_variables(command: str, values: Values) -> Filled:
     """Return a command with a variable in place of each template, and the variables."""
     variables: dict[str, str] = {}
     parts: list[str] = []
@@ -79,6 +91,25 @@ def with_variables(command: str, values: Values) -> tuple[str, Mapping[str, str]
         else:
             parts.append(piece if isinstance(piece, str) else piece.text)
     return "".join(parts), variables
+
+
+def _fault(filled: Filled) -> str:
+    """Return why a command cannot have these values; nothing if it can."""
+    text, variables = filled
+    named = {f"the value of ${{{name}}}": each for name, each in variables.items()}
+    for what, each in {**named, "the command": text}.items():
+        if "\0" in each or _is_no_text(each):
+            return f"{what} has a character that no command can have"
+        if len(each.encode()) > VALUE_BYTES:
+            return f"{what} has more than {VALUE_BYTES:,} bytes"
+    if sum(len(each.encode()) for each in variables.values()) > ALL_BYTES:
+        return f"the values of the command have more than {ALL_BYTES:,} bytes in all"
+    return ""
+
+
+def _is_no_text(text: str) -> bool:
+    """Whether a text has halves of characters, which JSON may say and UTF-8 may not."""
+    return any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _ended(step: Shell, end: ShellEnd) -> Ended:

@@ -1,13 +1,13 @@
 """Whether a run may begin, and with what: else it is rejected, and says why (sections 6 and 18)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.schema import Problem
-from penstock.flows.definition import Flow
+from penstock.flows.definition import Flow, Shell
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.reading import flow_of, read_flow
@@ -37,14 +37,27 @@ class Beginning:
     started: FlowStarted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSettings:
+    """What a project says of all its flows."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """`${{config.KEY}}`, where neither step nor flow says it."""
+    is_autonomous: bool = False
+    """What a run is of which nobody says it."""
+
+
 def begin(
-    source: FlowSource, asked: FlowRequested, *, is_autonomous: bool
+    source: FlowSource, asked: FlowRequested, settings: FlowSettings, *, no_shell: str = ""
 ) -> Beginning | Rejection:
-    """Return what a run begins with; `is_autonomous` is for a request that does not say."""
+    """Return what a run begins with; `no_shell` is why shell steps do not run here."""
     flow = flow_of(source.text, source.path)
     if flow is None or source.errors:
         errors = source.errors or read_flow(source.text, source.name).findings
         return _invalid(asked.command, errors)
+    shell = next((each for each in flow.steps if isinstance(each, Shell)), None)
+    if shell is not None and no_shell:
+        return _without_shell(asked.command, shell, no_shell)
     if flow.needs_task and not (asked.task or "").strip():
         question = _question(flow, asked.command)
         return Rejection(code=TASK_REQUIRED, reason=f"the flow needs a task. {question}")
@@ -57,7 +70,8 @@ def begin(
         texts=source.texts,
         task=asked.task or "",
         inputs=inputs,
-        autonomous=is_autonomous if asked.autonomous is None else asked.autonomous,
+        config=dict(settings.config),
+        autonomous=settings.is_autonomous if asked.autonomous is None else asked.autonomous,
         max_concurrent=asked.max_concurrent,
     )
     return Beginning(flow=flow, started=started)
@@ -86,6 +100,13 @@ def _question(flow: Flow, command: str) -> str:
 def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:
     details = {"diagnostics": [each.to_finding() for each in errors]}
     reason = f'the flow "/{command}" has errors: {said_of(errors)}'
+    return Rejection(code=FLOW_INVALID, reason=reason, details=details)
+
+
+def _without_shell(command: str, step: Shell, why: str) -> Rejection:
+    finding = Diagnostic(code="shell-off", message=f"step {step.step_id!r}: {why}")
+    reason = f'the flow "/{command}" has the shell step {step.step_id!r}, and {why}'
+    details = {"diagnostics": [finding.to_finding()]}
     return Rejection(code=FLOW_INVALID, reason=reason, details=details)
 
 

@@ -22,6 +22,13 @@ class Story:
         """By the frame of their run."""
         self._flows: dict[str, list[tuple[CallPath, FlowStarted]]] = {}
         """By their frame, and by the one above it: that of a step with a glob."""
+        self._starts = 0
+
+    @property
+    def starts(self) -> int:
+        """How many visits of steps were begun in the task, those of flows inside counted."""
+        self._catch_up()
+        return self._starts
 
     def steps(self, frame: CallPath) -> Sequence[tuple[CallPath, StepEvent]]:
         """Return what happened to the steps of the run in a frame."""
@@ -42,5 +49,6 @@ class Story:
                 for frame in (path, path.rpartition("/")[0]):
                     self._flows.setdefault(frame, []).append((path, event))
             elif isinstance(event, StepEvent):
+                self._starts += isinstance(event, StepStarted)
                 self._steps.setdefault(path.rsplit("/", 2)[0], []).append((path, event))
         self._seen = len(story)

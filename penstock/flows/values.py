@@ -36,6 +36,8 @@ class Values:
     """Of the project, with that of the flow and of the step above it."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the run."""
+    promised: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Ids of steps of flows inside, and the references that bring them."""
     missing: list[str] = field(default_factory=list)
     """Places that named nothing, each once, since somebody looked here last."""
 
@@ -92,7 +94,19 @@ class Values:
             if owner.status is StepStatus.SKIPPED:
                 return ""
         whole = self.results.get(".".join(names))
-        return MISSING if whole is None else whole.full_output
+        if whole is not None:
+            return whole.full_output
+        if self._is_inside_skipped(names[0]):
+            return StepStatus.SKIPPED.value if len(names) > 1 and name == "status" else ""
+        return MISSING
+
+    def _is_inside_skipped(self, name: str) -> bool:
+        """Whether what is named so would come of a flow-ref that was skipped (V8)."""
+        refs = {name} if name in self.flow.by_id else self.promised.get(name, ())
+        found = [self.results.get(each) for each in refs]
+        return bool(found) and all(
+            each is not None and each.status is StepStatus.SKIPPED for each in found
+        )
 
     def _loop(self, step_id: str, member: str) -> Any:
         step = self.flow.by_id.get(step_id)

@@ -1,15 +1,17 @@
 """The body of a task that is a run of a flow."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import math
+import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from penstock.core.call import CallPath
-from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NotFound
 from penstock.core.events import TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested, FlowStarted, FlowTold
+from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
@@ -23,13 +25,15 @@ from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
 from penstock.flows.conductor import Conductor, Means
 from penstock.flows.definition import AnyStep
+from penstock.flows.kept import promised
 from penstock.flows.library import Library, source_of
+from penstock.flows.place import Place
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
-from penstock.flows.report import flow_result, rejected
+from penstock.flows.report import flow_result, unbegun
 from penstock.flows.run import Run
-from penstock.flows.starting import GATE_CLOSED, Beginning, Rejection, begin
-from penstock.flows.steps import Place, Steps
+from penstock.flows.starting import GATE_CLOSED, Beginning, FlowSettings, Rejection, begin
+from penstock.flows.steps import Steps
 from penstock.flows.story import Story
 
 NOT_FOUND = "NOT_FOUND"
@@ -44,16 +48,6 @@ async def always_open(command: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSettings:
-    """What a project says of all its flows."""
-
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """`${{config.KEY}}`, where neither step nor flow says it."""
-    is_autonomous: bool = False
-    """What a run is of which nobody says it."""
-
-
 @dataclass(slots=True, kw_only=True)
 class FlowWork:
     """Conducts the runs of flows, each a task of its own."""
@@ -66,7 +60,6 @@ class FlowWork:
     """Who may work at once."""
     close: End
     """Closes what is open in a task, and ends it."""
-    allowance: Allowance
     settings: FlowSettings = field(default_factory=FlowSettings)
     gate: Gate = always_open
 
@@ -76,6 +69,11 @@ class FlowWork:
         async with self.slots.taken(task.task_id, by_tool=by_tool, goes_on=goes_on):
             await self._go_on(held, task, brief)
 
+    async def refusal(self, brief: FlowRequested) -> Rejection | None:
+        """Return why a run of a flow would be rejected now, if it would."""
+        begun = await self._begin(brief)
+        return begun if isinstance(begun, Rejection) else None
+
     def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
         """End a run before its time: it was cancelled, or the runtime failed."""
         started = _started(task)
@@ -83,9 +81,14 @@ class FlowWork:
             self.close(held, task, ended)
             return
         conductor = self._conductor(held, task, brief, started)
-        if conductor.run.plan.status is None:
+        why = _why_ended(task, ended)
+        if conductor.run.plan.status is not None:
+            pass
+        elif ended.status is TaskStatus.CANCELLED:
             conductor.abort()
-        result = self._result(task, brief, conductor.run, reason="the run was cancelled")
+        else:
+            conductor.fail(why)
+        result = flow_result(conductor.run, task, brief.command, reason=why)
         envelope = Envelope(Status.FAILED, result, ended.error)
         self.close(held, task, replace(ended, envelope=envelope))
 
@@ -94,9 +97,7 @@ class FlowWork:
             held.add(TaskStarted(), task.task_id)
         started = _started(task)
         if started is None:
-            begun = await asyncio.to_thread(self._begin, brief)
-            if isinstance(begun, Beginning) and (closed := await self.gate(brief.command)):
-                begun = Rejection(code=GATE_CLOSED, reason=closed)
+            begun = await self._begin(brief)
             if isinstance(begun, Rejection):
                 held.add(_rejected(task, brief, begun), task.task_id)
                 return
@@ -113,12 +114,18 @@ class FlowWork:
         withdraw(held, task)
         held.add(self._ended(task, brief, conductor.run), task.task_id)
 
-    def _begin(self, brief: FlowRequested) -> Beginning | Rejection:
+    async def _begin(self, brief: FlowRequested) -> Beginning | Rejection:
+        begun = await asyncio.to_thread(self._read, brief)
+        if isinstance(begun, Beginning) and (closed := await self.gate(brief.command)):
+            return Rejection(code=GATE_CLOSED, reason=closed)
+        return begun
+
+    def _read(self, brief: FlowRequested) -> Beginning | Rejection:
         try:
             source = self.library.find(brief.command)
         except NotFound as error:
             return Rejection(code=NOT_FOUND, reason=str(error))
-        return begin(source, brief, is_autonomous=self.settings.is_autonomous)
+        return begin(source, brief, self.settings, no_shell=self.steps.why_no_shell)
 
     def _conductor(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
@@ -127,8 +134,16 @@ class FlowWork:
         assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)
-        run = Run(flow, started.task, inputs=started.inputs, config=self.settings.config)
-        ledger = Ledger(held, task, Budget(self.allowance, task, self.world.clock), self.key)
+        source = source_of(started)
+        run = Run(
+            flow,
+            started.task,
+            inputs=started.inputs,
+            config=started.config,
+            promised=promised(source, flow),
+        )
+        budget = Budget(allowance_of(self.world.limits), task, self.world.clock)
+        ledger = Ledger(held, task, budget, self.key)
         place = Place(
             run=run,
             frame=CallPath(task.task_id),
@@ -138,12 +153,12 @@ class FlowWork:
             is_autonomous=started.autonomous,
         )
         means = Means(self.steps, self.library, self.world, Story(task))
-        conductor = Conductor(run, source_of(started), place, means)
+        conductor = Conductor(run, source, place, means)
         conductor.fold()
         return conductor
 
     def _ended(self, task: TaskState, brief: FlowRequested, run: Run) -> TaskEnded:
-        result = self._result(task, brief, run, reason="")
+        result = flow_result(run, task, brief.command)
         if run.plan.status is RunStatus.SUCCESS:
             return TaskEnded(
                 status=TaskStatus.SUCCEEDED,
@@ -159,9 +174,22 @@ class FlowWork:
             envelope=Envelope(Status.FAILED, result, error),
         )
 
-    @staticmethod
-    def _result(task: TaskState, brief: FlowRequested, run: Run, *, reason: str) -> Json:
-        return flow_result(run, task, brief.command, reason=reason)
+
+def allowance_of(limits: Limits) -> Allowance:
+    """Return what one run may spend, with all that it starts."""
+    return Allowance(
+        tool_calls=limits.flow_tool_calls or sys.maxsize,
+        model_calls=limits.flow_model_calls or sys.maxsize,
+        tokens=limits.flow_tokens or None,
+        seconds=limits.flow_seconds or math.inf,
+    )
+
+
+def _why_ended(task: TaskState, ended: TaskEnded) -> str:
+    """Return why a run ended before its time, for people."""
+    if ended.status is not TaskStatus.CANCELLED:
+        return ended.error.message if ended.error is not None else "the runtime failed"
+    return f"aborted by {task.cancelled_by}" if task.cancelled_by else "the run was cancelled"
 
 
 def _started(task: TaskState) -> FlowStarted | None:
@@ -171,7 +199,8 @@ def _started(task: TaskState) -> FlowStarted | None:
 
 def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnded:
     """Return the end of a run that never began; it is kept, so that who asked sees why."""
-    result = rejected(task.task_id, brief.command, brief.task or "", why.reason)
+    rejected = RunStatus.REJECTED
+    result = unbegun(task.task_id, brief.command, rejected, why.reason, task=brief.task or "")
     error = ErrorDetail(code=why.code, message=why.reason, details=why.details)
     envelope = Envelope(Status.FAILED, result, error)
     return TaskEnded(status=TaskStatus.FAILED, error=error, envelope=envelope)

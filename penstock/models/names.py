@@ -38,6 +38,17 @@ class ModelNames:
         known = sorted({*ROLES, *self.roles})
         raise ConfigError(f'there is no model role "@{role}".{did_you_mean(role, known)}')
 
+    def unset(self, text: str | None) -> str:
+        """Return the role that a name is and nobody defined, so that it means the project's model.
+
+        Nothing if it is no such role.
+        """
+        role = without_thinking(text or "").removeprefix("@")
+        is_role = (text or "").startswith("@") and role in ROLES
+        if is_role and role in self.roles:
+            return self.unset(self.roles[role])
+        return role if is_role else ""
+
     def thinking(self, text: str | None) -> str | None:
         """Return the level of thinking that stands behind a name, or behind what its role means."""
         if not text:

@@ -13,11 +13,11 @@ class ThinkingModel:
     def __init__(self, model: Model, level: str) -> None:
         self.card = model.card
         self._model = model
-        self._level = level
+        self.level = level
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the reply as it comes."""
-        told = replace(request, thinking=self._level)
+        told = replace(request, thinking=self.level)
         async with aclosing(self._model.stream(told)) as events:
             async for event in events:
                 yield event

@@ -20,7 +20,7 @@ from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import MOST_AT_ONCE
-from penstock.flows.starting import VALIDATION_ERROR, Rejection, begin
+from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.flow_results import (
     BEFORE_THE_END,
@@ -95,7 +95,7 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
         max_concurrent=asked.get("maxConcurrent"),
         idempotency=key_of(request, raw),
     )
-    is_refused = await asyncio.to_thread(_is_refused, site, run, profile)
+    is_refused = await _is_refused(site, run, profile)
     run_id = await site.runtime.start_flow(run, profile=profile)
     reply = await _ended(site, run_id, _REJECTED_SECONDS if is_refused else wait)
     return await _answer(site, name, run_id, reply)
@@ -166,8 +166,9 @@ async def abort_run(name: str, run_id: str, request: Request) -> Response:
     return Json(_begun(task.task_id, status_of(task)), 202)
 
 
-def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
+async def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
     """Whether a run would be rejected at once. Raises NotFound for an unknown flow."""
+    await asyncio.to_thread(flows_of(site).find, run.command)
     asked = FlowRequested(
         command=run.command,
         profile_id=profile.profile_id,
@@ -175,8 +176,7 @@ def _is_refused(site: Site, run: NewRun, profile: Profile) -> bool:
         inputs=run.inputs,
         autonomous=run.autonomous,
     )
-    source = flows_of(site).find(run.command)
-    return isinstance(begin(source, asked, is_autonomous=False), Rejection)
+    return await site.runtime.parts.flow_work.refusal(asked) is not None
 
 
 async def _ended(site: Site, run_id: TaskId, seconds: float) -> Reply | None:

@@ -60,11 +60,12 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             inputs={"n": 1},
             autonomous=True,
             max_concurrent=2,
+            config={"k": "v"},
         ),
         "flow_started",
         (
             '{"file":"flows/a.yaml","texts":{"flows/a.yaml":"name: a"},"task":"Do it","inputs'
-            '":{"n":1},"autonomous":true,"max_concurrent":2}'
+            '":{"n":1},"autonomous":true,"max_concurrent":2,"config":{"k":"v"}}'
         ),
     ),
     (
@@ -72,7 +73,7 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
         "flow_started",
         (
             '{"file":"a.yaml","texts":{"a.yaml":"name: a"},"task":"","inputs":{},'
-            '"root":"/srv/package"}'
+            '"config":{},"root":"/srv/package"}'
         ),
     ),
     (
@@ -106,6 +107,7 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             answer="X",
             notes="n",
             decided_by="judge",
+            question="Go?",
             will_retry=True,
             duration_ms=5,
             usage=Usage(input_tokens=9),
@@ -116,7 +118,7 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             '":"s","artifacts":"<x/>","files":[{"path":"a.py","action":"created"}],"full_outp'
             'ut":"all","branch":"x","outputs":{"n":1},"finish":{"status":"error"}},"source":"'
             'agent_no_finish","text":"no finish","targets":["x"],"answer":"X","notes":"n","de'
-            'cided_by":"judge","will_retry":true,"duration_ms":5,"usage":{"input_tokens":9}}'
+            'cided_by":"judge","question":"Go?","will_retry":true,"duration_ms":5,"usage":{"input_tokens":9}}'
         ),
     ),
     (
@@ -146,11 +148,12 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             model="m",
             offered=("read",),
             agent_hash="ab",
+            charter={"tools": ["read"]},
         ),
         "agent_began",
         (
             '{"agent":"writer","message":"Task: do it","system":"Rules.","model":"m","offered'
-            '":["read"],"agent_hash":"ab"}'
+            '":["read"],"agent_hash":"ab","charter":{"tools":["read"]}}'
         ),
     ),
     (AgentReminded(message="Call finish."), "agent_reminded", '{"message":"Call finish."}'),

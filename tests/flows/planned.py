@@ -33,8 +33,7 @@ def tell(plan: Plan, notices: Sequence[Notice]) -> list[str]:
     for notice in notices:
         match notice:
             case Jumped(targets=targets):
-                ordered = sorted(targets, key=list(plan.visits).index)
-                said.append(f"jump {', '.join(ordered)}")
+                said.append(f"jump {', '.join(targets)}")
             case Aborted(step_id=step_id):
                 said.append(f"~{step_id}/{plan.visits[step_id]}")
             case Skipped(step_id=step_id, why=why) if said and said[-1].endswith(f"({why})"):

@@ -70,10 +70,10 @@ def test_a_body_that_stands_after_the_decision_sees_its_visit() -> None:
 def test_a_way_back_is_taken_as_often_as_it_may_be() -> None:
     """Taken less than M times so far: it is taken. Otherwise: no jump, control falls through."""
     loops = Loops(GATED)
-    assert loops.route(DECISION, ["make"]) == Route(("make",), 1)
+    assert loops.route(DECISION, ["make"]) == Route(("make",), 1, back=("make",))
     loops.settle(DECISION, 1, ["make"])
     assert loops.iteration("gate") == 2
-    assert loops.route(DECISION, ["make"]) == Route((), 2, is_forced=True)
+    assert loops.route(DECISION, ["make"]) == Route((), 2, is_forced=True, back=("make",))
     assert loops.route(DECISION, ["publish"]) == Route(("publish",))
 
 
@@ -85,7 +85,10 @@ def test_a_way_ahead_counts_for_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("taken", "wanted"),
-    [(0, Route(("a", "c"), 1)), (1, Route(("c",), 2, is_forced=True))],
+    [
+        (0, Route(("a", "c"), 1, back=("a",))),
+        (1, Route(("c",), 2, is_forced=True, back=("a",))),
+    ],
     ids=["within the bound", "beyond it"],
 )
 def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: Route) -> None:

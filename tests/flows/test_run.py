@@ -55,13 +55,20 @@ def test_a_failed_try_is_counted_and_the_step_is_not_over() -> None:
     assert run.plan.running == {"fetch"}
 
 
+def inside(results: dict[str, StepResult]) -> Run:
+    run = begun(*W4)
+    run.results |= results
+    run.plan.visits["sum"] = 2
+    return run
+
+
 def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
     """7.7: `STEP`, flat, only if no step of the parent and no other flow-ref of it has that id."""
     run = begun(*W4)
-    run.adopt("a", {"sum": StepResult(summary="1"), "quick": StepResult(summary="inner")})
+    run.adopt("a", inside({"sum": StepResult(summary="1"), "quick": StepResult(summary="inner")}))
     assert run.results["sum"].summary == "1"
     assert "quick" not in run.results
-    run.adopt("b", {"sum": StepResult(summary="2")}, "1")
+    run.adopt("b", inside({"sum": StepResult(summary="2")}), "1")
     assert "sum" not in run.results
     assert [run.results[name].summary for name in ("a.sum", "b.sum", "b.1.sum", "a.quick")] == [
         "1",
@@ -69,3 +76,19 @@ def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
         "2",
         "inner",
     ]
+    assert (run.visits_of("a.sum"), run.visits_of("quick"), run.visits_of("gone")) == (2, 0, 0)
+
+
+def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None:
+    run = begun(*W4)
+    run.promised = {"sum": frozenset({"a", "b"}), "own": frozenset({"a"})}
+    run.adopt("a", inside({"sum": StepResult(), "own": StepResult()}))
+    assert {"a.sum", "own"} <= set(run.results)
+    assert "sum" not in run.results
+
+
+def test_a_failure_that_says_nothing_has_a_reason_all_the_same() -> None:
+    run = begun(*W8)
+    run.start(StepStarted(step_id="fetch", visit=1))
+    run.settle(settled("fetch", outcome=Outcome.HARD))
+    assert run.failure == "step 'fetch' failed and did not say why"

@@ -48,7 +48,7 @@ async def test_a_run_that_is_cancelled_is_aborted_and_its_tool_is_stopped() -> N
     assert reply.status is TaskStatus.CANCELLED
     assert reply.envelope is not None
     result = reply.envelope.output
-    assert (result["status"], result["reason"]) == ("aborted", "the run was cancelled")
+    assert (result["status"], result["reason"]) == ("aborted", "aborted by local")
     assert result["results"]["web"]["status"] == "aborted"
 
 

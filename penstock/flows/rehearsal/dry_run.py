@@ -20,13 +20,13 @@ from penstock.flows.conductor import Conductor, Means
 from penstock.flows.crew import FindAgent
 from penstock.flows.definition import Flow, FlowRef
 from penstock.flows.library import FlowSource, Library
+from penstock.flows.place import WARNING, Place
 from penstock.flows.plan import RunStatus
 from penstock.flows.rehearsal.guide import Guide
 from penstock.flows.rehearsal.made_up import SAMPLE, inputs_of
 from penstock.flows.rehearsal.steps import RehearsedSteps, Stage, stage_of
 from penstock.flows.rehearsal.unkept import TASK, unkept_task
 from penstock.flows.run import Run
-from penstock.flows.steps import WARNING, Place
 from penstock.flows.story import Story
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
@@ -180,7 +180,7 @@ class Rehearsal:
         self._is_late |= steps.is_late
         self._take(ledger, run, has_stand_in=library.has_stood_in)
         ledger.held.leave()
-        if means.visits > MOST_STARTS:
+        if means.story.starts > MOST_STARTS:
             self._endless = tuple(each for each, visits in _most_started(run) if visits > 1)
         elif run.plan.status is RunStatus.ERROR and not self._is_late:
             self._failures[run.failure] = None

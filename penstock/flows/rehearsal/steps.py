@@ -13,14 +13,14 @@ from penstock.flows.crew import Crew, FindAgent, Outfit
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.handouts import Handouts
 from penstock.flows.loops import Route
+from penstock.flows.place import Place, Visited
 from penstock.flows.rehearsal.choices import SUCCESS, Choice
 from penstock.flows.rehearsal.guide import Guide
 from penstock.flows.rehearsal.made_up import SAMPLE, actor, finishing, relaxed, values_of
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.shell import ShellSteps
-from penstock.flows.steps import Place, Steps, Visited
-from penstock.flows.values import Values
+from penstock.flows.steps import Steps
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs import open_blobs
@@ -127,7 +127,7 @@ class RehearsedSteps(Steps):
             case Shell():
                 values = place.run.values(step.config)
                 values.text(step.command)
-                _tell_missing(values, step, place)
+                place.warn_of_missing(values, step.step_id)
                 return Visited(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
             case Code():
                 return self._coded(step, place, choice)
@@ -141,7 +141,7 @@ class RehearsedSteps(Steps):
         values = place.run.values()
         for text in step.inputs.values():
             values.value(text)
-        _tell_missing(values, step, place)
+        place.warn_of_missing(values, step.step_id)
         result = _made(values_of(step.outputs))
         if not choice.targets:
             return Visited(ended=_well(result))
@@ -170,11 +170,6 @@ class RehearsedSteps(Steps):
     def _guide_of(self, flow: Flow) -> Guide:
         _, guide = self._inside.setdefault(id(flow), (flow, Guide(flow, sees_all=False)))
         return guide
-
-
-def _tell_missing(values: Values, step: AnyStep, place: Place) -> None:
-    for reference in values.take_missing():
-        place.warn(f"{reference} names nothing", stepId=step.step_id, reference=reference)
 
 
 def _well(result: StepResult) -> Ended:
