@@ -1,0 +1,81 @@
+"""What a session keeps of its agent's file: it goes on with it, whatever is written (17)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
+from penstock.core.envelope import Json
+from penstock.core.flow_events import AgentBegan
+from penstock.core.step import Output, ValueType
+from penstock.resources.project_access import Access
+
+
+def kept_charter(charter: Charter, level: str | None) -> Json:
+    """Return what the log keeps of a charter; `level` is how much the model thinks."""
+    access = charter.access
+    return {
+        "thinking": level,
+        "tools": list(charter.tools),
+        "outputs": [_output(each) for each in charter.outputs],
+        "interactive": charter.is_interactive,
+        "read": _listed(access.read),
+        "write": _listed(access.write),
+        "deny": list(access.deny),
+        "max_turns": charter.max_turns,
+    }
+
+
+def kept_agent(began: AgentBegan, now: Agent | None) -> Agent | None:
+    """Return the agent of a session as it began; as it is now, if the log is from before."""
+    if not began.charter:
+        return now
+    agent = now or Agent(began.agent, source="file")
+    return replace(agent, charter=_charter(began))
+
+
+def _output(output: Output) -> Json:
+    return {
+        "name": output.name,
+        "description": output.description,
+        "type": output.value_type and output.value_type.value,
+        "pattern": output.pattern,
+        "required": output.is_required,
+    }
+
+
+def _charter(began: AgentBegan) -> Charter:
+    kept = began.charter
+    return Charter(
+        content_hash=began.agent_hash,
+        thinking=kept["thinking"],
+        tools=tuple(kept["tools"]),
+        outputs=tuple(map(_read_output, kept["outputs"])),
+        is_interactive=kept["interactive"],
+        access=Access(
+            agent=began.agent,
+            read=_patterns(kept["read"]),
+            write=_patterns(kept["write"]),
+            deny=tuple(kept["deny"]),
+        ),
+        max_turns=kept["max_turns"],
+    )
+
+
+def _read_output(kept: Mapping[str, Any]) -> Output:
+    return Output(
+        name=kept["name"],
+        description=kept["description"],
+        value_type=kept["type"] and ValueType(kept["type"]),
+        pattern=kept["pattern"],
+        is_required=kept["required"],
+    )
+
+
+def _listed(patterns: tuple[str, ...] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def _patterns(kept: list[str] | None) -> tuple[str, ...] | None:
+    return None if kept is None else tuple(kept)
