@@ -57,10 +57,11 @@ class Subagent:
         run_agent = invocation.inside.resources.errands.run_agent
         if run_agent is None:
             raise ToolNotConfigured("no agents can be put to work here")
+        secrets = invocation.caller.secrets
         errand = AgentErrand(
             agent=input["agent"],
-            task=input["task"],
-            inputs=input.get("inputs", {}),
+            task=secrets.text(input["task"]),
+            inputs=secrets.json(input.get("inputs", {})),
             path=invocation.call.path,
             caller=invocation.caller,
         )

@@ -82,6 +82,8 @@ class ExecuteWorkflow:
 
 
 async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) -> TaskId:
+    """Begin the run, once; its log is told no secret that this task was given."""
+    given = invocation.caller.secrets.json(given)
     task = given.get("task")
     if task is not None and not isinstance(task, str):
         raise invalid(TOOL_ID, [Problem("/input/task", "must be a text")])

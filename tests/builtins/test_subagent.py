@@ -6,7 +6,10 @@ import pytest
 
 from penstock.builtins.subagent import TOOLS
 from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.engine.ledger import Ledger
 from penstock.testing.invocation import open_workbench
+from penstock.tools.errands import AgentErrand
 
 (SUBAGENT,) = TOOLS
 
@@ -35,6 +38,21 @@ async def test_what_it_takes(input: dict[str, Any], code: str) -> None:
     envelope = await bench.call("subagent", input)
     assert envelope.error is not None
     assert envelope.error.code == code
+
+
+async def test_an_agent_is_told_no_secret_that_the_task_was_given() -> None:
+    """What it is told is recorded, and a model reads it."""
+    bench, told = await open_workbench(*TOOLS), []
+
+    async def run_agent(errand: AgentErrand, ledger: Ledger) -> Json:
+        told.append((errand.task, errand.inputs))
+        return {"status": "done", "summary": "done"}
+
+    bench.resources.errands.run_agent = run_agent
+    (await bench.resources.secrets.of(bench.ledger, None)).add("token", "s3cr3t-value")
+    given = {"agent": "a", "task": "use s3cr3t-value", "inputs": {"n": "s3cr3t-value"}}
+    await bench.call("subagent", given)
+    assert told == [("use [secret:token]", {"n": "[secret:token]"})]
 
 
 def test_people_see_how_it_ended() -> None:

@@ -8,15 +8,18 @@ from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS, with_seconds
 from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import NotFound
 from penstock.core.events import CallSettled
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
+from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
 from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.errands import RunErrand, Runs
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps, worker
 
 ONE = steps('  - {id: one, agent: scout, task: "${{task}} ${{flow.input.n}}"}')
@@ -254,3 +257,24 @@ async def test_the_time_of_the_call_stands_still_while_people_are_waited_for() -
 def test_how_long_a_workflow_may_take_is_a_setting() -> None:
     (tool,) = with_seconds(TOOLS, 9.5)
     assert (tool.spec.timeout_ms, TOOLS[0].spec.timeout_ms) == (9_500, 300_000)
+
+
+async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
+    """What it begins with is recorded in its own log, and models read it."""
+    bench, told = await open_workbench(*TOOLS), []
+
+    async def begin(errand: RunErrand) -> TaskId:
+        told.append((errand.task, errand.inputs))
+        raise NotFound("gone")
+
+    async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
+        return None
+
+    async def abort(run_id: TaskId, profile: Profile) -> None:
+        pass
+
+    bench.resources.errands.runs = Runs(begin=begin, end=end, abort=abort)
+    (await bench.resources.secrets.of(bench.ledger, None)).add("token", "s3cr3t-value")
+    given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}
+    await bench.call("execute_workflow", {"workflowId": "x", "input": given})
+    assert told == [("use [secret:token]", {"n": "[secret:token]"})]
