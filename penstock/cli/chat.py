@@ -22,7 +22,7 @@ from penstock.cli.project import opened
 from penstock.cli.render import Screen
 from penstock.cli.skills import SkillNames, selected
 from penstock.core.errors import NotFound, PenstockError
-from penstock.core.ids import ASSISTANT, SessionId
+from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.late import late
 from penstock.core.profile import LOCAL
 from penstock.store.projections import Page
@@ -62,8 +62,8 @@ def chat(options: Options) -> None:
     """Talk with an agent; with a message, say only this and show the answer.
 
     `--skill` selects skills for every message that is said here. Ctrl-C cancels what the agent is
-    doing; pressed again, it leaves at once, and the task ends with the next command that opens this
-    project.
+    doing; pressed again, it leaves at once, and the task ends when somebody follows it, goes on
+    with the conversation, or starts a server.
     """
     message, context = options.message, opened(options.project)
     with Background() as background:
@@ -105,6 +105,7 @@ class _Talk:
             conversation.session_id = SessionId(options.session)
         elif options.go_on:
             conversation.session_id = self._background.do(_newest(self._runtime, agent))
+            self._background.do(_wake(self._runtime, conversation.session_id))
 
     def alone(self, message: str | None) -> int:
         """Say one thing."""
@@ -170,6 +171,11 @@ class _Talk:
 
 def _is_single(message: str | None) -> bool:
     return message is not None or not sys.stdin.isatty()
+
+
+async def _wake(runtime: Runtime, session_id: SessionId) -> None:
+    """Go on with what was left undone in a conversation."""
+    runtime.parts.launcher.wake(LogId(session_id))
 
 
 async def _newest(runtime: Runtime, agent: str) -> SessionId:

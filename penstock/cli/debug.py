@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.opening import open_project
+from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
 from penstock.cli.background import Background
@@ -83,7 +83,7 @@ def debug(
 
 def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> tuple[Envelope, int]:
     """Call the tool; returns the outcome, and the exit code."""
-    context = open_project(found.settings, found.project)
+    context = visit_project(found.settings, found.project)
     with Background() as background:
         runtime = background.enter(context)
         try:

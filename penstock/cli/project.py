@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.app.opening import open_project
+from penstock.app.opening import visit_project
 from penstock.app.project import Project, check_root, find_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -37,7 +37,7 @@ def read_settings(folder: Path | None, **overrides: Any) -> Settings:
 
 
 def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:
-    """Open the project, do the work, close it again."""
+    """Visit the project, do the work, close it again."""
 
     async def whole() -> Value:
         async with opened(folder) as runtime:
@@ -48,12 +48,12 @@ def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Val
 
 @asynccontextmanager
 async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterator[Runtime]:
-    """Open the project in this folder, or the nearest from here upwards.
+    """Visit the project in this folder, or the nearest from here upwards.
 
     What is wrong with the tool is told, but for what its call will say; and how much is besides.
     """
     found = find(folder)
     said = found.project.bundle.broken_tools.get(tool_id or "", ())
     tell_findings(found.project, tool_id, said=said)
-    async with open_project(found.settings, found.project) as runtime:
+    async with visit_project(found.settings, found.project) as runtime:
         yield runtime

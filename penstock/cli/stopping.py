@@ -25,7 +25,7 @@ class Stopping:
         self._task_id = task_id
         self._tell = tell
         self._is_cancelled = False
-        """The task ends, now or when the project is opened again."""
+        """The task ends, now or when somebody sees to it again."""
         self.seconds = runtime.parts.limits.shutdown_seconds
         """How long that may take."""
         tell("Cancelling; Ctrl-C again leaves at once.")
@@ -39,10 +39,10 @@ class Stopping:
     def farewell(self) -> str:
         """What becomes of the task when nobody waits for it."""
         if self._is_cancelled:
-            look = f"penstock tasks show {self._task_id}"
-            return f"It has not ended yet; it ends when this project is opened again: {look}"
+            look = f"penstock tasks events {self._task_id} --follow"
+            return f"It has not ended yet; it ends with the next server, or now: {look}"
         end = f"penstock tasks cancel {self._task_id}"
-        return f"It could not be cancelled and goes on when this project is opened again: {end}"
+        return f"It could not be cancelled and goes on with the next server; to end it: {end}"
 
     def leave(self) -> NoReturn:
         """End the process at once: what is on disk is all that the next one needs."""

@@ -70,7 +70,7 @@ def task_events(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the events of a task, one a line."""
+    """Print the events of a task, one a line; one that was left undone goes on while followed."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
@@ -112,6 +112,7 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
             if each.task_id == record.task_id:
                 yield each
         return
+    parts.launcher.wake(record.log_id)
     source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
     items = follow(source, record.log_id, after=after, task_id=record.task_id)
     async for item in items:

@@ -127,6 +127,12 @@ class Activations:
         """Return the state of a log that is folded here and not at work."""
         return self._folds.find(log_id)
 
+    def awaited(self, log_id: LogId) -> set[LogId]:
+        """Return the runs that a log at rest waits for, as far as it is folded here."""
+        state = self._folds.find(log_id)
+        current = None if state is None else state.current
+        return set() if current is None else {LogId(run_id) for run_id in current.awaited}
+
     def hear(self, records: Sequence[Record]) -> None:
         """Take in what this process committed."""
         self._folds.hear(records)

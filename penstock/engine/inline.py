@@ -19,8 +19,8 @@ class InlineLauncher:
 
     Logs wait in turn: a log that is woken while it waits keeps its place, and one that is at work
     here is told to look at what came. What no `wake` told of (a crash, a timer, another process) is
-    found by a sweep of the logs that need a run. A log that does not read back is left alone until
-    somebody hands something in to it.
+    found by a sweep of the logs that need a run: of all, or for who attends of those that were
+    woken once. A log that does not read back is left alone until somebody hands something in to it.
     """
 
     def __init__(self, log: Log, activations: Activations, world: World) -> None:
@@ -33,6 +33,8 @@ class InlineLauncher:
         self._looking: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
         self._broken: set[LogId] = set()
+        self._told: set[LogId] | None = None
+        """All that it may work on; None is everything."""
         self._timers: dict[LogId, asyncio.Task[None]] = {}
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
@@ -41,6 +43,8 @@ class InlineLauncher:
         """See to it that the log is looked at soon, or then."""
         if self._closing:
             return
+        if self._told is not None:
+            self._told.add(log_id)
         if not_before is not None and (wait := not_before - self._clock.now()) > 0:
             self._set_timer(log_id, wait / 1000)
         elif log_id in self._running:
@@ -59,6 +63,11 @@ class InlineLauncher:
     async def open(self) -> None:
         """Begin to work, with what was left by those before."""
         self._sweeper = asyncio.create_task(self._sweep())
+
+    async def attend(self) -> None:
+        """Begin to work on what it is told of, and what that waits for: the rest is for others."""
+        self._told = set()
+        await self.open()
 
     async def close(self) -> None:
         """Take no new work, let what runs end for a while, and give every lease back."""
@@ -86,6 +95,7 @@ class InlineLauncher:
         try:
             wake_at = await self._activations.run(log_id)
             self._broken.discard(log_id)
+            self._wake_awaited(log_id)
         except StoreClosed:
             log.debug("log %s was left: the store is closed", log_id)
         except StoreCorrupt as error:
@@ -102,6 +112,12 @@ class InlineLauncher:
                 self.wake(log_id, not_before=wake_at)
             self._start()
 
+    def _wake_awaited(self, log_id: LogId) -> None:
+        """Have the runs go on that a log waits for, where no sweep finds them."""
+        if self._told is not None:
+            for run in sorted(self._activations.awaited(log_id) - self._told):
+                self.wake(run)
+
     async def _sweep(self) -> None:
         while True:
             try:
@@ -112,7 +128,7 @@ class InlineLauncher:
 
     async def _look_around(self) -> None:
         most = 2 * self._limits.activations + len(self._broken)
-        found = await self._log.pending(limit=most)
+        found = await self._log.pending(limit=most, among=self._told)
         if len(found) < most:
             self._broken &= {pending.log_id for pending in found}
         for pending in found:

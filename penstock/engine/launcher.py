@@ -9,8 +9,9 @@ from penstock.core.ids import LogId
 class Launcher(Protocol):
     """Makes activations happen.
 
-    Contract: a log that needs a run gets one, also after a crash and without being told; never two
-    at once; `wake` may be called at any time and any number of times.
+    Contract: a log that needs a run gets one, also after a crash and without being told, or, of one
+    that attends, if it was told; never two at once; `wake` may be called at any time and any number
+    of times.
     """
 
     def wake(self, log_id: LogId, *, not_before: Moment | None = None) -> None:
@@ -23,7 +24,11 @@ class Launcher(Protocol):
         ...
 
     async def open(self) -> None:
-        """Begin to work."""
+        """Begin to work, with what was left by those before."""
+        ...
+
+    async def attend(self) -> None:
+        """Begin to work on what it is told of, and what that waits for: the rest is for others."""
         ...
 
     async def close(self) -> None:

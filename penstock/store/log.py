@@ -1,6 +1,6 @@
 """The log: append-only, one holder at a time, and anyone from outside."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -132,9 +132,12 @@ class Log(Protocol):
         """Return the number of the newest event, 0 for an unknown log."""
         ...
 
-    async def pending(self, *, limit: int) -> Sequence[Pending]:
+    async def pending(
+        self, *, limit: int, among: Collection[LogId] | None = None
+    ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first.
 
-        Those whose time has not come are among them, so that the caller knows when to look again.
+        Those whose time has not come are there too, so that the caller knows when to look again.
+        `among` names those that the caller asks about; None is all.
         """
         ...

@@ -1,7 +1,7 @@
 """The log in a database: SQLite or Postgres."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from functools import partial
 
 from sqlalchemy import Connection, literal_column, or_, select
@@ -200,8 +200,12 @@ class SqlLog:
         )
         return int(head or 0)
 
-    async def pending(self, *, limit: int) -> Sequence[Pending]:
+    async def pending(
+        self, *, limit: int, among: Collection[LogId] | None = None
+    ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first."""
+        if among is not None and not among:
+            return []
         now = self._clock.now()
         owners = await self._database.read(
             lambda connection: connection.exec_driver_sql(self._sql.owners, (now,)).scalars().all()
@@ -214,6 +218,8 @@ class SqlLog:
             .order_by(logs.c.wake_at)
             .limit(limit)
         )
+        if among is not None:
+            wanted = wanted.where(logs.c.log_id.in_(sorted(among)))
         rows = await self._database.read(lambda connection: connection.execute(wanted).all())
         return [
             Pending(log_id=row.log_id, profile_id=row.profile_id, wake_at=row.wake_at)

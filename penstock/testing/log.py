@@ -1,6 +1,6 @@
 """A log in memory, for tests and for runs that nobody wants to keep."""
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock, Moment
@@ -171,13 +171,16 @@ class MemoryLog(MemoryProjections):
         log = self._logs.get(log_id)
         return len(log.records) if log else 0
 
-    async def pending(self, *, limit: int) -> Sequence[Pending]:
+    async def pending(
+        self, *, limit: int, among: Collection[LogId] | None = None
+    ) -> Sequence[Pending]:
         """Return logs that need a run and whose lease is free or out, soonest first."""
         now = self._clock.now()
         found = [
             Pending(log_id=log.owned.log_id, profile_id=log.owned.profile_id, wake_at=log.wake_at)
             for log in self._in_need.values()
             if log.owner is None or log.lease_until <= now
+            if among is None or log.owned.log_id in among
         ]
         return sorted(found, key=lambda each: each.wake_at)[:limit]
 

@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from penstock.app.runtime import Runtime
+from penstock.cli.main import main
 from penstock.cli.project import find, run
+from penstock.core.events import TaskEnded
+from penstock.core.profile import LOCAL
+from tests.kit.entries import CHAT, ONE, message, opened
 
 
 async def name_agents(runtime: Runtime) -> list[str]:
@@ -32,3 +36,45 @@ def test_the_project_is_found_from_here_upwards(
 ) -> None:
     monkeypatch.chdir(project / "agents")
     assert find(None).project.root == project
+
+
+async def leave(runtime: Runtime) -> None:
+    """Leave a message that nobody went on with, as a process does that is killed."""
+    await runtime.parts.log.send(CHAT, [opened(profile_id=LOCAL), message()])
+
+
+async def ended(runtime: Runtime) -> int:
+    return sum(isinstance(each.event, TaskEnded) for each in await runtime.parts.log.read(CHAT))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tasks", "list"),
+        ("tasks", "show", ONE),
+        ("answer",),
+        ("call", "hello", "name=Ann"),
+        ("chat", "Hello"),
+    ],
+    ids=" ".join,
+)
+def test_a_short_command_takes_no_work_that_others_left(
+    project: Path, command: tuple[str, ...]
+) -> None:
+    """It would begin a write that its own end cuts, and nobody would run that again."""
+    run(project, leave)
+    assert main([*command, "--project", str(project)]) == 0
+    assert run(project, ended) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "tasks"),
+    [(("tasks", "events", ONE, "--follow"), 1), (("chat", "-c", "And?"), 2)],
+    ids=["follow", "continue"],
+)
+def test_what_was_left_goes_on_when_a_person_turns_to_it(
+    project: Path, command: tuple[str, ...], tasks: int
+) -> None:
+    run(project, leave)
+    assert main([*command, "--project", str(project)]) == 0
+    assert run(project, ended) == tasks

@@ -39,7 +39,7 @@ def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
     assert reply
     assert reply.status is TaskStatus.CANCELLED
     assert capsys.readouterr().err == "Cancelling; Ctrl-C again leaves at once.\n"
-    assert stopping.farewell.endswith(f"penstock tasks show {asked.task_id}")
+    assert stopping.farewell.endswith(f"penstock tasks events {asked.task_id} --follow")
 
 
 def test_a_task_that_cannot_be_cancelled_now_can_be_later(
@@ -47,6 +47,6 @@ def test_a_task_that_cannot_be_cancelled_now_can_be_later(
 ) -> None:
     said = Stopping(runtime, background, TaskId("task_1")).farewell
     assert said == (
-        "It could not be cancelled and goes on when this project is opened again: "
+        "It could not be cancelled and goes on with the next server; to end it: "
         "penstock tasks cancel task_1"
     )

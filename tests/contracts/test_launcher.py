@@ -15,12 +15,13 @@ from penstock.core.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.ids import LogId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
+from tests.kit.activations import finish
 from tests.kit.events import ended, question
 from tests.kit.launcher import opened
 
@@ -221,3 +222,52 @@ async def test_a_closed_launcher_takes_no_new_work() -> None:
         await running.clock.elapse(10)
         assert len(running.worked) == 1
         assert await running.log.head(LogId("b")) == 2
+
+
+async def test_who_attends_leaves_to_others_what_it_was_not_told_of() -> None:
+    """A short command takes no work that it cannot end."""
+    clock = FakeClock()
+    log = MemoryLog(clock)
+    async with opened(log, clock, attends=True) as running:
+        foreign, told = await running.say("a", wake=False), await running.say("b")
+        await clock.elapse(30)
+        assert running.worked == [told]
+    async with opened(log, clock) as running:
+        await settle()
+        assert running.worked == [foreign]
+
+
+async def test_who_attends_follows_who_died_at_what_it_was_told_of() -> None:
+    async with opened(attends=True) as running:
+        await running.say("a", wake=False)
+        await running.log.acquire(LogId("a"), "dead")
+        running.launcher.wake(LogId("a"))
+        await running.clock.elapse(2.5)
+        assert running.worked == []
+        await running.clock.elapse(2.5)
+        assert len(running.worked) == 1
+
+
+async def wait_for_run(held: HeldLog, task: TaskState) -> None:
+    if held.state.log_id == "a" and task.started is None:
+        held.add(TaskStarted(), task.task_id)
+        held.add(TaskSuspended(questions=(), runs=(TaskId("run"),)), task.task_id)
+    else:
+        await finish(held, task)
+
+
+async def test_who_attends_goes_on_with_the_runs_that_its_logs_wait_for() -> None:
+    clock = FakeClock()
+    log = MemoryLog(clock)
+    async with opened(log, clock, work=wait_for_run) as first:
+        await first.say("a")
+        await settle()
+        await first.launcher.close()
+        await first.say("run", wake=False)
+    async with opened(log, clock, work=wait_for_run, attends=True) as running:
+        await settle()
+        assert running.worked == []
+        running.launcher.wake(LogId("a"))
+        await settle()
+        assert len(running.worked) == 1
+        assert isinstance((await log.read(LogId("run")))[-1].event, TaskEnded)

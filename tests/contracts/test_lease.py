@@ -348,6 +348,10 @@ async def test_the_soonest_is_pending_first_and_not_more_than_asked_for(
         ("conv_2", 20),
     ]
     assert {each.profile_id for each in found} == {BOB}
+    among = {LogId("conv_3"), LogId("conv_2"), LogId("conv_9")}
+    found = await log.pending(limit=9, among=among)
+    assert [each.log_id for each in found] == ["conv_2", "conv_3"]
+    assert await log.pending(limit=9, among=()) == []
 
 
 async def test_a_task_that_ended_leaves_nothing_to_do(log: Log) -> None:

@@ -1,6 +1,6 @@
 """The launcher in this process: what it does when the store says no."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -28,11 +28,13 @@ class MoodyLog(MemoryLog):
             raise self._error
         return await super().acquire(log_id, owner)
 
-    async def pending(self, *, limit: int) -> Sequence[Pending]:
+    async def pending(
+        self, *, limit: int, among: Collection[LogId] | None = None
+    ) -> Sequence[Pending]:
         self._pending -= 1
         if self._pending >= 0:
             raise self._error
-        return await super().pending(limit=limit)
+        return await super().pending(limit=limit, among=among)
 
 
 async def test_a_log_that_could_not_be_taken_is_tried_again() -> None:

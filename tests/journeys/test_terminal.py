@@ -188,9 +188,9 @@ def test_a_second_ctrl_c_leaves_at_once_and_says_what_becomes_of_it(
         terminal.interrupt()
         terminal.until("Cancelling; ")
         terminal.interrupt()
-        terminal.until("It has not ended yet; it ends when this project is opened again: ")
+        terminal.until("It has not ended yet; it ends with the next server, or now: ")
         assert terminal.ended() == 130
-        assert f"penstock tasks show {task_id}" in terminal.said
+        assert f"penstock tasks events {task_id} --follow" in terminal.said
     assert the_task(project)["id"] == task_id
     events = ran(project, "tasks", "events", task_id, "--follow", "--json").splitlines()
     assert json.loads(events[-1])["body"]["status"] == "cancelled"

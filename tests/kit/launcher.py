@@ -70,12 +70,13 @@ async def opened(
     *,
     limits: Limits | None = None,
     work: Work = finish,
+    attends: bool = False,
 ) -> AsyncIterator[LauncherAtWork]:
     clock = clock or FakeClock()
     limits = limits or Limits()
     running = LauncherAtWork(log or MemoryLog(clock, limits), clock, limits, work)
     before = asyncio.all_tasks()
-    await running.launcher.open()
+    await (running.launcher.attend() if attends else running.launcher.open())
     try:
         yield running
     finally:
