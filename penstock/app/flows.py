@@ -1,7 +1,8 @@
 """The flows of a project: where runs get them from, and everything that is wrong with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
@@ -15,6 +16,7 @@ from penstock.core.world import World
 from penstock.flows.checks.surroundings import Surroundings, cards_of
 from penstock.flows.code import Coding
 from penstock.flows.code_modules import Modules
+from penstock.flows.constants import read_constants
 from penstock.flows.files import FlowFiles
 from penstock.flows.project_flows import ProjectFlows
 from penstock.manifest.handbook_checks import check_handbooks
@@ -63,12 +65,18 @@ def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
         agents=agents,
         flows=flows_of(settings, agents, project.plugins.flows_dirs),
         world=World(SystemClock(), settings.all_limits, new_id),
-        config=settings.flows.config,
+        config=constants_of(settings),
     )
 
 
+def constants_of(settings: Settings) -> Mapping[str, Any]:
+    """Return what `${{config.KEY}}` is for all flows of a project; `[flows.config]` wins."""
+    return {**read_constants(settings.root).values, **settings.flows.config}
+
+
 def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Iterator[Diagnostic]:
-    """Yield everything that is wrong with the names of flows, with handbooks, and with models."""
+    """Yield everything that is wrong beside flows: names, constants, handbooks and models."""
+    yield from read_constants(settings.root).diagnostics
     yield from check_handbooks(settings.root, HANDBOOK_FOLDERS)
     yield from thinking_faults(settings, project)
     yield from files.diagnostics

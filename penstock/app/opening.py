@@ -12,7 +12,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.edition import Shelf
-from penstock.app.flows import coding_of, flows_of
+from penstock.app.flows import coding_of, constants_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.plugins import Plugin, load_plugins
@@ -217,7 +217,7 @@ def inventory_of(settings: Settings, project: Project, added: Additions) -> Inve
         nameable=project.nameable,
         project=folder_of(settings),
         flow_settings=FlowSettings(
-            config=settings.flows.config, is_autonomous=settings.flows.autonomous
+            config=constants_of(settings), is_autonomous=settings.flows.autonomous
         ),
         model_names=ModelNames(roles=settings.models.roles),
         flows=flows,

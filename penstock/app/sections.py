@@ -213,7 +213,8 @@ class FlowSection(BaseModel):
     autonomous: bool = False
     """Whether runs ask nobody, unless who starts one says it."""
     config: dict[str, str | bool | int | float] = Field(default_factory=dict)
-    """Constants of templates, `${{config.KEY}}`, where neither step nor flow has them."""
+    """Constants of templates, `${{config.KEY}}`, where neither step nor flow has them; they win
+    over those of `.pi/flows/config.yaml`."""
     shell: bool = False
     """Whether shell commands run at all: the tool `bash`, and steps of the type shell."""
     shell_network: bool = False

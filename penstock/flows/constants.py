@@ -1,0 +1,58 @@
+"""`.pi/flows/config.yaml`: what `${{config.KEY}}` is where neither step nor flow has it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.reading_kinds import CONFIG
+from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.fields import Node, Wrong, found
+from penstock.manifest.home import Home
+from penstock.manifest.source import Document, Place, parse_yaml
+
+FILE = ".pi/flows/config.yaml"
+MOST_BYTES = 1024 * 1024
+_TOP = Place(line=1, column=1)
+_NOWHERE = Home(folder=Path(), shown=".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """The constants of a project's file; one that is none of them is told, and left out."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Sequence[Diagnostic] = ()
+
+
+def read_constants(root: Path) -> Constants:
+    """Read the constants of a project; nothing raises, and without a file there are none."""
+    content = read_bounded(root / FILE, MOST_BYTES)
+    if isinstance(content, Unread):
+        return Constants() if content.is_missing else _refused(content.code, content.message)
+    if not Path(os.path.realpath(root / FILE)).is_relative_to(os.path.realpath(root)):
+        return _refused("file-unreadable", "the file lies outside of the project")
+    try:
+        document = parse_yaml(content.decode(), FILE)
+    except UnicodeDecodeError as error:
+        return _refused("file-encoding", f"not UTF-8 at byte {error.start}")
+    return _read(document)
+
+
+def _read(document: Document) -> Constants:
+    value = document.value
+    if not document.problems and not isinstance(value, dict | None):
+        document.problem("yaml-not-mapping", f"must be {CONFIG.wanted}, found {found(value)}", _TOP)
+    if document.problems:
+        return Constants(diagnostics=document.problems)
+    values = CONFIG.read(Node(document=document, home=_NOWHERE, what="the file", value=value))
+    plain = {} if isinstance(values, Wrong) else values
+    return Constants(values=plain, diagnostics=document.problems)
+
+
+def _refused(code: str, message: str) -> Constants:
+    document = Document(file=FILE)
+    document.problem(code, message, _TOP)
+    return Constants(diagnostics=document.problems)
