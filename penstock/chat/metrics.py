@@ -1,25 +1,34 @@
 """What tools were used for, and how that went: counted from the logs."""
 
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import mean
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row as RowOf
+from sqlalchemy import literal, select, tuple_
 
 from penstock.chat.aside import Aside
 from penstock.core.call import CallPath
 from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.canonical import compact
 from penstock.core.clock import Moment
-from penstock.core.codec import decode
-from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
+from penstock.core.errors import StoreCorrupt
+from penstock.core.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
+from penstock.core.ids import LogId
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
+from penstock.store.rows import Rows
 from penstock.store.tables import events, logs
 
+log = logging.getLogger(__name__)
+
+PAGE = 200
+"""Events that are in memory at once."""
+_COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
+"""As `Rows` reads them."""
 _KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
@@ -33,6 +42,45 @@ class Span:
 
 
 @dataclass(slots=True)
+class Times:
+    """How long calls took, in buckets: a million of them take no more room than a hundred."""
+
+    buckets: Counter[int] = field(default_factory=Counter)
+    total: int = 0
+    longest: int = 0
+
+    def add(self, duration_ms: int) -> None:
+        """Count a call that took so long."""
+        self.buckets[_bucket(duration_ms)] += 1
+        self.total += duration_ms
+        self.longest = max(self.longest, duration_ms)
+
+    def to_wire(self) -> dict[str, float | None]:
+        """Return the usual and the longest times; what is between is 5 % off at most."""
+        if not (count := self.buckets.total()):
+            return dict.fromkeys(("mean", "p50", "p95", "max"))
+        return {
+            "mean": round(self.total / count, 1),
+            "p50": self._at(count // 2),
+            "p95": self._at(count * 95 // 100),
+            "max": self.longest,
+        }
+
+    def _at(self, rank: int) -> int:
+        for duration_ms in sorted(self.buckets):
+            rank -= self.buckets[duration_ms]
+            if rank < 0:
+                return min(duration_ms, self.longest)
+        return self.longest
+
+
+def _bucket(duration_ms: int) -> int:
+    """Return the middle of the times that begin with the same two digits."""
+    scale: int = 10 ** max(len(str(duration_ms)) - 2, 0)
+    return duration_ms // scale * scale + scale // 2
+
+
+@dataclass(slots=True)
 class Tally:
     """What is known about one tool."""
 
@@ -43,7 +91,7 @@ class Tally:
     """By the loop guard; not among the failed."""
     rejected: int = 0
     """By a person; not among the failed."""
-    durations: list[int] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
     arguments: int = 0
     """Tokens that models wrote to call it."""
     results: int = 0
@@ -64,7 +112,7 @@ class Tally:
             self.rejected += error.code == Rejected.code
             self.failed += error.code not in {LoopDetected.code, Rejected.code}
         if settled.ran and (error is None or error.code != Interrupted.code):
-            self.durations.append(settled.duration_ms)
+            self.times.add(settled.duration_ms)
         if settled.call_id is not None:
             self.results += tokens(settled.context or "")
 
@@ -79,7 +127,7 @@ class Tally:
             "blocked": self.blocked,
             "rejected": self.rejected,
             "successRate": self.succeeded / tried if tried else None,
-            "durationMs": durations(self.durations),
+            "durationMs": self.times.to_wire(),
             "tokens": {
                 "arguments": self.arguments,
                 "results": self.results,
@@ -94,57 +142,98 @@ class Metrics:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._blobs = blobs
+        self._rows = Rows(blobs, 0)
 
     async def of_tools(self, span: Span, definitions: Mapping[str, int]) -> dict[str, Tally]:
         """Return a tally for each tool that was called or offered.
 
-        `definitions` says how many tokens it takes to offer a tool.
+        `definitions` says how many tokens it takes to offer a tool. Events are read a page at a
+        time; one that does not read back is passed over, and named to operators.
         """
+        count, log_id, seq = Count(definitions), LogId(""), 0
+        while rows := await self._page(span, log_id, seq):
+            for row in rows:
+                if row.log_id != log_id:
+                    count.turn_page()
+                log_id, seq = row.log_id, row.seq
+                if (record := await self._record(log_id, row[1:])) is not None:
+                    count.take(record.task_id, record.path, record.event)
+        return count.found()
+
+    async def _page(self, span: Span, log_id: LogId, seq: int) -> Sequence[RowOf[Any]]:
+        """Return the next events, in the order of their logs."""
+        each = events.c
         wanted = (
-            select(events.c.task_id, events.c.path, events.c.kind, events.c.body, events.c.blob_id)
-            .join(logs, logs.c.log_id == events.c.log_id)
-            .where(logs.c.agent == span.agent, events.c.kind.in_(_KINDS))
-            .where(events.c.at >= span.since, events.c.at < span.until)
-            .order_by(events.c.log_id, events.c.seq)
+            select(each.log_id, *map(each.__getitem__, _COLUMNS))
+            .join(logs, logs.c.log_id == each.log_id)
+            .where(logs.c.agent == span.agent, each.kind.in_(_KINDS))
+            .where(each.at >= span.since, each.at < span.until)
+            .where(tuple_(each.log_id, each.seq) > tuple_(literal(log_id), literal(seq)))
+            .order_by(each.log_id, each.seq)
+            .limit(PAGE)
         )
-        rows = await self._database.read(lambda connection: connection.execute(wanted).all())
-        happened = []
-        for row in rows:
-            body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
-            happened.append((row.task_id, row.path, decode(row.kind, body)))
-        return count(happened, definitions)
+        return await self._database.read(lambda connection: connection.execute(wanted).all())
+
+    async def _record(self, log_id: LogId, row: Any) -> Record | None:
+        try:
+            (record,) = await self._rows.records(log_id, [tuple(row)])
+        except StoreCorrupt as error:
+            log.warning("a metric passes over what does not read back: %s", error)
+            return None
+        return record
+
+
+class Count:
+    """Counts what happened, task by task in the order of the log.
+
+    What agents do that a chat put to work is not counted: it is no use of its tools.
+    """
+
+    __slots__ = ("_asides", "_definitions", "_offered", "_tallies")
+
+    def __init__(self, definitions: Mapping[str, int]) -> None:
+        self._definitions = definitions
+        self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self._offered: dict[str | None, tuple[str, ...]] = {}
+        self._asides: defaultdict[str | None, Aside] = defaultdict(Aside)
+
+    def turn_page(self) -> None:
+        """Forget about tasks: what follows is of another log."""
+        self._offered.clear()
+        self._asides.clear()
+
+    def take(self, task_id: str | None, path: CallPath | None, event: Event) -> None:
+        """Take in the next event."""
+        if self._asides[task_id].has(event, path):
+            return
+        match event:
+            case TaskStarted():
+                self._offered[task_id] = event.offered
+            case ReplyReceived():
+                sent = () if event.closing else self._offered.get(task_id, ())
+                for tool_id in sent:
+                    self._tallies[tool_id].definitions += self._definitions.get(tool_id, 0)
+                for call in event.calls:
+                    text = call.arguments_text or compact(call.arguments)
+                    self._tallies[call.name].arguments += tokens(text)
+            case CallSettled() if not _is_of_host(event):
+                self._tallies[event.tool_id].settle(event)
+            case _:
+                pass
+
+    def found(self) -> dict[str, Tally]:
+        """Return what there is of each tool, by its name."""
+        return dict(sorted(self._tallies.items()))
 
 
 def count(
     happened: Iterable[tuple[str | None, CallPath | None, Event]], definitions: Mapping[str, int]
 ) -> dict[str, Tally]:
-    """Count what happened, task by task in the order of the log.
-
-    What agents do that a chat put to work is not counted: it is no use of its tools.
-    """
-    tallies: dict[str, Tally] = {}
-    offered: dict[str | None, tuple[str, ...]] = {}
-    asides: defaultdict[str | None, Aside] = defaultdict(Aside)
+    """Count what happened in one log."""
+    count = Count(definitions)
     for task_id, path, event in happened:
-        if asides[task_id].has(event, path):
-            continue
-        match event:
-            case TaskStarted():
-                offered[task_id] = event.offered
-            case ReplyReceived():
-                sent = () if event.closing else offered.get(task_id, ())
-                for tool_id in sent:
-                    tally = tallies.setdefault(tool_id, Tally())
-                    tally.definitions += definitions.get(tool_id, 0)
-                for call in event.calls:
-                    tally = tallies.setdefault(call.name, Tally())
-                    tally.arguments += tokens(call.arguments_text or compact(call.arguments))
-            case CallSettled() if not _is_of_host(event):
-                tallies.setdefault(event.tool_id, Tally()).settle(event)
-            case _:
-                pass
-    return dict(sorted(tallies.items()))
+        count.take(task_id, path, event)
+    return count.found()
 
 
 def _is_of_host(settled: CallSettled) -> bool:
@@ -155,16 +244,3 @@ def _is_of_host(settled: CallSettled) -> bool:
 def tokens(text: str) -> int:
     """Return about how many tokens a text has."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
-
-
-def durations(found: list[int]) -> dict[str, float | None]:
-    """Return the usual and the longest times."""
-    if not found:
-        return dict.fromkeys(("mean", "p50", "p95", "max"))
-    ranked = sorted(found)
-    return {
-        "mean": round(mean(ranked), 1),
-        "p50": ranked[len(ranked) // 2],
-        "p95": ranked[min(len(ranked) * 95 // 100, len(ranked) - 1)],
-        "max": ranked[-1],
-    }

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from penstock.chat.metrics import Span, Tally, count, durations, tokens
+import pytest
+from sqlalchemy import Connection, update
+
+from penstock.chat.metrics import PAGE, Metrics, Span, Tally, Times, count, tokens
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import (
     CallError,
@@ -17,8 +20,16 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Event, ReplyReceived, TaskStarted
 from penstock.core.flow_events import AgentBegan
 from penstock.core.ids import CallId, MessageId
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.core.limits import Limits
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.sql_log import SqlLog
+from penstock.store.tables import events
 from penstock.testing.clock import FakeClock
+from tests.kit.assistant import agent
+from tests.kit.entries import CHAT, message, opened, started
+from tests.kit.entries import settled as done
 from tests.kit.server import served
 from tests.kit.tools import Act
 
@@ -62,7 +73,7 @@ def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
     for ran, error in ((False, InvalidInput()), (True, Interrupted()), (True, ToolFailed("x"))):
         envelope = error.envelope()
         tally.settle(CallSettled(tool_id="add", envelope=envelope, ran=ran, duration_ms=9 * ran))
-    assert (tally.calls, tally.failed, tally.durations) == (3, 3, [9])
+    assert (tally.calls, tally.failed, tally.times.buckets) == (3, 3, {9: 1})
 
 
 def test_what_code_asked_of_its_host_is_no_call_of_a_tool() -> None:
@@ -79,9 +90,25 @@ def test_without_calls_there_is_no_rate_and_no_time() -> None:
     assert shown["durationMs"] == {"mean": None, "p50": None, "p95": None, "max": None}
 
 
+def times(*durations_ms: int) -> Times:
+    found = Times()
+    for each in durations_ms:
+        found.add(each)
+    return found
+
+
 def test_times_are_the_usual_and_the_longest() -> None:
-    assert durations(list(range(1, 101))) == {"mean": 50.5, "p50": 51, "p95": 96, "max": 100}
-    assert durations([7]) == {"mean": 7, "p50": 7, "p95": 7, "max": 7}
+    shown = times(*range(1, 101)).to_wire()
+    assert shown == {"mean": 50.5, "p50": 51, "p95": 96, "max": 100}
+    assert times(7).to_wire() == {"mean": 7, "p50": 7, "p95": 7, "max": 7}
+
+
+def test_percentiles_come_from_fixed_buckets() -> None:
+    """The page: "percentiles from fixed buckets (≤ 10 % off)"."""
+    found = times(*range(100_000))
+    assert len(found.buckets) < 500
+    assert found.to_wire()["p95"] == pytest.approx(95_000, rel=0.1)
+    assert times(1234).to_wire() == {"mean": 1234, "p50": 1234, "p95": 1234, "max": 1234}
 
 
 def test_tokens_are_counted_where_they_were_spent() -> None:
@@ -132,6 +159,40 @@ async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
             span = Span(agent=agent, since=Moment(since), until=Moment(until))
             found = await metrics.of_tools(span, {"add": 7})
             assert sum(tally.calls for tally in found.values()) == calls, span
+
+
+async def test_events_are_read_a_page_at_a_time() -> None:
+    clock = FakeClock()
+    asked = sum((call("add", n=number) for number in range(30)), ScriptedReply())
+    model = ScriptedModel([asked, asked, asked, asked, asked, asked, asked, say("Done.")])
+    looks = agent(loop_max_repeats=0, loop_cycles=False, loop_no_progress=0)
+    async with served(model=model, tools=[Act("add")], clock=clock, agents=[looks]) as server:
+        await server.runtime.chat("Add")
+        span = Span(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
+        found = await server.archive.metrics.of_tools(span, {})
+    assert found["add"].calls == 210 > PAGE
+
+
+async def test_a_row_that_does_not_read_back_is_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, blobs = FakeClock(), open_blobs("memory:///")
+    database = await open_database("sqlite://", limits=Limits())
+    log = SqlLog(database, blobs, clock)
+    await log.send(CHAT, [opened(), message()])
+    lease = await log.acquire(CHAT, "me")
+    assert lease is not None
+    await log.append(lease, [started(), done("a"), done("b")])
+    await database.write(spoil)
+    span = Span(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
+    found = await Metrics(database, blobs).of_tools(span, {})
+    assert found["t"].calls == 1
+    assert "event 4 of log 'conv_1'" in caplog.text
+    await database.close()
+
+
+def spoil(connection: Connection) -> None:
+    connection.execute(update(events).where(events.c.seq == 4).values(body='{"tool_id":'))
 
 
 def test_a_token_is_four_characters_or_less() -> None:
