@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -53,3 +55,34 @@ def test_an_editable_install_reads_the_blobs_of_make_setup() -> None:
         "assert found == {}"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.slow("builds a wheel, and installs it into an environment of its own")
+def test_a_wheel_runs_the_example_where_there_is_no_node(tmp_path: Path) -> None:
+    """The built wheel installs into an empty environment without Node, and runs the example.
+
+    What it needs of others is lent to the environment: no test downloads anything.
+    """
+    wheel = build("wheel", ROOT, tmp_path / "wheel")
+    home = tmp_path / "environment"
+    ran(sys.executable, "-m", "venv", "--without-pip", str(home))
+    own = str(home / "bin" / "python")
+    pip = ("-m", "pip", "--python", own, "install", "--no-index", "--no-deps")
+    ran(sys.executable, *pip, str(wheel))
+    (site,) = (home / "lib").glob("python*/site-packages")
+    (site / "lent.pth").write_text(sysconfig.get_path("purelib"))
+    assert str(site) in ran(own, "-c", "import penstock; print(penstock.__file__)")
+    example = tmp_path / "examples"
+    shutil.copytree(ROOT / "examples", example, ignore=shutil.ignore_patterns(".penstock"))
+    order = json.dumps({"item": "tea", "quantity": 2})
+    penstock = str(home / "bin" / "penstock")
+    said = ran(penstock, "run-tool", "price_order", "--project", str(example), "--input", order)
+    assert json.loads(said)["status"] == "success"
+
+
+def ran(*command: str) -> str:
+    """Return what a command prints, which finds no other program."""
+    given = {"PATH": "", "HOME": "/nowhere", "XDG_CACHE_HOME": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=given, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
