@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Envelope, Json, Status
@@ -75,9 +76,15 @@ class MockedEgress(Egress):
         """Return the first answer whose URL and method are those of the request."""
         for each in self._answers:
             method = each.get("method", request.method).upper()
-            if each["url"] == request.url and method == request.method.upper():
+            if _whole(each["url"]) == _whole(request.url) and method == request.method.upper():
                 return _answer(each)
         return await self._usual.fetch(request, asker)
+
+
+def _whole(url: str) -> str:
+    """Return a URL with its path, which nobody writes of a host alone."""
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path or "/").geturl()
 
 
 def _envelope(outcome: Any) -> Envelope:

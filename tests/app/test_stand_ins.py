@@ -117,6 +117,12 @@ async def test_the_first_answer_that_matches_is_taken(request_: Request, status:
         assert (answer.body, answer.headers) == (b'{"a": 1}', {"content-type": "application/json"})
 
 
+@pytest.mark.parametrize("mocked", ["https://a.example", "https://a.example/"])
+async def test_a_host_alone_is_its_root(mocked: str) -> None:
+    egress = MockedEgress([{"url": mocked}], Egress(Limits()))
+    assert (await egress.fetch(Request(url="https://a.example/"), ASKER)).status == 200
+
+
 async def test_without_a_match_the_usual_rules_hold() -> None:
     """No match: the real `fetch` rules."""
     egress = MockedEgress([{"url": "https://a.example/x"}], Egress(Limits()))
