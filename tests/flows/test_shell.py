@@ -84,3 +84,48 @@ def test_each_template_is_a_variable_of_its_own() -> None:
     text, variables = with_variables("a ${{task}} '${{config.n}}' $${{x}} ${{secrets.y}}", values)
     assert text == "a ${PS_1} '${PS_2}' ${{x}} ${{secrets.y}}"
     assert variables == {"PS_1": "t", "PS_2": "[1,2]"}
+
+
+@pytest.mark.parametrize(
+    ("command", "task", "said"),
+    [
+        ('echo "${{task}}"', "a\0b", "the value of ${PS_1} has a character that no command can"),
+        ('echo "${{task}}"', "a\ud800b", "the value of ${PS_1} has a character that no command"),
+        ('echo "${{task}}"', "x" * 100_001, "the value of ${PS_1} has more than 100,000 bytes"),
+        ('echo "${{task}}"', "ä" * 50_001, "the value of ${PS_1} has more than 100,000 bytes"),
+        (
+            "echo " + "${{task}}" * 11,
+            "x" * 99_999,
+            "the values of the command have more than 1,000,000 bytes in all",
+        ),
+        ("echo " + "x" * 100_000, "t", "the command has more than 100,000 bytes"),
+    ],
+    ids=["NUL", "half a character", "large", "large in bytes", "large in all", "long command"],
+)
+async def test_a_value_that_no_command_can_have_is_a_soft_failure(
+    project: ProjectFolder, command: str, task: str, said: str
+) -> None:
+    """A value over 100,000 bytes: soft `shell_value`."""
+    more = "  - {id: caught, command: 'echo caught'}\n"
+    project.write(
+        "flows/demo.yaml", f"{FLOW}  - {{id: sh, command: {command!r}, on_error: caught}}\n{more}"
+    )
+    project.write("penstock.toml", '[flows]\nshell = true\nshell_sandbox = "off"\n')
+    async with project.opened() as runtime:
+        envelope = await runtime.run_flow(NewRun(command="demo", task=task))
+    assert envelope.output["status"] == "success"
+    assert result(envelope)["summary"].startswith(said)
+
+
+async def test_a_command_that_the_system_does_not_start_is_a_soft_failure(
+    monkeypatch: pytest.MonkeyPatch, project: ProjectFolder
+) -> None:
+    async def refuse(*args: Any, **more: Any) -> None:
+        raise OSError(7, "Argument list too long")
+
+    monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
+    envelope = await run(project, "echo hi", retry="{attempts: 1, delay: 0}")
+    assert (
+        "the command did not start: [Errno 7] Argument list too long" in (envelope.output["reason"])
+    )
+    assert result(envelope)["visits"] == 2

@@ -1,5 +1,8 @@
 """A run as a task: rejected, cancelled, run twice for one key, gone on with after a crash."""
 
+import asyncio
+import math
+
 import pytest
 
 from penstock.chat.message import NewRun
@@ -7,9 +10,25 @@ from penstock.core.errors import IdempotencyConflict
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
+from penstock.engine.budget import Allowance
+from penstock.flows.starting import FlowSettings
+from penstock.flows.work import allowance_of
 from penstock.models.scripted import ScriptedModel, call
+from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryPlace, memory_runtime
-from tests.kit.flows import RUN, WORKERS, by_task, flows_of, run_in, steps, visits, worker
+from tests.kit.flows import (
+    RUN,
+    WORKERS,
+    by_task,
+    finish,
+    flows_of,
+    run_flow,
+    run_in,
+    see_through,
+    steps,
+    visits,
+    worker,
+)
 from tests.kit.tools import Act, Gate
 
 ASKS = """
@@ -93,3 +112,108 @@ async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
     assert envelope.output["reason"] == "more than 2 steps were started in one run"
     assert visits(envelope) == {"s0": 1, "s1": 1, "s2": 1}
     assert len(model.requests) == 2
+
+
+async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run ends with `error` and the message; only who wants it to end aborts it."""
+
+    def broken(*args: object, **more: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("penstock.flows.steps.brief", broken)
+    envelope = await run_flow(
+        f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}", ScriptedModel([])
+    )
+    result = envelope.output
+    assert (result["status"], result["reason"]) == ("error", "something went wrong here")
+    statuses = {name: each["status"] for name, each in result["results"].items()}
+    assert statuses == {"web": "aborted", "next": "skipped"}
+    assert envelope.error is not None
+    assert envelope.error.code != "CANCELLED"
+
+
+NESTED = "  - {id: ref, path: sub.yaml}\n  - {id: tell, agent: scout, task: tell}"
+INSIDE = """
+  - {id: one, agent: scout, task: one}
+  - {id: ask, question: "Go?", branches: {Go: two}}
+  - {id: two, agent: scout, task: two}
+"""
+
+
+async def test_visits_of_flows_inside_count_once_however_often_the_run_is_taken_up() -> None:
+    """P12: More than `limits.flow_visits` step starts in a run (sub-flows included): hard."""
+    flows = flows_of(demo=steps(NESTED), sub=steps(INSIDE))
+    for most, status in ((5, "success"), (4, "error")):
+        place = MemoryPlace(flows=flows, limits=Limits(flow_visits=most))
+        model = ScriptedModel(by_task({}))
+        async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+            await run_in(runtime)
+        async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+            reply = await see_through(runtime, {"value": "Go"}, task="t")
+        assert reply.envelope is not None
+        assert reply.envelope.output["status"] == status
+        assert reply.envelope.output["stepCount"] == 5
+
+
+async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
+    """A run keeps these texts to its end, whatever is written meanwhile."""
+    text = ASKS.replace("task: end", 'task: "${{config.k}}"')
+    place = MemoryPlace(flows=flows_of(demo=steps(text)))
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        assert runtime.parts.flow_work is not None
+        runtime.parts.flow_work.settings = FlowSettings(config={"k": "as it was"})
+        await run_in(runtime)
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        reply = await see_through(runtime, {"value": "Yes"}, task="t")
+    assert reply.envelope is not None
+    assert reply.envelope.output["results"]["end"]["summary"] == "as it was done"
+
+
+async def test_a_run_that_is_aborted_shows_what_stands_inside_it() -> None:
+    place = MemoryPlace(flows=flows_of(demo=steps(NESTED), sub=steps(INSIDE)))
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        await run_in(runtime)
+        await runtime.cancel(RUN)
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    result = reply.envelope.output
+    assert {name: each["status"] for name, each in result["results"].items()} == {
+        "ref": "aborted",
+        "tell": "skipped",
+        "ref.one": "complete",
+        "one": "complete",
+        "ref.ask": "aborted",
+        "ask": "aborted",
+        "ref.two": "skipped",
+        "two": "skipped",
+    }
+
+
+def test_what_a_run_may_spend_is_a_limit_of_its_own() -> None:
+    usual = allowance_of(Limits())
+    assert (usual.model_calls, usual.tool_calls, usual.tokens) == (10_000, 100_000, None)
+    assert usual.seconds == math.inf
+    own = allowance_of(Limits(flow_model_calls=3, flow_tool_calls=4, flow_tokens=5, flow_seconds=6))
+    assert own == Allowance(model_calls=3, tool_calls=4, tokens=5, seconds=6)
+    free = allowance_of(Limits(flow_model_calls=0, flow_tool_calls=0))
+    assert min(free.model_calls, free.tool_calls) > 10**12
+
+
+async def test_waits_between_tries_do_not_count_as_time_at_work() -> None:
+    """`limits.flow_seconds`: waits for people, and between tries of a step, do not count."""
+    clock = FakeClock()
+    text = "  - {id: web, agent: scout, task: web, retry: {attempts: 2, delay: 3600}}"
+    flows = flows_of(demo=steps(text))
+    place = MemoryPlace(flows=flows, clock=clock, limits=Limits(flow_seconds=60))
+    left = [finish("no", status="error")] * 2
+    model = ScriptedModel(by_task({"web": lambda _: left.pop() if left else finish("web")}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        run = asyncio.create_task(run_in(runtime))
+        while not run.done():
+            await clock.elapse(100)
+    assert run.result().ok, run.result()

@@ -8,7 +8,8 @@ from penstock.agents.charter import Charter
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope
-from penstock.core.ids import TaskId
+from penstock.core.flow_events import FlowTold
+from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
@@ -111,3 +112,10 @@ async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str)
         if reply.status is not TaskStatus.SUSPENDED:
             return reply
         await runtime.answer(reply.questions[0].question.question_id, answer)
+
+
+async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:
+    """Return what readers of the run were told of one kind."""
+    events = [each.event for each in await runtime.parts.log.read(LogId(RUN))]
+    told = [each for each in events if isinstance(each, FlowTold)]
+    return [each.body for each in told if each.kind == kind]
