@@ -34,10 +34,10 @@ class Stage:
         self.task_id = TaskId(new_id("task"))
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Runtime]:
+    async def opened(self, **given: Any) -> AsyncIterator[Runtime]:
         """Open a process."""
         tools = [*TOOLS, *self._project.tools, *self._acts]
-        async with memory_runtime(tools=tools, place=self.place) as runtime:
+        async with memory_runtime(tools=tools, place=self.place, **given) as runtime:
             yield runtime
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
