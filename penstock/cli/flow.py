@@ -1,40 +1,31 @@
-"""Flows: list them, look at one, check and draw them; what became of their runs."""
+"""Flows: list them, look at one, draw it; what became of their runs."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.app.flows import dry_runs_of, faults_beside, project_flows
+from penstock.app.flows import project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
-from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.flow_check import check
 from penstock.cli.flow_generate import generate
 from penstock.cli.flow_run import FlowName, start
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find, run
 from penstock.cli.render import clean, pretty, print_table, when
-from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
 from penstock.flows.files import FlowFile
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
-from penstock.flows.rehearsal.dry_run import DryRun
 from penstock.flows.svg import svg
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
 OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this flow alone.")]
-Paths = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[PATH]", help="These flows alone: commands, or files."),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
 AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
 Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
@@ -69,43 +60,6 @@ def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
     print(clean("\n".join(read.lines)))
     for each in diagnostics:
         note(clean(str(each)))
-
-
-def check(
-    names: Paths = None,
-    *,
-    strict: Strict = False,
-    dry: Dry = False,
-    project: ProjectFolder = None,
-    as_json: AsJson = False,
-) -> None:
-    """Find everything wrong with flows, agents and handbooks, or with these flows, all at once."""
-    found = find(project)
-    library = project_flows(found.settings, found.project)
-    files = library.files()
-    wanted = [_file(files.files, name) for name in names or sorted(files.files)]
-    diagnostics: list[Diagnostic] = []
-    if not names:
-        diagnostics += found.project.agent_files.diagnostics
-        diagnostics += faults_beside(found.settings, found.project, files)
-    runs: dict[str, DryRun] = {}
-    for file in wanted:
-        read, said = library.check(file)
-        if dry and not has_error(said):
-            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read, file)
-            said = in_file_order([*said, *more])
-        diagnostics += said
-    errors = len(errors_of(diagnostics))
-    counts = {"flows": len(wanted), "errors": errors, "warnings": len(diagnostics) - errors}
-    if as_json:
-        _print_found(diagnostics, counts, runs if dry else None)
-    else:
-        for each in diagnostics:
-            print(clean(str(each)))
-        for command, run in runs.items():
-            print(_walked(command, run))
-        print(", ".join(f"{count} {name}" for name, count in counts.items()))
-    raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 
 def graph(
@@ -189,24 +143,6 @@ COMMANDS = {
     "abort": abort,
     "answer": answer,
 }
-
-
-def _print_found(
-    diagnostics: Sequence[Diagnostic],
-    counts: Mapping[str, int],
-    runs: Mapping[str, DryRun] | None,
-) -> None:
-    problems = [each.to_wire() for each in diagnostics]
-    dry = [{"flow": name, **each.to_wire()} for name, each in (runs or {}).items()]
-    print_json({"problems": problems, **counts} | ({} if runs is None else {"dryRuns": dry}))
-
-
-def _walked(command: str, run: DryRun) -> str:
-    taken = sum(each.is_walked for each in run.branches)
-    steps = f"{len(run.reached)} steps reached"
-    branches = f"{taken} of {len(run.branches)} branches taken"
-    end = "" if run.is_complete else "; not everything was tried"
-    return f"/{command}: {run.runs} dry runs, {run.starts} starts, {steps}, {branches}{end}"
 
 
 def _file(files: dict[str, FlowFile], name: str) -> FlowFile:

@@ -93,7 +93,8 @@ def file_name(path: str, root: str) -> str:
 def unknown_flow(command: str, known: Iterable[str]) -> NotFound:
     """Return the error of a command that no flow has."""
     names = tuple(sorted(known))
-    error = NotFound(f'there is no flow "/{command}".{did_you_mean(command, names)}')
+    near = did_you_mean(command, names) or " `penstock flow list` shows those there are."
+    error = NotFound(f'there is no flow "/{command}".{near}')
     error.known = names
     return error
 

@@ -46,55 +46,6 @@ def test_an_unknown_flow_is_answered_with_the_nearest(flows: Path, run: Run, com
     assert "Did you mean 'look'?" in told
 
 
-def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
-    """`penstock flow check [PATH…] [--strict]`."""
-    code, out, _ = run("flow", "check")
-    assert code == 1
-    assert out.splitlines()[-1].endswith(" flows, 1 errors, 0 warnings")
-    for name in ("look", "/dom:asks", "flows/look.yaml", "./flows/dom/asks.yaml"):
-        assert run("flow", "check", name) == (0, "1 flows, 0 errors, 0 warnings\n", "")
-    found = run_json("flow", "check", "look")
-    assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
-
-
-def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
-    """`penstock flow check --dry-run [NAME…]`."""
-    assert run("flow", "check", "--dry-run", "dom:asks") == (
-        0,
-        (
-            "/dom:asks: 2 dry runs, 4 starts, 3 steps reached, 2 of 2 branches taken\n"
-            "1 flows, 0 errors, 0 warnings\n"
-        ),
-        "",
-    )
-    found = run_json("flow", "check", "look", "--dry-run")
-    assert [each["flow"] for each in found["dryRuns"]] == ["look"]
-    code, out, _ = run("flow", "check", "broken", "--dry-run")
-    assert (code, "dry runs" in out) == (1, False)
-
-
-def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
-    laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
-    assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)
-
-
-def test_agents_are_checked_with_the_flows(flows: Path, run: Run) -> None:
-    """§16 for flows, agents and handbooks."""
-    (flows / "agents/scout.md").write_text("---\nname: scout\ndescription: d\ntools: raed\n---\n")
-    code, out, _ = run("flow", "check")
-    assert code == 1
-    assert out.startswith("agents/scout.md:4:1: error unknown-tool")
-
-
-def test_handbooks_are_checked_with_the_flows(flows: Path, run: Run) -> None:
-    """§16 for flows, agents and handbooks."""
-    (flows / "handbooks/docs").mkdir(parents=True)
-    (flows / "handbooks/docs/SKILL.md").write_text("# Docs\n\nfiles:\n- gone.md\n")
-    said = 'handbooks/docs/SKILL.md:4:3: warning handbook-file: file "gone.md" is listed but'
-    for command in (("flow", "check"), ("check",)):
-        assert any(line.startswith(said) for line in run(*command)[1].splitlines())
-
-
 def test_a_flow_is_drawn(flows: Path, run: Run) -> None:
     """Mermaid text: segments as boxes, dependencies, jumps with labels."""
     code, out, _ = run("flow", "graph", "dom:asks")

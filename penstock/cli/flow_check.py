@@ -1,0 +1,143 @@
+"""Checks flows, agents and handbooks: all of them, or those that are named."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.agents import folders as agents
+from penstock.app.flows import dry_runs_of, faults_beside, project_flows
+from penstock.app.project import HANDBOOK_FOLDERS
+from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import print_json
+from penstock.cli.project import ReadProject, find
+from penstock.cli.render import clean
+from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
+from penstock.core.errors import NotFound
+from penstock.flows import files as flows
+from penstock.flows.constants import FILE
+from penstock.flows.files import FlowFile, file_at
+from penstock.flows.library import unknown_flow
+from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.rehearsal.dry_run import DryRun
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]", help="These alone: commands of flows, or files, or folders of them."
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
+_PLACES = (*flows.FOLDERS, *agents.FOLDERS, *HANDBOOK_FOLDERS)
+
+
+def check(
+    names: Paths = None,
+    *,
+    strict: Strict = False,
+    dry: Dry = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find everything wrong with flows, agents and handbooks, or with these alone, all at once."""
+    found = find(project)
+    library = project_flows(found.settings, found.project)
+    wanted = _wanted(found, library, names)
+    diagnostics = list(dict.fromkeys(wanted.diagnostics))
+    runs: dict[str, DryRun] = {}
+    for file in wanted.flows.values():
+        read, said = library.check(file)
+        if dry and not has_error(said):
+            runs[file.command], more = dry_runs_of(found.settings, found.project).of(read, file)
+            said = in_file_order([*said, *more])
+        diagnostics += said
+    errors = len(errors_of(diagnostics))
+    counts = {"flows": len(wanted.flows), "errors": errors, "warnings": len(diagnostics) - errors}
+    if as_json:
+        _print_found(diagnostics, counts, runs if dry else None)
+    else:
+        for each in diagnostics:
+            print(clean(str(each)))
+        for command, run in runs.items():
+            print(_walked(command, run))
+        print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    flows: dict[str, FlowFile] = field(default_factory=dict)
+    """By their path: a file may be checked that has no command, or is hidden."""
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    """What is wrong beside the texts of flows."""
+
+
+def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | None) -> _Wanted:
+    """Return what is to be checked. Raises NotFound for a name that is nothing of a project."""
+    files = library.files()
+    beside = [*found.project.agent_files.diagnostics]
+    beside += faults_beside(found.settings, found.project, files)
+    if not names:
+        every = {each.path: each for _, each in sorted(files.files.items())}
+        return _Wanted(flows=every, diagnostics=beside)
+    wanted = _Wanted()
+    for name in names:
+        file = files.files.get(name.removeprefix("/"))
+        if file is not None:
+            wanted.flows[file.path] = file
+            continue
+        place = _place(found.settings.root, name)
+        if place is None:
+            raise _unknown(name, files.files)
+        by_path = {each.path: each for _, each in sorted(files.files.items())}
+        wanted.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
+        if place.endswith(flows.SUFFIXES) and place not in by_path and place != FILE:
+            wanted.flows[place] = file_at(place, found.settings.root, "")
+        wanted.diagnostics.extend(each for each in beside if _is_of(each.file, place))
+    return wanted
+
+
+def _place(root: Path, name: str) -> str | None:
+    """Return the path of something of a project that can be checked; None if it is none."""
+    for whole in (root / name, Path.cwd() / name):
+        path = whole.resolve()
+        if not path.exists() or not path.is_relative_to(root):
+            continue
+        place = path.relative_to(root).as_posix()
+        inside = any(_is_of(place, each) for each in _PLACES)
+        if inside or (path.is_file() and place.endswith(flows.SUFFIXES)):
+            return place
+    return None
+
+
+def _is_of(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")
+
+
+def _unknown(name: str, known: Mapping[str, FlowFile]) -> NotFound:
+    if "/" in name.removeprefix("/") or "." in name:
+        said = f"there is no flow, agent or handbook at {name!r}"
+        return NotFound(f"{said}: name its file, from the project's folder, or a flow's command")
+    return unknown_flow(name.removeprefix("/"), known)
+
+
+def _print_found(
+    diagnostics: Sequence[Diagnostic],
+    counts: Mapping[str, int],
+    runs: Mapping[str, DryRun] | None,
+) -> None:
+    problems = [each.to_wire() for each in diagnostics]
+    dry = [{"flow": name, **each.to_wire()} for name, each in (runs or {}).items()]
+    print_json({"problems": problems, **counts} | ({} if runs is None else {"dryRuns": dry}))
+
+
+def _walked(command: str, run: DryRun) -> str:
+    taken = sum(each.is_walked for each in run.branches)
+    steps = f"{len(run.reached)} steps reached"
+    branches = f"{taken} of {len(run.branches)} branches taken"
+    end = "" if run.is_complete else "; not everything was tried"
+    return f"/{command}: {run.runs} dry runs, {run.starts} starts, {steps}, {branches}{end}"

@@ -1,0 +1,115 @@
+"""`penstock flow check`: flows, agents and handbooks, all of them or some."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.flow_server import ASKS, LOOK, laid
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+Run = Callable[..., tuple[int, str, str]]
+BROKEN = LOOK.replace("scout", "scuot")
+BAD_AGENT = "---\nname: scout\ndescription: d\ntools: raed\n---\n"
+BAD_BOOK = "# Docs\n\nfiles:\n- gone.md\n"
+
+
+@pytest.fixture
+def flows(project: Path) -> Path:
+    """The project, with agents and flows."""
+    return laid(project, {"look.yaml": LOOK, "dom/asks.yaml": ASKS, "broken.yaml": BROKEN})
+
+
+def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    """`penstock flow check [PATH…] [--strict]`."""
+    code, out, _ = run("flow", "check")
+    assert code == 1
+    assert out.splitlines()[-1].endswith(" flows, 1 errors, 0 warnings")
+    for name in ("look", "/dom:asks", "flows/look.yaml", "./flows/dom/asks.yaml"):
+        assert run("flow", "check", name) == (0, "1 flows, 0 errors, 0 warnings\n", "")
+    found = run_json("flow", "check", "look")
+    assert found == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
+
+
+def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+    """`penstock flow check --dry-run [NAME…]`."""
+    assert run("flow", "check", "--dry-run", "dom:asks") == (
+        0,
+        (
+            "/dom:asks: 2 dry runs, 4 starts, 3 steps reached, 2 of 2 branches taken\n"
+            "1 flows, 0 errors, 0 warnings\n"
+        ),
+        "",
+    )
+    found = run_json("flow", "check", "look", "--dry-run")
+    assert [each["flow"] for each in found["dryRuns"]] == ["look"]
+    code, out, _ = run("flow", "check", "broken", "--dry-run")
+    assert (code, "dry runs" in out) == (1, False)
+
+
+def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
+    laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
+    assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)
+
+
+def test_agents_are_checked_with_the_flows(flows: Path, run: Run) -> None:
+    """§16 for flows, agents and handbooks."""
+    (flows / "agents/scout.md").write_text("---\nname: scout\ndescription: d\ntools: raed\n---\n")
+    code, out, _ = run("flow", "check")
+    assert code == 1
+    assert out.startswith("agents/scout.md:4:1: error unknown-tool")
+
+
+def test_handbooks_are_checked_with_the_flows(flows: Path, run: Run) -> None:
+    """§16 for flows, agents and handbooks."""
+    (flows / "handbooks/docs").mkdir(parents=True)
+    (flows / "handbooks/docs/SKILL.md").write_text("# Docs\n\nfiles:\n- gone.md\n")
+    said = 'handbooks/docs/SKILL.md:4:3: warning handbook-file: file "gone.md" is listed but'
+    for command in (("flow", "check"), ("check",)):
+        assert any(line.startswith(said) for line in run(*command)[1].splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("agents/bad.md", ["unknown-tool"]),
+        ("agents", ["unknown-tool"]),
+        ("agents/judge.md", []),
+        ("handbooks/docs", ["handbook-file"]),
+        ("handbooks/docs/SKILL.md", ["handbook-file"]),
+        ("flows/a b.yaml", ["bad-command-name", "unknown-agent"]),
+        ("flows/look.yml", ["unknown-agent"]),
+        ("lib/sub.yaml", ["unknown-agent"]),
+        (".pi/flows/config.yaml", ["wrong-type"]),
+        ("flows", ["bad-command-name", "hidden", "unknown-agent"]),
+    ],
+)
+def test_agents_handbooks_and_any_flow_can_be_named(
+    flows: Path, run: Run, name: str, codes: list[str]
+) -> None:
+    """`penstock flow check [PATH…]`: "§16 for flows, agents and handbooks"."""
+    texts = {
+        "agents/bad.md": BAD_AGENT.replace("scout", "bad"),
+        "handbooks/docs/SKILL.md": BAD_BOOK,
+        "flows/a b.yaml": BROKEN,
+        "flows/look.yml": BROKEN,
+        "lib/sub.yaml": BROKEN,
+        ".pi/flows/config.yaml": "more: [1]\n",
+    }
+    for path, text in texts.items():
+        (flows / path).parent.mkdir(parents=True, exist_ok=True)
+        (flows / path).write_text(text)
+    for each in (name, str(flows / name)):
+        found = json.loads(run("flow", "check", each, "--json")[1])["problems"]
+        assert sorted({one["code"] for one in found}) == codes
+
+
+@pytest.mark.parametrize("name", ["agents/scuot.md", "penstock.toml", "../x.yaml", "/etc/passwd"])
+def test_what_is_nothing_of_a_project_is_refused(flows: Path, run: Run, name: str) -> None:
+    code, out, told = run("flow", "check", name)
+    assert (code != 0, out) == (True, "")
+    assert "name its file, from the project's folder, or a flow's command" in " ".join(
+        told.replace("│", "").split()
+    )
