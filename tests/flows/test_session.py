@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.builtins.ask_user import AskUser
 from penstock.core.envelope import Status
 from penstock.models.scripted import ScriptedModel, call, fail, say
 from tests.kit.flows import (
@@ -82,3 +83,24 @@ async def test_what_an_agent_says_last_is_the_full_output() -> None:
     web = envelope.output["results"]["web"]
     assert (web["status"], web["summary"]) == ("complete", "short")
     assert web["fullOutput"] == "<result>status: error</result> It is done."
+
+
+async def test_in_the_last_turn_nothing_but_finish_runs() -> None:
+    """4.3: after the last, one closing model call with `finish` as its only tool."""
+    look = Act("look")
+    replies = [
+        call("look", n=1),
+        call("look", n=2) + call("ask_user", question="?") + finish("in time"),
+    ]
+    agents = [worker("scout", tools=("look",), max_turns=1)]
+    text = "  - {id: web, agent: scout}"
+    model = ScriptedModel(replies)
+    envelope = await run_flow(text, model, tools=[look, AskUser()], agents=agents)
+    assert envelope.output["results"]["web"]["summary"] == "in time"
+    assert look.runs == [{"n": 1}]
+
+
+async def test_an_agent_that_fails_and_says_nothing_has_a_reason_all_the_same() -> None:
+    model = ScriptedModel([finish("", status="error")])
+    envelope = await run_flow("  - {id: web, agent: scout}", model)
+    assert envelope.output["reason"] == "the agent ended with status error"

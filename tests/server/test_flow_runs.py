@@ -250,3 +250,32 @@ async def test_the_document_describes_every_route(tmp_path: Path) -> None:
     stream = paths[f"{run}/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
     frame = stream["itemSchema"]["properties"]["data"]["contentSchema"]
     assert frame == {"$ref": "#/components/schemas/RunFrame"}
+
+
+async def test_a_closed_gate_is_an_answer_at_once(tmp_path: Path) -> None:
+    """Rejected: … 409 `GATE_CLOSED`, with `runId` beside `error`."""
+    async with flow_server(tmp_path) as server:
+
+        async def closed(command: str) -> str:
+            return f"the office is closed for {command}"
+
+        server.runtime.parts.flow_work.gate = closed
+        for url in (LOOKS, f"{LOOKS}?wait=60"):
+            answer = await server.client.post(url, json={"task": "t"})
+            told = answer.json()
+            assert (answer.status_code, fits("RunRejected", told)) == (409, True)
+            assert told["error"] == {
+                "code": "GATE_CLOSED",
+                "message": "the office is closed for look",
+            }
+            kept = (await server.client.get(f"{LOOKS}/{told['runId']}")).json()
+            assert kept["status"] == "rejected"
+
+
+async def test_a_flow_with_a_shell_step_is_rejected_where_shell_is_off(tmp_path: Path) -> None:
+    """Rejected: the run never began: … shell switched off."""
+    shell = HEAD + "steps:\n  - {id: sh, command: make}\n"
+    async with flow_server(tmp_path, look=shell) as server:
+        answer = await server.client.post(LOOKS)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "FLOW_INVALID")
+        assert "switched off in this project" in answer.json()["error"]["message"]
