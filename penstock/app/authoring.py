@@ -9,7 +9,7 @@ from penstock.agents.file_checks import Known
 from penstock.agents.folders import load_agents
 from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
-from penstock.flows.authoring import write_flow
+from penstock.flows.authoring import WrittenFlow, write_flow
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.reading import read_flow
 from penstock.resources.project_files import ProjectFiles
@@ -61,11 +61,14 @@ class ProjectAuthoring:
     def write_flow(self, path: str, content: str) -> Json:
         """Write a flow; returns what `flow_write` answers, with what a dry run came to."""
         written = write_flow(self._flows, path, content)
+        return {**written.to_wire(), **self.dry_run(written, content)}
+
+    def dry_run(self, written: WrittenFlow, content: str) -> Json:
+        """Return what a dry run of a flow came to that was written, as a part of an answer."""
         if not written.is_written or self.dry_runs is None:
-            return written.to_wire()
+            return {}
         found, problems = self.dry_runs.of(read_flow(content, written.path))
-        dry = {**found.to_wire(), "problems": [each.to_finding() for each in problems]}
-        return {**written.to_wire(), "dryRun": dry}
+        return {"dryRun": {**found.to_wire(), "problems": [each.to_finding() for each in problems]}}
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""

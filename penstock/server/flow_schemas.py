@@ -124,7 +124,9 @@ FLOWS: dict[str, Schema] = {
             "path": STRING,
             "name": STRING,
             "diagnostics": listed(ref("Finding")),
-        }
+            "dryRun": record(_DRY | {"problems": listed(ref("Finding"))}),
+        },
+        "dryRun",
     ),
     "Catalog": listed(record(_AGENT, "inputs", "outputs", "card", "source_path")),
     "RunBegun": record(

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from penstock.agents.catalog import catalog_entries
 from penstock.agents.charter import Tier
+from penstock.app.authoring import ProjectAuthoring
 from penstock.app.dry_runs import DryRuns
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import errors_of, has_error, in_file_order
@@ -38,6 +39,7 @@ NEW_FLOW = Form(
     {"path": {"type": "string", "minLength": 1, "maxLength": 1000}, "content": _CONTENT},
     required=("path", "content"),
 )
+NO_FOLDER = "this server has no project's folder, and so no flows: serve a folder"
 _UNWRITTEN = f"{FOLDERS[0]}/unwritten.yaml"
 """As what a text is checked that nobody wants to keep."""
 
@@ -68,7 +70,7 @@ async def write_new_flow(request: Request) -> Response:
     site, _ = site_of(request), allowed(request, MANAGE)
     body, _ = await read_json(request, site.limits.request_bytes)
     asked = NEW_FLOW.read(body)
-    return await _write(flows_of(site), asked["path"], asked["content"], 201)
+    return await _write(site, asked["path"], asked["content"], 201)
 
 
 @router.post(
@@ -122,7 +124,7 @@ async def write_flow_anew(name: str, request: Request) -> Response:
     flows, content = flows_of(site), CONTENT.read(body)["content"]
     file = await file_of(flows, name)
     check_local(file)
-    return await _write(flows, file.path, content, 200)
+    return await _write(site, file.path, content, 200)
 
 
 @router.delete(
@@ -132,6 +134,7 @@ async def delete_flow(name: str, request: Request) -> Response:
     """Remove a flow of the project; its runs stay."""
     site, _ = site_of(request), allowed(request, MANAGE)
     remove_flow(await file_of(flows_of(site), name))
+    await asyncio.to_thread(_authoring_of(site).rediscover)
     return Response(status_code=204)
 
 
@@ -143,15 +146,21 @@ async def read_catalog(request: Request) -> Response:
 
 
 def _dry_runs(site: Site) -> DryRuns | None:
+    return _authoring_of(site).dry_runs
+
+
+def _authoring_of(site: Site) -> ProjectAuthoring:
     authoring = site.runtime.parts.authoring
-    return None if authoring is None else authoring.dry_runs
+    if authoring is None:
+        raise NotAvailable(NO_FOLDER)
+    return authoring
 
 
 def flows_of(site: Site) -> ProjectFlows:
     """Return the flows of the project. Raises NotAvailable where there is no folder."""
     flows = site.runtime.parts.flow_files
     if flows is None:
-        raise NotAvailable("this server has no project's folder, and so no flows")
+        raise NotAvailable(NO_FOLDER)
     return flows
 
 
@@ -169,10 +178,13 @@ def step_part(step: Step) -> dict[str, str]:
     return {"id": step.step_id, "type": step.kind.value} | ({"agent": agent} if agent else {})
 
 
-async def _write(flows: ProjectFlows, path: str, content: str, status: int) -> Response:
+async def _write(site: Site, path: str, content: str, status: int) -> Response:
+    flows, authoring = flows_of(site), _authoring_of(site)
     written = await asyncio.to_thread(write_flow, flows, path, content)
     if written.is_written:
-        return Json({**written.to_wire(), "name": written.command}, status)
+        await asyncio.to_thread(authoring.rediscover)
+        dry = await asyncio.to_thread(authoring.dry_run, written, content)
+        return Json({**written.to_wire(), "name": written.command, **dry}, status)
     if written.error:
         raise InvalidRequest([{"field": "/path", "issue": written.error}])
     return _invalid(written)

@@ -1,5 +1,6 @@
 """Flows over HTTP: listed, read, checked, written, removed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,10 @@ async def test_a_flow_is_written_and_known_at_once(tmp_path: Path) -> None:
         body = {"path": "flows/x/new.yaml", "content": LOOK}
         response = await server.client.post("/api/flows", json=body)
         written = {"written": True, "path": "flows/x/new.yaml", "diagnostics": [], "name": "x:new"}
-        assert (response.status_code, response.json()) == (201, written)
+        found = response.json()
+        dry = found.pop("dryRun")
+        assert (response.status_code, found) == (201, written)
+        assert (dry["reached"], dry["problems"]) == (["look"], [])
         started = await server.client.post("/api/flows/x:new/runs?wait=60")
         assert started.json()["status"] == "success"
 
@@ -151,6 +155,23 @@ async def test_a_flow_is_written_anew_and_removed_and_its_runs_stay(tmp_path: Pa
         assert (await server.client.get("/api/flows/look")).status_code == 404
         (kept,) = (await server.client.get("/api/flows/look/runs")).json()["runs"]
         assert kept["runId"] == run["runId"]
+
+
+async def test_whoever_writes_or_removes_a_flow_lets_plugins_know(tmp_path: Path) -> None:
+    """§20: `flow_rediscovered {agents, flows, diagnostics}`, "also after §15 writes"."""
+    async with flow_server(tmp_path) as server:
+        told: list[Sequence[str]] = []
+        authoring = server.runtime.parts.authoring
+        assert authoring
+        authoring.tell = lambda body: told.append(body["flows"])
+        for method, path, body in (
+            ("POST", "", {"path": "new", "content": LOOK}),
+            ("POST", "", {"path": "bad", "content": BROKEN}),
+            ("PUT", "/new", {"content": LOOK}),
+            ("DELETE", "/new", None),
+        ):
+            await server.client.request(method, f"/api/flows{path}", json=body)
+    assert ["new" in each for each in told] == [True, True, False]
 
 
 async def test_the_catalog_is_that_of_who_designs_flows(tmp_path: Path) -> None:
