@@ -165,9 +165,9 @@ class Ledger:
         return parked.computed_ms if parked is not None and parked.attempt == attempt else 0
 
     def entry(self, path: CallPath) -> int:
-        """Return which entry of a call this is, from 1."""
+        """Return which entry of a call this is, from 1: of a write those that crashed count."""
         parked = self.task.parked.get(path)
-        return 1 if parked is None else parked.entries + 1
+        return max(1 if parked is None else parked.entries + 1, self.task.entries[path])
 
     def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
         """Return what a person said last to a call, or to a question that its code asked."""

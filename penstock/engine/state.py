@@ -72,6 +72,7 @@ class TaskState:
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     begun: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, and when they were entered last (a tick of the session)."""
+    entries: Counter[CallPath] = field(default_factory=Counter)
     asked: dict[CallPath, int] = field(default_factory=dict)
     """Calls with a question, and when it was asked or answered (a tick of the session)."""
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
@@ -205,6 +206,7 @@ class SessionState:
                 task.story.append((path, event))
             case CallStarted() if path:
                 task.begun[path] = self.tick
+                task.entries[path] += 1
             case QuestionAsked(question=question):
                 self._ask(task, question)
             case QuestionAnswered():

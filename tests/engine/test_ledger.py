@@ -233,3 +233,19 @@ async def test_a_change_and_its_call_are_recorded_as_one() -> None:
         made = await ledger.change(path_of(name), settled, change)
         assert made.envelope.output == expected
         assert ledger.find(path_of(name)) == made
+
+
+async def test_entries_are_counted_over_parking_and_crashes() -> None:
+    """Entry: one run of a script's entrypoint from its first line. A call has one entry or more."""
+    ledger, path, began = (
+        await a_ledger(),
+        path_of("a"),
+        CallStarted(tool_id="a", idempotency_key="k"),
+    )
+    seen = [ledger.entry(path)]
+    for _ in range(2):
+        ledger.add(began, path)
+        seen.append(ledger.entry(path))
+    ledger.park(path, attempt=1, seconds=1)
+    ledger.add(began, path)
+    assert [*seen, ledger.entry(path), ledger.entry(path_of("b"))] == [1, 1, 2, 3, 1]
