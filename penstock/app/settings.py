@@ -48,9 +48,11 @@ MOST = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
 
 
 def _in_range(limits: Limits) -> Limits:
-    """Return the limits if each is more than nothing, and finite."""
-    values = dataclasses.asdict(limits)
-    wrong = [name for name, value in values.items() if not 0 < value < math.inf]
+    """Return the limits if each is finite and more than nothing, or is nothing unless it is set."""
+    values, usual = dataclasses.asdict(limits), dataclasses.asdict(Limits())
+    wrong = [
+        name for name, value in values.items() if not 0 < value < math.inf and value != usual[name]
+    ]
     if wrong:
         said = ", ".join(f"{name} is {values[name]}" for name in wrong)
         raise ValueError(f"must be more than 0 and finite: {said}")

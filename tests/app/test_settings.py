@@ -1,5 +1,6 @@
 """What the operator chose, and what is said when it cannot be used."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,10 @@ def test_without_a_nearest_name_all_there_are_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         written(tmp_path, "watermelon = 1")
     assert all(name in str(refused.value) for name in Settings.model_fields)
+
+
+def test_a_limit_that_is_none_unless_it_is_set_may_be_left_so(tmp_path: Path) -> None:
+    none = {name: value for name, value in asdict(Limits()).items() if value == 0}
+    text = "".join(f"{name} = 0\n" for name in none)
+    settings = written(tmp_path, f"[limits]\nstreams = 7\n{text}")
+    assert settings.all_limits == Limits(streams=7)
