@@ -205,8 +205,7 @@ class SessionState:
             case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
                 task.story.append((path, event))
             case CallStarted() if path:
-                task.begun[path] = self.tick
-                task.entries[path] += 1
+                task.begun[path], task.entries[path] = self.tick, task.entries[path] + 1
             case QuestionAsked(question=question):
                 self._ask(task, question)
             case QuestionAnswered():
