@@ -12,12 +12,11 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.changes import FileChange, FileChanges
 from penstock.core.envelope import Json
 from penstock.core.paths import FilePath
 from penstock.resources.workspace import Workspace, inside
-from penstock.store.changes import reason
 from penstock.tools.builtin import URI, builtin, list_of, place, read_place
 from penstock.tools.invocation import Invocation
 
@@ -113,7 +112,7 @@ async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str
         for file in found:
             name = file.path.removeprefix(inside(above))
             if name in entries:
-                raise reason("exists", f"two inputs would both be {name!r} in the archive")
+                raise tool_failure("exists", f"two inputs would both be {name!r} in the archive")
             entries[name] = FilePath(path.kind, file.path)
             unpacked += file.size
             _check_bounds(len(entries), unpacked, "the inputs")
@@ -129,14 +128,16 @@ def _entry(name: str) -> ZipInfo:
 
 def _check_bounds(entries: int, unpacked: int, what: str) -> None:
     if entries > MOST_ENTRIES:
-        raise reason("too_large", f"an archive has at most {MOST_ENTRIES} files, {what} have more")
+        raise tool_failure(
+            "too_large", f"an archive has at most {MOST_ENTRIES} files, {what} have more"
+        )
     if unpacked > MOST_UNPACKED:
-        raise reason("too_large", f"{what} have more than {MOST_UNPACKED} bytes, unpacked")
+        raise tool_failure("too_large", f"{what} have more than {MOST_UNPACKED} bytes, unpacked")
 
 
 def _check_size(size: int, invocation: Invocation) -> None:
     if size > (most := invocation.inside.world.limits.file_bytes):
-        raise reason("too_large", f"the archive would have more than {most} bytes")
+        raise tool_failure("too_large", f"the archive would have more than {most} bytes")
 
 
 def _opened(packed: bytes, source: FilePath) -> ZipFile:
@@ -171,7 +172,7 @@ def _check(info: ZipInfo) -> None:
     if _DRIVE.match(name):
         raise _unsafe(f"{name!r} is not a name below a directory")
     if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
-        raise reason("bad_format", f"{name!r} is packed in a way that is not known here")
+        raise tool_failure("bad_format", f"{name!r} is packed in a way that is not known here")
 
 
 def _target(directory: FilePath, info: ZipInfo) -> FilePath:
@@ -195,11 +196,11 @@ def _contents(archive: ZipFile, infos: Sequence[ZipInfo], source: FilePath) -> l
 
 
 def _no_archive(source: FilePath, error: Exception) -> ToolFailed:
-    return reason("bad_format", f"{str(source)!r} is no zip file that can be read: {error}")
+    return tool_failure("bad_format", f"{str(source)!r} is no zip file that can be read: {error}")
 
 
 def _unsafe(message: str) -> ToolFailed:
-    return reason("unsafe_archive", f"{message}; nothing was unpacked")
+    return tool_failure("unsafe_archive", f"{message}; nothing was unpacked")
 
 
 TOOLS = (pack, unpack)

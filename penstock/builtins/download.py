@@ -3,12 +3,11 @@
 from typing import Any
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured
+from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured, tool_failure
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.egress import Answer, Asker, Request
-from penstock.store.changes import reason
 from penstock.tools.builtin import TEXT, URI, builtin, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -31,7 +30,7 @@ async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
     target = place(input, "output_path", invocation)
     answer = await _fetch(input["url"], input.get("max_bytes", USUAL_BYTES), invocation)
     if answer.status not in _GOOD:
-        raise reason("http_status", f"{answer.url} answered with the status {answer.status}")
+        raise tool_failure("http_status", f"{answer.url} answered with the status {answer.status}")
     change = await invocation.workspace.write(target, answer.body)
     invocation.change = FileChanges(files=(change,))
     made = {"url": input["url"], "output_path": str(target), "size_bytes": change.size}
@@ -50,7 +49,7 @@ async def _fetch(url: str, most: int, invocation: Invocation) -> Answer:
     except TypeError as error:
         raise invalid(tool_id, [Problem("/url", str(error))]) from None
     except OutputTooLarge as error:
-        raise reason("too_large", str(error)) from None
+        raise tool_failure("too_large", str(error)) from None
 
 
 TOOLS = (download_url_to_file,)

@@ -4,10 +4,10 @@ import base64
 from typing import Any
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.store.changes import reason
 from penstock.tools.builtin import TEXT, URI, builtin, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -30,9 +30,7 @@ async def read_text_file(input: Json, invocation: Invocation) -> Any:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise reason(
-            "not_text", f"{str(path)!r} is not UTF-8 text: byte {error.start} is no part of it"
-        ) from None
+        raise not_utf8(str(path), error) from None
     return {"path": str(path), "content": text, "size_bytes": len(content), "max_bytes": most}
 
 
@@ -98,7 +96,7 @@ def _encoded(text: str, invocation: Invocation) -> bytes:
         problem = Problem("/content", "is Unicode text without lone surrogates")
         raise invalid(invocation.spec.tool_id, [problem]) from None
     if len(content) > MOST_WRITTEN:
-        raise reason(
+        raise tool_failure(
             "too_large", f"a text file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
         )
     return content

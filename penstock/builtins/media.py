@@ -7,14 +7,13 @@ from typing import Any
 
 from penstock.chat.attachments import MOST
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.changes import FileChanges, MediaChange
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
 from penstock.resources.links import Label
 from penstock.store.blobs import Blobs
-from penstock.store.changes import quota, reason
 from penstock.tools.builtin import NAME, TEXT, URI, builtin, place, whole
 from penstock.tools.invocation import Invocation
 from penstock.tools.media import sniff
@@ -64,7 +63,9 @@ async def media_push_vfs(input: Json, invocation: Invocation) -> Any:
     source = place(input, "input_path", invocation)
     file = await invocation.workspace.file(source)
     if file.size > MOST_BYTES:
-        raise reason("too_large", f"media have at most {MOST_BYTES} bytes, this has {file.size}")
+        raise tool_failure(
+            "too_large", f"media have at most {MOST_BYTES} bytes, this has {file.size}"
+        )
     name = input.get("filename", source.name)
     media_type = _TYPES.guess_type(name, strict=True)[0]
     if media_type is None:
@@ -143,7 +144,7 @@ async def _find(media_id: str, invocation: Invocation) -> MediaChange:
         raise ToolNotConfigured("no media are kept here")
     kept = await media.find(media_id, invocation.caller.profile.profile_id)
     if kept is None:
-        raise reason("not_found", f"there is no media {media_id!r:.200}, or it has expired")
+        raise tool_failure("not_found", f"there is no media {media_id!r:.200}, or it has expired")
     return kept
 
 
@@ -191,10 +192,12 @@ def _decoded(text: str) -> bytes:
     try:
         content = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise reason("bad_format", f"base64_data is not base64: {error}") from None
+        raise tool_failure("bad_format", f"base64_data is not base64: {error}") from None
     if len(content) > MOST_DECODED:
         most = MOST_DECODED
-        raise reason("too_large", f"at most {most} bytes are kept so, these are {len(content)}")
+        raise tool_failure(
+            "too_large", f"at most {most} bytes are kept so, these are {len(content)}"
+        )
     return content
 
 

@@ -11,6 +11,7 @@ from penstock.core.call_errors import (
     ToolNotConfigured,
     UpstreamUnavailable,
     VaultNotFound,
+    tool_failure,
 )
 from penstock.core.canonical import compact
 from penstock.core.changes import MediaChange
@@ -30,7 +31,6 @@ from penstock.resources.channels import (
 from penstock.resources.egress import Answer, Asker, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.links import Label
-from penstock.store.changes import reason
 from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -159,7 +159,7 @@ async def _media(media_id: str, invocation: Invocation) -> MediaChange:
     profile = invocation.caller.profile.profile_id
     kept = None if media is None else await media.find(media_id, profile)
     if kept is None:
-        raise reason("not_found", f"there is no media {media_id!r:.200}, or it has expired")
+        raise tool_failure("not_found", f"there is no media {media_id!r:.200}, or it has expired")
     return kept
 
 
@@ -180,10 +180,10 @@ async def _enclosure(
         room = invocation.inside.world.limits.fetch_request_bytes - _AROUND
         most = min(MOST_IMAGE if is_image else MOST_FILE, room)
         if kept.size > most:
-            raise reason("too_large", f"wecom takes at most {most} bytes, found {kept.size}")
+            raise tool_failure("too_large", f"wecom takes at most {most} bytes, found {kept.size}")
         content = await resources.blobs.get(kept.blob_id)
         if is_image and sniff(content) not in {"image/png", "image/jpeg"}:
-            raise reason("bad_format", "wecom takes images that are PNG or JPEG")
+            raise tool_failure("bad_format", "wecom takes images that are PNG or JPEG")
         if not is_image:
             upload_id = await _upload(name, content, address, invocation)
     return Enclosure(

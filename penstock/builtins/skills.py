@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.changes import FileChanges
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
@@ -14,7 +14,6 @@ from penstock.core.events import SkillsSelected
 from penstock.core.schema import Problem
 from penstock.manifest.resources import Resource
 from penstock.manifest.skill import SkillManifest
-from penstock.store.changes import reason
 from penstock.tools.builtin import TEXT, URI, BuiltIn, builtin, place
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -84,7 +83,7 @@ async def read_skill_resource(input: Json, invocation: Invocation) -> Any:
     by_id = {each.resource_id: each for each in resources}
     if wanted not in by_id:
         hint = did_you_mean(wanted, by_id)
-        raise reason(
+        raise tool_failure(
             "no_such_resource", f"skill {skill.skill_id!r} has no resource {wanted!r}.{hint}"
         )
     found = {"skill_id": skill.skill_id, "resource_id": wanted}
@@ -107,7 +106,9 @@ async def import_skill_asset(input: Json, invocation: Invocation) -> Any:
     resource = by_path.get(str(asset))
     if resource is None:
         hint = did_you_mean(str(asset), by_path)
-        raise reason("not_found", f"skill {skill.skill_id!r} has no file {str(asset)!r}.{hint}")
+        raise tool_failure(
+            "not_found", f"skill {skill.skill_id!r} has no file {str(asset)!r}.{hint}"
+        )
     found = {"skill_id": skill.skill_id, "resource_id": resource.resource_id}
     return found | await _import(skill, resource, input, invocation)
 
@@ -127,7 +128,7 @@ async def _give(
     if input["mode"] == "import_to_vfs":
         return await _import(skill, resource, input, invocation)
     if resource.size > MOST_TEXT:
-        raise reason(
+        raise tool_failure(
             "too_large",
             f"{resource.path!r} has {resource.size} bytes; at most {MOST_TEXT} are read as text. "
             "Take it into the workspace with import_to_vfs.",
@@ -135,7 +136,7 @@ async def _give(
     content = await _bytes(skill, resource, invocation)
     text = _text(content)
     if text is None:
-        raise reason("not_text", f"{resource.path!r} is not UTF-8 text")
+        raise tool_failure("not_text", f"{resource.path!r} is not UTF-8 text")
     about = {"mime_type": resource.media_type, "relative_path": resource.path}
     return {"kind": "text", "content": text, **about}
 
@@ -179,9 +180,9 @@ def _read(file: Path, shown: str, most: int) -> bytes:
         with file.open("rb") as opened:
             content = opened.read(most + 1)
     except OSError as error:
-        raise reason("not_found", f"{shown!r} cannot be read: {error.strerror}") from None
+        raise tool_failure("not_found", f"{shown!r} cannot be read: {error.strerror}") from None
     if len(content) > most:
-        raise reason("too_large", f"{shown!r} has more than {most} bytes")
+        raise tool_failure("too_large", f"{shown!r} has more than {most} bytes")
     return content
 
 
@@ -194,14 +195,14 @@ def _text(content: bytes) -> str | None:
 
 def _no_such_skill(skill_id: str, task: TaskSkills | None) -> ToolFailed:
     known = [each.skill_id for each in task.visible()] if task else []
-    return reason(
+    return tool_failure(
         "no_such_skill", f"there is no skill {skill_id!r}.{did_you_mean(skill_id, known)}"
     )
 
 
 def _not_selected(skill_id: str, selection: Selection) -> ToolFailed:
     selected = ", ".join(selection.skills) or "none"
-    return reason(
+    return tool_failure(
         "not_selected",
         f"skill {skill_id!r} is not active; active: {selected}. Activate it with activate_skill.",
     )

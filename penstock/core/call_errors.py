@@ -202,6 +202,32 @@ def is_free(code: object) -> bool:
     return code in _FREE or code not in _OF_RUNTIME
 
 
+def tool_failure(reason: str, message: str) -> ToolFailed:
+    """Return a failure with one of the closed list of reasons."""
+    return ToolFailed(message, details={"reason": reason})
+
+
+def quota(message: str) -> ToolFailed:
+    """Return the failure of what is full."""
+    return tool_failure("quota", message)
+
+
+def not_a_directory(path: str) -> ToolFailed:
+    """Return the failure of a file that stands where a directory is wanted."""
+    return tool_failure("not_a_directory", f"{path!r} is a file, not a directory")
+
+
+def is_directory(path: str) -> ToolFailed:
+    """Return the failure of a directory that stands where a file is wanted."""
+    return tool_failure("is_directory", f"{path or '/'!r} is a directory, not a file")
+
+
+def not_utf8(path: str, error: UnicodeDecodeError) -> ToolFailed:
+    """Return the failure of a file whose bytes are no text."""
+    said = f"{path!r} is not UTF-8 text: byte {error.start} is no part of it"
+    return tool_failure("not_text", said)
+
+
 def _not_free(code: object, message: str | None) -> str:
     is_taken = isinstance(code, str) and code in _OF_RUNTIME
     wrong = "belongs to the runtime" if is_taken else f"must match ^{_CODE.pattern}$"

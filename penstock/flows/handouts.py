@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
-from penstock.core.call_errors import CallError, ToolNotConfigured
+from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.resources.project_files import ProjectFiles
-from penstock.store.changes import reason
 from penstock.tools.resources import ProjectFolder
 
 SCHEME = "file://"
@@ -75,6 +74,4 @@ class Handouts:
         try:
             return content.decode()
         except UnicodeDecodeError as error:
-            raise reason(
-                "not_text", f"{told!r} is not UTF-8 text: byte {error.start} is no part of it"
-            ) from None
+            raise not_utf8(told, error) from None

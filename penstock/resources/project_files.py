@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import NoReturn, TypeVar
 
-from penstock.core.call_errors import CallError, NotPermitted
+from penstock.core.call_errors import CallError, NotPermitted, tool_failure
 from penstock.resources.project_access import OPEN, PROTECTED, Access
 from penstock.resources.project_opening import open_to_read, replace_file
 from penstock.resources.project_turns import turn
-from penstock.store.changes import reason
 
 T = TypeVar("T")
 
@@ -52,7 +51,7 @@ class ProjectFiles:
             named = os.path.normpath(whole)
             real = self._inside(os.path.realpath(whole))
         except (OSError, ValueError):
-            raise reason("not_found", f"{told!r} is no path of a file") from None
+            raise tool_failure("not_found", f"{told!r} is no path of a file") from None
         if real is None:
             raise NotPermitted(f'"{told}" is outside the project.')
         name = self._inside(named)
@@ -84,7 +83,7 @@ class ProjectFiles:
             return path
         self.readable(told)
         if not whole.exists():
-            raise reason("not_found", f"there is no {told!r} in the project")
+            raise tool_failure("not_found", f"there is no {told!r} in the project")
         return path
 
     def refuse(self, folder: ProjectPath) -> NoReturn:
@@ -117,7 +116,7 @@ class ProjectFiles:
         with telling(path), open_to_read(self.root, path.real) as file:
             content = file.read(most + 1)
         if len(content) > most:
-            raise reason("too_large", f"{path.told!r} has more than {most} bytes")
+            raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
         return content
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
@@ -137,7 +136,7 @@ class ProjectFiles:
 
     def _replace(self, path: ProjectPath, content: bytes) -> bool:
         if len(content) > MOST_WRITTEN:
-            raise reason(
+            raise tool_failure(
                 "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
             )
         with telling(path):
@@ -162,10 +161,12 @@ def telling(path: ProjectPath) -> Iterator[None]:
 
 def _told(error: OSError, path: ProjectPath) -> CallError:
     if isinstance(error, IsADirectoryError):
-        return reason("is_directory", f"{path.told!r} is a directory, or no plain file")
+        return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")
     if error.errno in _ABSENT:
-        return reason("not_found", f"there is no {path.told!r} in the project")
+        return tool_failure("not_found", f"there is no {path.told!r} in the project")
     if error.errno in _IN_THE_WAY:
-        return reason("not_a_directory", f"a file or a link stands in the way of {path.told!r}")
+        return tool_failure(
+            "not_a_directory", f"a file or a link stands in the way of {path.told!r}"
+        )
     said = error.strerror or type(error).__name__
-    return reason("not_accessible", f"the system does not give {path.told!r}: {said}")
+    return tool_failure("not_accessible", f"the system does not give {path.told!r}: {said}")

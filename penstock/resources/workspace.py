@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, select
 
+from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
 from penstock.core.changes import FileChange, FileChanges
 from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId
@@ -13,14 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.paths import FilePath, parents
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.blobs import Blobs
-from penstock.store.changes import (
-    Changes,
-    is_directory,
-    not_a_directory,
-    of_scope,
-    reason,
-    starts_with,
-)
+from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements
 from penstock.store.tables import files
@@ -154,13 +148,13 @@ class Workspace:
         for above in parents(path.path):
             if await self._files.find(self.scope(path), above) is not None:
                 raise not_a_directory(above)
-        raise reason("not_found", f"there is no file {str(path)!r}")
+        raise tool_failure("not_found", f"there is no file {str(path)!r}")
 
     async def read(self, path: FilePath, *, most: int) -> bytes:
         """Return the bytes of a file, which may be at most so many."""
         found = await self.file(path)
         if found.size > most:
-            raise reason(
+            raise tool_failure(
                 "too_large", f"{str(path)!r} has {found.size} bytes, more than the {most} wanted"
             )
         return await self._blobs.get(found.blob_id)
@@ -182,7 +176,9 @@ class Workspace:
         size = len(content)
         if size > self._limits.file_bytes:
             most = self._limits.file_bytes
-            raise reason("too_large", f"a file has at most {most} bytes, {str(path)!r} has {size}")
+            raise tool_failure(
+                "too_large", f"a file has at most {most} bytes, {str(path)!r} has {size}"
+            )
         blob_id = await self._blobs.put(content)
         return self._change(path, blob_id, size, replaces=replaces)
 
@@ -213,7 +209,7 @@ class Workspace:
             return
         if await self._find(path) is not None:
             raise not_a_directory(str(path))
-        raise reason("not_found", f"there is no directory {str(path)!r}")
+        raise tool_failure("not_found", f"there is no directory {str(path)!r}")
 
     def _change(
         self, path: FilePath, blob_id: BlobId | None, size: int, *, replaces: bool

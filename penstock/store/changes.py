@@ -7,7 +7,13 @@ from typing import Any, assert_never
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from penstock.core.call_errors import CallError, ToolFailed
+from penstock.core.call_errors import (
+    CallError,
+    is_directory,
+    not_a_directory,
+    quota,
+    tool_failure,
+)
 from penstock.core.canonical import compact
 from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
@@ -116,7 +122,7 @@ class Changes:
         here = and_(of_scope(files, change.scope), files.c.path == change.path.encode())
         old = connection.execute(select(files).where(here)).first()
         if change.blob_id is None and old is None:
-            raise reason("not_found", f"there is no file {change.path!r}")
+            raise tool_failure("not_found", f"there is no file {change.path!r}")
         if change.blob_id is not None:
             self._check_file(connection, change, is_there=old is not None)
             check_room(change, used - (old.size if old else 0), self._limits)
@@ -146,7 +152,7 @@ class Changes:
         if not change.path or connection.execute(inside).first() is not None:
             raise is_directory(change.path)
         if is_there and not change.replaces:
-            raise reason("exists", f"there is a file {change.path!r} already")
+            raise tool_failure("exists", f"there is a file {change.path!r} already")
 
 
 def keep_media(connection: Connection, change: MediaChange, at: Moment) -> None:
@@ -175,7 +181,7 @@ def refused(event: CallSettled, error: CallError) -> CallSettled:
 def check_room(change: FileChange, used: int, limits: Limits) -> None:
     """Raise ToolFailed if a file is too large, or its scope has no room beside what is used."""
     if change.size > limits.file_bytes:
-        raise reason(
+        raise tool_failure(
             "too_large", f"a file has at most {limits.file_bytes} bytes, this has {change.size}"
         )
     is_task = change.scope.kind is ScopeKind.TASK
@@ -185,26 +191,6 @@ def check_room(change: FileChange, used: int, limits: Limits) -> None:
             f"the files of {change.scope} may have {most} bytes in all, there are {used}:"
             f" {change.path!r} with {change.size} does not fit"
         )
-
-
-def reason(name: str, message: str) -> ToolFailed:
-    """Return a failure with one of the closed list of reasons."""
-    return ToolFailed(message, details={"reason": name})
-
-
-def quota(message: str) -> ToolFailed:
-    """Return the failure of what is full."""
-    return reason("quota", message)
-
-
-def not_a_directory(path: str) -> ToolFailed:
-    """Return the failure of a file that stands where a directory is wanted."""
-    return reason("not_a_directory", f"{path!r} is a file, not a directory")
-
-
-def is_directory(path: str) -> ToolFailed:
-    """Return the failure of a directory that stands where a file is wanted."""
-    return reason("is_directory", f"{path or '/'!r} is a directory, not a file")
 
 
 def drop_task(connection: Connection, task_id: TaskId, at: Moment) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from penstock.core.call_errors import CallError
+from penstock.core.call_errors import CallError, is_directory, not_a_directory, quota, tool_failure
 from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
 from penstock.core.clock import Moment
 from penstock.core.events import CallSettled, Entry
@@ -11,15 +11,7 @@ from penstock.core.ids import BlobId, MediaId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
-from penstock.store.changes import (
-    check_room,
-    is_directory,
-    not_a_directory,
-    quota,
-    reason,
-    refused,
-    with_outcome,
-)
+from penstock.store.changes import check_room, refused, with_outcome
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 
 
@@ -117,7 +109,7 @@ class MemoryChanges:
         old = files.get(change.path)
         if change.blob_id is None:
             if old is None:
-                raise reason("not_found", f"there is no file {change.path!r}")
+                raise tool_failure("not_found", f"there is no file {change.path!r}")
             del files[change.path]
             return
         self._check_file(change, files)
@@ -132,4 +124,4 @@ class MemoryChanges:
         if not change.path or any(each.startswith(f"{change.path}/") for each in files):
             raise is_directory(change.path)
         if change.path in files and not change.replaces:
-            raise reason("exists", f"there is a file {change.path!r} already")
+            raise tool_failure("exists", f"there is a file {change.path!r} already")

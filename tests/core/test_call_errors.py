@@ -88,3 +88,23 @@ def test_a_message_with_half_a_character_can_be_printed_and_stored() -> None:
     detail = call_errors.ToolFailed("bad\ud800 thing").envelope().error
     assert detail is not None
     assert detail.message == "bad\ufffd thing"
+
+
+FAILURES = [
+    (call_errors.quota("it is full"), "quota", "it is full"),
+    (call_errors.not_a_directory("a/b"), "not_a_directory", "'a/b' is a file, not a directory"),
+    (call_errors.is_directory("a"), "is_directory", "'a' is a directory, not a file"),
+    (call_errors.is_directory(""), "is_directory", "'/' is a directory, not a file"),
+    (
+        call_errors.not_utf8("a", UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "why")),
+        "not_text",
+        "'a' is not UTF-8 text: byte 2 is no part of it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "reason", "message"), FAILURES)
+def test_what_tools_fail_with_tells_its_reason(
+    error: call_errors.ToolFailed, reason: str, message: str
+) -> None:
+    assert (error.code, error.details, str(error)) == ("TOOL_FAILED", {"reason": reason}, message)

@@ -6,12 +6,12 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
+from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.project_files import ProjectFiles, ProjectPath, telling
 from penstock.resources.project_opening import open_to_read
 from penstock.resources.project_walk import entries, has_readable
-from penstock.store.changes import not_a_directory, reason
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -131,15 +131,15 @@ def _lines_left(file: BinaryIO) -> int:
 
 def _text(part: Part, path: ProjectPath) -> str:
     if part.first > max(part.total, 1):
-        raise reason("bad_range", f"{path.told!r} has {part.total} lines, none at {part.first}")
+        raise tool_failure(
+            "bad_range", f"{path.told!r} has {part.total} lines, none at {part.first}"
+        )
     try:
         if b"\0" in part.content:
-            raise reason("not_text", f"{path.told!r} is not text: it has a zero byte")
+            raise tool_failure("not_text", f"{path.told!r} is not text: it has a zero byte")
         text = part.content.decode("utf-8", "ignore" if part.whole_line else "strict")
     except UnicodeDecodeError as error:
-        raise reason(
-            "not_text", f"{path.told!r} is not UTF-8 text: byte {error.start} is no part of it"
-        ) from None
+        raise not_utf8(path.told, error) from None
     if part.last == part.total and not part.whole_line:
         return text
     said = f"lines {part.first}-{part.last} of {part.total}"

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
+from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.project_files import ProjectFiles, ProjectPath
-from penstock.store.changes import reason
 from penstock.tools.builtin import TEXT
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -80,15 +80,15 @@ def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise reason(
-            "not_text", f"{path.told!r} is not UTF-8 text: byte {error.start} is no part of it"
-        ) from None
+        raise not_utf8(path.told, error) from None
     wanted = _as_in(text, wanted)
     count = text.count(wanted.old)
     if not count:
-        raise reason("no_match", f"oldText is found 0 times in {path.told!r}; nothing was changed")
+        raise tool_failure(
+            "no_match", f"oldText is found 0 times in {path.told!r}; nothing was changed"
+        )
     if count > 1 and not wanted.everywhere:
-        raise reason(
+        raise tool_failure(
             "several_matches",
             f"oldText is found {count} times in {path.told!r}, at lines "
             f"{_places(text, wanted.old)}; nothing was changed. Give more of the text around the "

@@ -3,8 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from penstock.core.call_errors import ToolFailed
-from penstock.store.changes import reason
+from penstock.core.call_errors import ToolFailed, tool_failure
 
 MOST_ROWS = 1_048_576
 MOST_COLUMNS = 16_384
@@ -107,4 +106,4 @@ def read_column(text: str) -> int:
 
 
 def _bad(found: str, wanted: str) -> ToolFailed:
-    return reason("bad_range", f"wanted {wanted}, found {found!r:.100}")
+    return tool_failure("bad_range", f"wanted {wanted}, found {found!r:.100}")

@@ -3,8 +3,8 @@
 from typing import Any
 
 from penstock.builtins.sheets.a1 import Area
+from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
-from penstock.store.changes import reason
 from penstock.tools.builtin import fields_of, list_of
 
 PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
@@ -22,7 +22,7 @@ def assignments_of(cell: Json) -> Json:
 def check_size(area: Area) -> None:
     """Raise ToolFailed for more cells than are read at once."""
     if area.size > MOST_READ:
-        raise reason(
+        raise tool_failure(
             "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
         )
 
@@ -32,4 +32,6 @@ def check_values(values: list[list[Any]], *, most_columns: int | None = None) ->
     columns = max(map(len, values), default=0)
     cells = len(values) * columns
     if cells > MOST_CREATED or columns > (most_columns or columns):
-        raise reason("too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}")
+        raise tool_failure(
+            "too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}"
+        )

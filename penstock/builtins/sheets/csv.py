@@ -14,10 +14,10 @@ from penstock.builtins.sheets.cells import (
 )
 from penstock.builtins.sheets.text import MOST_BYTES, CsvText, text_of, written
 from penstock.core.call import Effect
+from penstock.core.call_errors import tool_failure
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.paths import FilePath
-from penstock.store.changes import reason
 from penstock.tools.builtin import URI, builtin, place
 from penstock.tools.invocation import Invocation
 
@@ -57,7 +57,7 @@ async def csv_read(input: Json, invocation: Invocation) -> Any:
     """Return the texts of a range."""
     path, area = _place(input, invocation), read_area(input["range"])
     if area.sheet is not None:
-        raise reason(
+        raise tool_failure(
             "bad_range", f"a csv file has no sheets, so name none: {input['range']!r:.100}"
         )
     check_size(area)

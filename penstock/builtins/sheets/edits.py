@@ -10,8 +10,8 @@ from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_col
 from penstock.builtins.sheets.looks import clear_style, copy_column, copy_row, copy_style, fit_row
 from penstock.builtins.sheets.structure import Operation, apply, stale_formulas
 from penstock.builtins.sheets.workbook import Book, at, put
+from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
-from penstock.store.changes import reason
 
 MOST_STALE = 100
 Edit = Callable[["Edits", Json], dict[str, Any]]
@@ -104,7 +104,7 @@ class Edits:
     def _cell(self, text: str) -> tuple[str, Cell]:
         area: Area = read_area(text)
         if area.size > 1:
-            raise reason("bad_range", f"wanted one cell, found {text!r:.100}")
+            raise tool_failure("bad_range", f"wanted one cell, found {text!r:.100}")
         return area.sheet or self.usual, area.first
 
     def _styled(self, text: str, style: Callable[[Any], None]) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, read_area
 from penstock.builtins.sheets.cells import VALUES, assignments_of, check_size, check_values
 from penstock.builtins.sheets.package import MOST_BYTES
 from penstock.core.call import Effect
-from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.call_errors import ToolNotConfigured, tool_failure
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
 from penstock.core.paths import FilePath
 from penstock.core.schema import Problem
-from penstock.store.changes import reason
 from penstock.tools.builtin import URI, builtin, fields_of, list_of, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -71,7 +70,7 @@ async def excel_read(input: Json, invocation: Invocation) -> Any:
     path, area = _place(input, invocation), read_area(input["range"])
     named = input.get("sheet")
     if area.sheet is not None and named is not None and area.sheet != named:
-        raise reason("bad_range", f"the range is of {area.sheet!r}, and sheet is {named!r}")
+        raise tool_failure("bad_range", f"the range is of {area.sheet!r}, and sheet is {named!r}")
     check_size(area)
     content = await _read(path, invocation)
     sheet, values = await _with_book("read", content, invocation, area, area.sheet or named)

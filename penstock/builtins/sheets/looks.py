@@ -13,7 +13,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from penstock.builtins.sheets.a1 import letters
 from penstock.builtins.sheets.workbook import used_columns, used_rows
-from penstock.store.changes import reason
+from penstock.core.call_errors import tool_failure
 
 USUAL_HEIGHT = 15.0
 USUAL_WIDTH = 8.43
@@ -100,7 +100,7 @@ def _merge(sheet: Worksheet, wanted: Iterable[CellRange]) -> None:
             continue
         for other in there:
             if not each.isdisjoint(other):
-                raise reason(
+                raise tool_failure(
                     "merge_overlap",
                     f"{each.coord} of {sheet.title!r} would overlap {other.coord}, which is merged",
                 )

@@ -7,8 +7,7 @@ from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from penstock.builtins.sheets.a1 import read_area
-from penstock.core.call_errors import ToolFailed
-from penstock.store.changes import reason
+from penstock.core.call_errors import ToolFailed, tool_failure
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_UNPACKED = 128 * 1024 * 1024
@@ -96,9 +95,9 @@ def take_census(content: bytes) -> Census:
 
 def bad_format(message: str) -> ToolFailed:
     """Return the failure of a file that is not what its name says."""
-    return reason("bad_format", f"the workbook cannot be used: {message}")
+    return tool_failure("bad_format", f"the workbook cannot be used: {message}")
 
 
 def too_large(message: str) -> ToolFailed:
     """Return the failure of a file that is too much."""
-    return reason("too_large", f"the workbook cannot be used: {message}")
+    return tool_failure("too_large", f"the workbook cannot be used: {message}")

@@ -11,7 +11,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, letters, number
 from penstock.builtins.sheets.package import MOST_AREA, too_large
 from penstock.builtins.sheets.workbook import cells_of
-from penstock.store.changes import reason
+from penstock.core.call_errors import tool_failure
 
 Kind = Literal["insert_rows", "delete_rows", "insert_columns", "delete_columns"]
 _CORNER = r"\$?([A-Za-z]{1,3})\$?(\d{1,7})"
@@ -97,7 +97,7 @@ def _check(sheet: Worksheet, operation: Operation) -> None:
     if not operation.is_insertion and min(operation.count, used) * across > _MOST_TOUCHED:
         raise too_large(f"{operation.kind} touches more cells than are changed at once")
     if operation.index > most or (grows and used + operation.count > most):
-        raise reason(
+        raise tool_failure(
             "bad_range", f"{operation.kind} at {operation.index} leads beyond the sheet of {most}"
         )
 

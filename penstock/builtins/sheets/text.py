@@ -6,9 +6,8 @@ from io import StringIO
 from typing import Any
 
 from penstock.builtins.sheets.a1 import Area, Cell
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.canonical import compact
-from penstock.store.changes import reason
 
 MOST_BYTES = 16 * 1024 * 1024
 _ENDS = ("\r\n", "\n", "\r")
@@ -23,7 +22,7 @@ class CsvText:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise reason(
+            raise tool_failure(
                 "not_text", f"the file is not UTF-8: byte {error.start} is no part of it"
             ) from None
         lines = StringIO(text, newline="").readlines()
@@ -67,7 +66,7 @@ class CsvText:
                 begin = reader.line_num
         except csv.Error as error:
             line = reader.line_num
-            raise reason("bad_format", f"the file is no csv: line {line}: {error}") from None
+            raise tool_failure("bad_format", f"the file is no csv: line {line}: {error}") from None
 
     def _text(self, row: int, column: int) -> str | None:
         if row > len(self.rows) or column > len(self.rows[row - 1]):
@@ -119,7 +118,9 @@ def text_of(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else compact(value)
     if len(text) > (most := csv.field_size_limit()):
-        raise reason("too_large", f"a cell has at most {most} characters, one would have more")
+        raise tool_failure(
+            "too_large", f"a cell has at most {most} characters, one would have more"
+        )
     return text
 
 
@@ -128,7 +129,9 @@ def encoded(text: str) -> bytes:
     try:
         content = text.encode()
     except UnicodeEncodeError:
-        raise reason("not_text", "a cell would hold a lone surrogate, which is no text") from None
+        raise tool_failure(
+            "not_text", "a cell would hold a lone surrogate, which is no text"
+        ) from None
     if len(content) > MOST_BYTES:
         raise too_large()
     return content
@@ -136,7 +139,9 @@ def encoded(text: str) -> bytes:
 
 def too_large() -> ToolFailed:
     """Return the failure of a file that may not be."""
-    return reason("too_large", f"a csv file has at most {MOST_BYTES} bytes, this would have more")
+    return tool_failure(
+        "too_large", f"a csv file has at most {MOST_BYTES} bytes, this would have more"
+    )
 
 
 def _end_of(raw: str) -> str:

@@ -15,10 +15,9 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from penstock.builtins.sheets.a1 import Area, Cell, whole_area
 from penstock.builtins.sheets.package import bad_format, take_census
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.schema import SAFE_INTEGER
-from penstock.store.changes import reason
 
 LONGEST_TEXT = 32_767
 """Characters of a cell."""
@@ -50,7 +49,7 @@ class Book:
             return self.sheets[0]
         if name not in names:
             hint = did_you_mean(name or "", names)
-            raise reason("no_such_sheet", f"the workbook has no sheet {name!r}.{hint}")
+            raise tool_failure("no_such_sheet", f"the workbook has no sheet {name!r}.{hint}")
         return self.sheets[names.index(name)]
 
     def values(self, areas: Iterable[tuple[str, Area]]) -> list[list[list[Any]]]:
@@ -95,16 +94,20 @@ def new_book(sheet: str, values: list[list[Any]]) -> bytes:
 def put(sheet: Worksheet, cell: Cell, value: Any) -> None:
     """Write a value; None clears. The style stays."""
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise reason(
+        raise tool_failure(
             "too_large", f"{cell} would have {len(value)} characters, at most {LONGEST_TEXT} may be"
         )
     found = sheet.cell(cell.row, cell.column)
     if isinstance(found, MergedCell):
-        raise reason("merge_overlap", f"{cell} lies hidden under merged cells of {sheet.title!r}")
+        raise tool_failure(
+            "merge_overlap", f"{cell} lies hidden under merged cells of {sheet.title!r}"
+        )
     try:
         found.value = value
     except (IllegalCharacterError, UnicodeEncodeError):
-        raise reason("not_text", f"{cell} would hold characters that no workbook holds") from None
+        raise tool_failure(
+            "not_text", f"{cell} would hold characters that no workbook holds"
+        ) from None
 
 
 def at(sheet: Worksheet, cell: Cell) -> BookCell | MergedCell:
