@@ -25,6 +25,7 @@ Follow = Callable[[LogId], AsyncGenerator[Live, None]]
 OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
 _OTHER_NAMES = {
     "flow_flow_started": "flow_started",
+    "flow_notify": "flow_warning",
     "flow_subagent_tool_call": "flow_tool_call",
     "flow_subagent_tool_result": "flow_tool_result",
 }

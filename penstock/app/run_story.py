@@ -21,7 +21,7 @@ from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.costs import STEP_WAITS
-from penstock.flows.definition import AnyStep, Fork, StepKind
+from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.report import unbegun
@@ -30,12 +30,13 @@ TYPES = (
     *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
     *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
     *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
-    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_notify"),
-    "flow_complete",
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_complete"),
 )
 """What is told of a run is of one of these types."""
 STEP_ABORTED = "flow_step_aborted"
 """Told of a visit that is cut because the run ends; readers see it complete as aborted."""
+OF_LOOPS = "flow_loop_iteration"
+"""Told before the agent of a loop is asked, and so before it is known which model that is."""
 BY_PERSON = "fork"
 """The agent's name of a fork that a person answers."""
 STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
@@ -56,6 +57,8 @@ class Visit:
     path: str
     """Of the frame, from the run."""
     began: int
+    target: str | None = None
+    """What it works on, if that is no agent: a path."""
     is_announced: bool = True
     parked: int = 0
     """Milliseconds in which it waited for people."""
@@ -142,6 +145,7 @@ class RunStory:
             agent=BY_PERSON if isinstance(step, Fork) else name,
             path=path.removeprefix(f"{self.task_id}/"),
             began=record.at,
+            target=_target(step),
             is_announced=not waits,
         )
         self._visits[path] = self._newest[f"{above}/{step_id}"] = visit
@@ -211,7 +215,8 @@ class RunStory:
         if visit is None:
             yield {"type": told.kind, **body}
             return
-        yield from _announced(visit)
+        if told.kind != OF_LOOPS:
+            yield from _announced(visit)
         yield visit.frame(told.kind, **_without(body, "stepId"))
 
     def _visit(self, path: str | None) -> Visit | None:
@@ -260,7 +265,8 @@ def _announced(visit: Visit) -> Iterator[Body]:
 
 
 def _started(visit: Visit, **more: Any) -> Body:
-    body = {"agentName": visit.agent, "nodeKind": visit.kind, **more}
+    place = {} if visit.target is None else {"target": visit.target}
+    body = {"agentName": visit.agent, "nodeKind": visit.kind, **place, **more}
     return visit.frame("flow_agent_started", **body)
 
 
@@ -303,6 +309,13 @@ def _complete(visit: Visit, result: StepResult, at: int, duration: int = 0) -> B
         duration=duration or max(at - visit.began - visit.parked, 0),
         usage=usage,
     )
+
+
+def _target(step: AnyStep | None) -> str | None:
+    """Return the path of a reference to flows, or of a handler, as its author wrote it."""
+    if isinstance(step, FlowRef):
+        return step.path
+    return step.target if isinstance(step, Code) else None
 
 
 def _without(body: Body, name: str) -> Body:

@@ -75,14 +75,14 @@ class Limits:
     finish_reminders: int = 2
     """How often an agent that calls nothing is told to finish."""
     flow_model_calls: int = 10_000
-    """Calls of models in one run of a flow, with all that it starts; 0 is no limit."""
+    """Calls of models in one run of a flow, with those of agents that it calls."""
     flow_tool_calls: int = 100_000
-    """Calls of tools in one run of a flow; 0 is no limit."""
+    """Calls of tools in one run of a flow."""
     flow_tokens: int = 0
-    """Tokens read and written in one run of a flow; 0 is no limit."""
+    """Tokens read and written in one run of a flow; 0, where nothing is set, is no limit."""
     flow_seconds: int = 0
-    """How long one run of a flow may be at work; 0 is no limit. Waits for people, and between tries
-    of a step, do not count."""
+    """How long one run of a flow may be at work; 0, where nothing is set, is no limit. Waits for
+    people, and between tries of a step, do not count."""
     agent_reply_tokens: int = 8192
     """What one reply of an agent of flows may have, in tokens, where its settings do not say it."""
     flow_visits: int = 1000

@@ -30,7 +30,9 @@ from penstock.tools.spec import ANY_INPUT, ToolSpec
 from penstock.tools.tool import Tool
 
 NO_BINDINGS = Bindings()
-NO_SANDBOX = "code steps cannot run here: there is no sandbox"
+NO_SANDBOX = (
+    "code steps run in the sandbox of a project folder: open one with penstock.open(directory)"
+)
 SOONEST_SHARE, MOST_EARLY_MS = 10, 100
 """`ctx.signal` comes before the timeout, so that it is heard: a tenth of it, at most so many ms."""
 Door = Callable[[Tool], Invoker]

@@ -186,6 +186,7 @@ class Crew:
                 agent=visit.agent.name,
                 agent_tools=guard.granted,
                 permissions=visit.agent.settings.tool_permissions,
+                question_ttl_seconds=visit.agent.settings.question_ttl_seconds,
                 access=_charter(visit.agent).access,
                 clip_at=visit.agent.settings.result_max_chars,
                 session=guard,

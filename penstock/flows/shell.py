@@ -15,7 +15,7 @@ from penstock.manifest.template import Ref, parse, shown
 from penstock.resources.project_access import OPEN
 from penstock.resources.project_files import ProjectFiles
 from penstock.sandbox.processes.shell import ShellEnd
-from penstock.tools.resources import ProjectFolder
+from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from penstock.tools.shell import ShellRun, check_on, run_in_project
 from penstock.tools.threads import Threads
 
@@ -41,7 +41,7 @@ class ShellSteps:
     def why_off(self) -> str:
         """Why no command runs here; nothing if commands do."""
         if self._folder is None:
-            return "there is no project folder here"
+            return NO_PROJECT
         return "" if self._folder.shell.is_on else OFF_HERE
 
     async def run(self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger) -> Ended:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
@@ -178,8 +177,8 @@ class FlowWork:
 def allowance_of(limits: Limits) -> Allowance:
     """Return what one run may spend, with all that it starts."""
     return Allowance(
-        tool_calls=limits.flow_tool_calls or sys.maxsize,
-        model_calls=limits.flow_model_calls or sys.maxsize,
+        tool_calls=limits.flow_tool_calls,
+        model_calls=limits.flow_model_calls,
         tokens=limits.flow_tokens or None,
         seconds=limits.flow_seconds or math.inf,
     )

@@ -27,6 +27,7 @@ FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
         ("flow:agent-started", "flow_agent_started"),
         ("flow:subagent-tool-call", "flow_tool_call"),
         ("flow:subagent-tool-result", "flow_tool_result"),
+        ("flow:notify", "flow_warning"),
         ("flow:rediscovered", "flow_rediscovered"),
     ],
 )

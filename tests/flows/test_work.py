@@ -200,8 +200,6 @@ def test_what_a_run_may_spend_is_a_limit_of_its_own() -> None:
     assert usual.seconds == math.inf
     own = allowance_of(Limits(flow_model_calls=3, flow_tool_calls=4, flow_tokens=5, flow_seconds=6))
     assert own == Allowance(model_calls=3, tool_calls=4, tokens=5, seconds=6)
-    free = allowance_of(Limits(flow_model_calls=0, flow_tool_calls=0))
-    assert min(free.model_calls, free.tool_calls) > 10**12
 
 
 async def test_waits_between_tries_do_not_count_as_time_at_work() -> None:

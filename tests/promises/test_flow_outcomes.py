@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.settings import DEFAULTS
 from penstock.chat.message import NewRun
 from penstock.core.call_errors import ToolFailed
 from penstock.core.flow_events import StepSettled
@@ -136,10 +135,10 @@ async def test_a_budget_that_is_used_up_ends_the_flow() -> None:
     clock = FakeClock()
 
     async def dawdling(input: Any, invocation: Invocation) -> Any:
-        clock.advance(DEFAULTS.budget_seconds)
+        clock.advance(60)
 
     text, slow = steps(STEP.format(agent="dawdler", more="")), Act("dawdle", dawdling)
-    place = MemoryPlace(clock=clock)
+    place = MemoryPlace(clock=clock, limits=Limits(flow_seconds=60))
     (ended,) = await settled({"demo": text}, call("dawdle"), place=place, tools=[slow])
     assert (ended.source, ended.outcome) == ("budget", HARD)
 
@@ -198,7 +197,8 @@ async def test_a_command_where_the_shell_is_off_ends_the_flow(tmp_path: Path) ->
     """§10: "switched off": hard, `shell_off`."""
     place = MemoryPlace()
     place.project = ProjectFolder(root=tmp_path)
-    (ended,) = await settled({"demo": steps("  - {id: sh, command: echo hi}")}, place=place)
+    texts = {"demo": "  - {id: one, path: sub.yaml}", "sub": "  - {id: sh, command: echo hi}"}
+    ended, _ = await settled({name: steps(text) for name, text in texts.items()}, place=place)
     assert (ended.source, ended.outcome) == ("shell_off", HARD)
 
 

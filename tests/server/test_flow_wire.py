@@ -108,7 +108,6 @@ TOLD: list[tuple[FlowTold, str, dict[str, Any]]] = [
     (FlowTold(kind="flow_jump", body={"from": "pick", "to": ["look"], "why": "branch"}), RUN, {}),
     (FlowTold(kind="flow_step_skipped", body={"stepId": "build", "reason": "x"}), RUN, {}),
     (FlowTold(kind="flow_warning", body={"message": "odd", "reference": "r"}), LOOK, AT_LOOK),
-    (FlowTold(kind="flow_notify", body={"message": "hey", "level": "info"}), LOOK, AT_LOOK),
     (FlowTold(kind="flow_auto_decision", body={"forkId": "pick"}), PICK, AT_PICK),
     (FlowTold(kind="flow_loop_iteration", body={"iteration": 2, "forced": True}), LOOK, AT_LOOK),
 ]
@@ -116,7 +115,7 @@ TOLD: list[tuple[FlowTold, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("told", "path", "more"), TOLD, ids=[each.kind for each, _, _ in TOLD])
 def test_what_is_told_is_a_frame(told: FlowTold, path: str, more: dict[str, Any]) -> None:
-    """`flow_started`, `flow_jump`, `flow_step_skipped`, `flow_warning`, `flow_notify`."""
+    """`flow_started`, `flow_jump`, `flow_step_skipped`, `flow_warning`."""
     *_, frame = shown(*WORK, (started("pick", ""), PICK), (told, path))
     assert frame == {"type": told.kind, **told.body, **more}
 
