@@ -17,6 +17,7 @@ from typer import Context
 
 from penstock.agents import file_fields
 from penstock.agents.file_kinds import Section
+from penstock.agents.file_settings import AgentSettings
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
@@ -356,7 +357,7 @@ def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
         inner, mark = each.kind, "."
         if isinstance(inner, ListOf):
             inner, mark = inner.item, "[]."
-        if isinstance(inner, Record | Section):
+        if isinstance(inner, Record | Section | AgentSettings):
             yield from _manifest(inner.fields, f"{section}{each.key}{mark}")
 
 

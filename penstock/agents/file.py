@@ -102,7 +102,7 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, charter: Charter) -> 
         description=one_line(fields["description"]),
         instructions=matter.body,
         model=fields["model"],
-        settings=settings,
+        settings=replace(settings, **fields["settings"]),
         source="builtin" if charter.tier is Tier.BUILT_IN else "file",
         charter=charter,
     )

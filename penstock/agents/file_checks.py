@@ -47,7 +47,9 @@ def check_names(node: Node, name: str, known: Known) -> None:
     """Note every name in the front matter that nothing has."""
     _check_missing(node, name)
     _check_tools(node.at("tools"), name, known.tools)
+    _check_permissions(node.at("settings", "tool_permissions"), known.tools)
     _check_skills(node.at(SELECTED), known.skills)
+    _check_skills(node.at("settings", "skills"), known.skills)
     _check_handbooks(node.at("skills"), known.handbooks)
     if known.roles is not None:
         _check_role(node.at("model"), {*ROLES, *known.roles})
@@ -129,10 +131,18 @@ def _check_tools(node: Node, name: str, known: Collection[str] | None) -> None:
             node.refuse("unknown-tool", said, at=place, suggestion=meant(near))
 
 
+def _check_permissions(node: Node, known: Collection[str] | None) -> None:
+    for tool in node.value if isinstance(node.value, dict) and known is not None else ():
+        if tool not in STANDARD_TOOLS and tool not in (known or ()):
+            near = meant(nearest(tool, {*STANDARD_TOOLS, *(known or ())}))
+            at = node.at(tool).key_place
+            node.refuse("unknown-tool", f"unknown tool {quoted(tool)}", at=at, suggestion=near)
+
+
 def _check_skills(node: Node, known: Collection[str] | None) -> None:
     for skill, place in named_items(node) if known is not None else ():
         if skill not in (known or ()):
-            said = f"{quoted(skill)} in {quoted(SELECTED)} is not a skill of this bundle"
+            said = f"{quoted(skill)} in {quoted(node.name)} is not a skill of this bundle"
             near = meant(nearest(skill, known or ()))
             node.refuse("unknown-skill-ref", f"{said} or a built-in", at=place, suggestion=near)
 

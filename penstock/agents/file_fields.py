@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.agents.charter import Card, Purpose
 from penstock.agents.file_kinds import Inputs, Section
+from penstock.agents.file_settings import AgentSettings
 from penstock.manifest.authored_kinds import Names, Whole
 from penstock.manifest.fields import Field, Kind
 from penstock.manifest.kinds import Flag, OneOf, Text
@@ -103,5 +104,7 @@ FIELDS = (
         "In a chat: what skills ask for with `requires_labels`.",
         (),
     ),
+    _row("settings", AgentSettings(), "How it works: limits, budgets, permissions.", {}),
 )
-"""In the order of the page. The last two are read by chats alone, `model` and `tools` by both."""
+"""In the order of the page. Skills and labels are read by chats alone, `model` and `tools` by both,
+and of the settings budgets and iterations by chats alone."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.agents.charter import AgentInput
+from penstock.agents.file_settings import said_by
 from penstock.manifest.authored_kinds import part, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node, Wrong, quoted
 from penstock.manifest.kinds import Text
@@ -59,6 +60,8 @@ def read_table(node: Node, fields: Sequence[Field], title: str) -> dict[str, Any
 def converted(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that were read line by line: texts of some fields become what they say."""
     changed = {key: _meant(values[key]) for key in _CONVERTED if key in values}
+    if isinstance(values.get("settings"), dict):
+        changed["settings"] = said_by(values["settings"])
     outputs = values.get("outputs")
     if isinstance(outputs, list):
         changed["outputs"] = [_with_flag(each) for each in outputs]

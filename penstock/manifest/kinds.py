@@ -92,8 +92,8 @@ class Whole:
 class Number:
     """A number between two others."""
 
-    low: int
-    high: int
+    low: float
+    high: float
 
     @property
     def wanted(self) -> str:

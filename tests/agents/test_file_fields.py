@@ -9,7 +9,7 @@ PAGE = (
 
 
 def test_every_field_of_the_page_is_read() -> None:
-    assert [each.key for each in FIELDS] == [*PAGE.split(), "selected_skills", "labels"]
+    assert [each.key for each in FIELDS] == [*PAGE.split(), "selected_skills", "labels", "settings"]
     assert [each.key for each in ACCESS] == ["read", "write", "bash"]
     assert [each.key for each in CARD] == ["type", "label", "metric", "role"]
     assert [each.key for each in PURPOSE] == ["use_when", "produces", "depends_on", "domain"]

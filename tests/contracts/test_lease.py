@@ -269,6 +269,7 @@ async def test_an_append_that_is_not_awaited_raises_nothing_yet(log: Log, clock:
 
 
 async def test_a_lease_that_ran_out_counts_until_another_has_it(log: Log, clock: FakeClock) -> None:
+    """The page: "Who could not renew in time stops appending at once", by a fence (decision 12)."""
     lease = await held(log)
     clock.advance(60)
     assert [each.seq for each in await log.append(lease, [note("late")])] == [3]

@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 
 from penstock.core.call_errors import UpstreamUnavailable
+from penstock.core.envelope import Envelope
 from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
@@ -13,7 +14,10 @@ from penstock.testing.invocation import open_workbench
 from penstock.tools.python.function import Retry, tool
 from penstock.tools.registry import Registry
 from tests.kit.tools import Act
-from tests.tools.counted import code
+
+
+def code(envelope: Envelope) -> str | None:
+    return envelope.error and envelope.error.code
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""What an agent file may say under `settings`: how its agent works, each number in its range."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.manifest.authored_kinds import Names, Whole
+from penstock.manifest.fields import Field, Kind, Node, Wrong, quoted, read_fields
+from penstock.manifest.kinds import Flag, Number
+
+ELSEWHERE = {
+    "enabled_tools": '"tools"',
+    "labels": '"labels"',
+    "llm_model": '"model"',
+    "llm_system_prompt": "the text below the front matter",
+    "selected_skills": '"selected_skills"',
+}
+"""Settings that have a place of their own in the file."""
+ACTIONS = ("allow", "ask", "deny")
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrNull:
+    """A value of another kind, or null for none."""
+
+    kind: Kind
+
+    @property
+    def wanted(self) -> str:
+        """What it must be."""
+        return f"{self.kind.wanted}, or null"
+
+    def read(self, node: Node) -> Any:
+        """Return the value, or None."""
+        return None if node.value is None else self.kind.read(node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What of some tools is allowed, asked for or denied."""
+
+    wanted: str = "a mapping of tool names to allow, ask or deny"
+
+    def read(self, node: Node) -> dict[str, str] | Wrong:
+        """Return the tools that could be read, each with what is done."""
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        for tool, action in node.value.items():
+            if action not in ACTIONS:
+                node.at(tool).bad_value(f"one of {', '.join(ACTIONS)}")
+        return {tool: action for tool, action in node.value.items() if action in ACTIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """The settings that a file gives, by name; those it leaves out are the usual ones."""
+
+    wanted: str = "a mapping"
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """What may stand in it."""
+        return SETTINGS
+
+    def read(self, node: Node) -> dict[str, Any] | Wrong:
+        """Return what was given; a name that is no setting is an error."""
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        for key in ELSEWHERE.keys() & node.value.keys():
+            said = f"{quoted(key)} is no member of {node.title}: it is {ELSEWHERE[key]} in a file"
+            node.refuse("unknown-key", said, at=node.at(key).key_place)
+        own = {key: value for key, value in node.value.items() if key not in ELSEWHERE}
+        read = read_fields(replace(node, value=own), SETTINGS)
+        return {key: read[key] for key in own if key in read}
+
+
+def said_by(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that were read line by line: texts become what they say."""
+    return {key: _meant(value) for key, value in texts.items()}
+
+
+def _meant(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if _NUMBER.fullmatch(value):
+        return float(value) if "." in value else int(value)
+    return _WORDS.get(value, value)
+
+
+def _row(key: str, kind: Kind, meaning: str) -> Field:
+    return Field(key=key, kind=kind, meaning=meaning)
+
+
+SETTINGS = (
+    _row("tools_enabled", Flag(), "Whether it is offered tools."),
+    _row("llm_temperature", Number(low=0, high=2), "How freely it chooses its words."),
+    _row("llm_max_tokens", Whole(low=1, high=200_000), "Tokens of one reply."),
+    _row("tool_permissions", Permissions(), "What it may call, what a person is asked for."),
+    _row(
+        "skills",
+        OrNull(kind=Names(wanted="a list of skill ids", item_wanted="a skill id")),
+        "Skills that may be selected in a chat.",
+    ),
+    _row("max_iterations", Whole(low=1, high=50), "Replies with calls; beats `max_turns`."),
+    _row("max_parallel_tools", Whole(low=1, high=32), "Calls of one reply at once."),
+    _row("loop_window", Whole(low=1, high=100), "Calls among which equal ones count."),
+    _row("loop_max_repeats", Whole(low=0, high=100), "Equal calls that run; 0 is any number."),
+    _row("loop_cycles", Flag(), "Whether cycles are stopped."),
+    _row("loop_no_progress", Whole(low=0, high=50), "Rounds that may bring nothing new."),
+    _row("result_max_chars", Whole(low=500, high=200_000), "Characters of a result it reads."),
+    _row(
+        "context_max_tokens",
+        OrNull(kind=Whole(low=1_000, high=2_000_000)),
+        "Tokens that it is sent at most.",
+    ),
+    _row("budget_tool_calls", Whole(low=1, high=1_000_000), "Calls of tools in one task."),
+    _row("budget_model_calls", Whole(low=1, high=100_000), "Calls of the model in one task."),
+    _row("budget_tokens", OrNull(kind=Whole(low=1_000, high=10**9)), "Tokens of one task."),
+    _row(
+        "budget_cost_usd",
+        OrNull(kind=Number(low=0.001, high=10_000)),
+        "What one task may cost; its model needs a price.",
+    ),
+    _row("budget_seconds", Number(low=1, high=86_400), "How long one task may be at work."),
+    _row(
+        "question_ttl_seconds",
+        OrNull(kind=Number(low=60, high=31_536_000)),
+        "How long a question waits for a person.",
+    ),
+)
