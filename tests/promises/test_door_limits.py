@@ -17,7 +17,7 @@ from tests.kit.tools import Act
 
 
 def code(envelope: Envelope) -> str | None:
-    return envelope.error and envelope.error.code
+    return None if envelope.error is None else envelope.error.code
 
 
 @pytest.mark.parametrize(
