@@ -16,6 +16,7 @@ from penstock.flows.authoring import remove_flow
 from penstock.flows.files import FlowFile
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
+from penstock.tools.resources import NO_PROJECT
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 Tell = Callable[[str, Json], None]
@@ -37,14 +38,13 @@ class PluginFlows:
         command: str,
         task: str = "",
         inputs: Mapping[str, Any] = NOTHING,
-        *,
-        autonomous: bool | None = None,
+        autonomous: bool | None = None,  # noqa: FBT001  its fourth place is public
     ) -> Json:
         """Run a flow, and return its FlowResult once it has ended, also after people answered.
 
         Raises NotFound for an unknown command.
         """
-        run_id = await self.start(command, task, inputs, autonomous=autonomous)
+        run_id = await self.start(command, task, inputs, autonomous)
         envelope = (await self._end(TaskId(run_id))).envelope
         return dict(envelope.output or {}) if envelope is not None else {}
 
@@ -53,8 +53,7 @@ class PluginFlows:
         command: str,
         task: str = "",
         inputs: Mapping[str, Any] = NOTHING,
-        *,
-        autonomous: bool | None = None,
+        autonomous: bool | None = None,  # noqa: FBT001  its fourth place is public
     ) -> str:
         """Start a run, and return its id at once. Raises NotFound for an unknown command."""
         command = command.removeprefix("/")
@@ -91,7 +90,7 @@ class PluginFlows:
         """Read agents and flows again; returns what `flow_rediscovered` tells."""
         authoring = self._open.parts.authoring
         if authoring is None:
-            raise NotReady("there is no project folder here")
+            raise NotReady(NO_PROJECT)
         return authoring.rediscover()
 
     def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
@@ -120,7 +119,8 @@ class PluginFlows:
     def _open(self) -> Runtime:
         if self._runtime is None:
             raise NotReady(
-                "the project is not open yet: a plugin may use flows in what it registers"
+                "the project is not open yet: call this from a listener, tool or gate, "
+                "not while registering"
             )
         return self._runtime
 
@@ -128,5 +128,5 @@ class PluginFlows:
     def _files(self) -> ProjectFlows:
         files = self._open.parts.flow_files
         if files is None:
-            raise NotReady("there is no project folder here")
+            raise NotReady(NO_PROJECT)
         return files

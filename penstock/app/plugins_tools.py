@@ -89,5 +89,7 @@ def _effect(tool: PluginTool) -> Effect:
     said = getattr(tool, "effect", Effect.WRITE)
     known = [each.value for each in Effect]
     if said not in known:
-        raise ConfigError(f"the effect of tool {tool.id!r} is {', '.join(known)}, found {said!r}")
+        raise ConfigError(
+            f"the effect of tool {tool.id!r} must be one of {', '.join(known)}; found {said!r}"
+        )
     return Effect(said)

@@ -14,6 +14,7 @@ from penstock.tools.builtin import TEXT, Act, BuiltIn, builtin
 from penstock.tools.errands import Authoring
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.resources import NO_PROJECT
 
 REDISCOVERED = "flow_rediscovered"
 WRITE = "project.write"
@@ -106,7 +107,7 @@ async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
 def _authoring(invocation: Invocation) -> Authoring:
     authoring = invocation.inside.resources.errands.authoring
     if authoring is None:
-        raise ToolNotConfigured("there is no project folder here")
+        raise ToolNotConfigured(NO_PROJECT)
     return authoring
 
 

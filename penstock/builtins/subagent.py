@@ -56,7 +56,9 @@ class Subagent:
         """Return what the agent gave to `finish`; its questions are asked where the call is."""
         run_agent = invocation.inside.resources.errands.run_agent
         if run_agent is None:
-            raise ToolNotConfigured("no agents can be put to work here")
+            raise ToolNotConfigured(
+                "no agents can be put to work here: open a project folder, penstock.open(directory)"
+            )
         secrets = invocation.caller.secrets
         errand = AgentErrand(
             agent=input["agent"],

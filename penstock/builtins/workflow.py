@@ -70,7 +70,9 @@ class ExecuteWorkflow:
         """Return what became of the run."""
         runs = invocation.inside.resources.errands.runs
         if runs is None:
-            raise ToolNotConfigured("no flows can be run here")
+            raise ToolNotConfigured(
+                "no flows can be run here: open a project folder, penstock.open(directory)"
+            )
         command = input["workflowId"].removeprefix("/")
         run_id = await _begun(runs, command, input.get("input", {}), invocation)
         envelope = await _ended(runs, run_id, invocation)

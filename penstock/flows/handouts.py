@@ -9,7 +9,7 @@ from penstock.agents.charter import Charter
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.resources.project_files import ProjectFiles
-from penstock.tools.resources import ProjectFolder
+from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 SCHEME = "file://"
 """What an input begins with that is replaced by the text of a file."""
@@ -67,7 +67,7 @@ class Handouts:
 
     def _text(self, told: str, agent: Agent) -> str:
         if self.folder is None:
-            raise ToolNotConfigured("there is no project folder here")
+            raise ToolNotConfigured(NO_PROJECT)
         access = (agent.charter or Charter()).access
         files = ProjectFiles(self.folder.root, replace(access, private=self.folder.private))
         content = files.read(files.readable(told), FILE_BYTES)

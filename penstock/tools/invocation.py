@@ -23,7 +23,7 @@ from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller
 from penstock.tools.redaction import redacted_note
-from penstock.tools.resources import ProjectFolder, Resources
+from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
@@ -188,7 +188,7 @@ class Invocation:
         """Where the project is, and what may run there. Raises ToolNotConfigured."""
         folder = self.inside.resources.project
         if folder is None:
-            raise ToolNotConfigured("there is no project folder here")
+            raise ToolNotConfigured(NO_PROJECT)
         return folder
 
     async def invoke(self, tool_id: str, input: dict[str, Any]) -> Envelope:

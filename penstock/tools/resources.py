@@ -21,6 +21,9 @@ from penstock.tools.errands import Errands
 from penstock.tools.given_secrets import GivenSecrets
 from penstock.tools.shell import OFF, ShellSettings
 
+NO_PROJECT = "there is no project folder here: open one with penstock.open(directory)"
+"""What whoever needs a project is told where there is none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFolder:

@@ -48,6 +48,16 @@ async def test_a_run_returns_its_result(project: ProjectFolder) -> None:
     assert (again["status"], again["results"]["a"]["summary"]) == ("success", "go done")
 
 
+async def test_a_run_takes_its_four_arguments_by_their_place(project: ProjectFolder) -> None:
+    """`await flows.run(command, task="", inputs={}, autonomous=None) → FlowResult`, `start`."""
+    async with opened(project) as (api, _):
+        told: list[Any] = []
+        api.on("flow_started", told.append)
+        result = await api.flows.run("dom:ask", "t", {"who": "Ann"}, True)  # noqa: FBT003
+    assert [each["autonomous"] for each in told] == [True]
+    assert (result["flowName"], result["task"]) == ("dom:ask", "t")
+
+
 async def test_a_run_that_is_rejected_has_a_result_and_an_unknown_flow_has_none(
     project: ProjectFolder,
 ) -> None:
@@ -114,7 +124,7 @@ async def test_what_a_plugin_wrote_is_found_when_it_is_told(project: ProjectFold
 
 async def test_nothing_can_be_started_before_the_project_is_open() -> None:
     flows = PluginFlows(lambda *_: None)
-    with pytest.raises(NotReady, match="the project is not open yet"):
+    with pytest.raises(NotReady, match="call this from a listener, tool or gate, not while reg"):
         await flows.run("look")
     with pytest.raises(NotReady):
         flows.list()

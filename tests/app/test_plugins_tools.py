@@ -124,7 +124,10 @@ def test_what_a_tool_says_of_itself_is_kept() -> None:
         ({"input_schema": "x"}, "it needs 'input_schema', of type Mapping"),
         ({"run": None}, "it needs an id, and run(input, ctx)"),
         ({"id": ""}, "it needs an id, and run(input, ctx)"),
-        ({"effect": "mend"}, "the effect of tool 'stamp' is none, read, write, found 'mend'"),
+        (
+            {"effect": "mend"},
+            "the effect of tool 'stamp' must be one of none, read, write; found 'mend'",
+        ),
     ],
 )
 def test_what_is_no_tool_is_named(members: dict[str, Any], said: str) -> None:

@@ -16,6 +16,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
 from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.tools.resources import NO_PROJECT
 from penstock.tools.tool import Tool
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act, Gate
@@ -55,7 +56,7 @@ async def test_what_the_agent_names_in_vain_is_told_and_it_goes_on() -> None:
     ("inner", "agent", "said"),
     [
         ([call("look"), say("no")], "tight", "no finish within 1 turns"),
-        ([], "scout", "an input cannot be read: there is no project folder here"),
+        ([], "scout", f"an input cannot be read: {NO_PROJECT}"),
     ],
 )
 async def test_an_agent_that_hands_nothing_in_fails_the_call(

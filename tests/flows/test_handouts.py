@@ -9,7 +9,7 @@ from penstock.core.call_errors import CallError
 from penstock.flows.handouts import Handouts
 from penstock.manifest.handbook import FILE_BYTES, find_handbooks
 from penstock.resources.project_access import Access
-from penstock.tools.resources import ProjectFolder
+from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from tests.kit.flows import worker
 
 INDEX = "---\nname: docs\nfiles: [a.md]\n---\nThe index.\n"
@@ -100,6 +100,4 @@ def test_files_and_handbooks_that_are_not_there_are_left_out(handouts: Handouts)
 
 def test_where_there_is_no_project_nothing_is_read() -> None:
     given = Handouts().given_to(worker("g", context_files=("b.txt",)))
-    assert given.missing == (
-        "the context file 'b.txt' is left out: there is no project folder here",
-    )
+    assert given.missing == ("the context file 'b.txt' is left out: " + NO_PROJECT,)

@@ -168,7 +168,7 @@ async def test_without_a_project_nothing_is_read() -> None:
     assert found.error is not None
     assert (found.error.code, found.error.message) == (
         "NOT_CONFIGURED",
-        "there is no project folder here",
+        "there is no project folder here: open one with penstock.open(directory)",
     )
 
 
