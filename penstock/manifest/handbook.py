@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from penstock.core.call_errors import ToolFailed
@@ -22,6 +24,7 @@ LISTED_CHARACTERS = 4_000
 MOST_HANDBOOKS = 2_000
 _LIST = re.compile(r"^[ \t]*(?:\*\*)?files:(?:\*\*)?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
+_WRAPPED = re.compile(r"^[ \t]+\S")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 _TAIL = re.compile(r" - | — |: ")
 _TOP = Place(line=1, column=1)
@@ -134,7 +137,7 @@ def read_handbook(folder: Path) -> Handbook | None:
 
 def read_index(text: str, file: str = INDEX) -> Index:
     """Read what stands in a `SKILL.md`; whatever it is, nothing raises."""
-    own = text.removeprefix("\ufeff")
+    own = text.removeprefix("\ufeff").replace("\r\n", "\n")
     lines = own.split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip("\r")), 0)
     fences = (number for number, line in enumerate(lines) if line.rstrip() == FENCE)
@@ -216,16 +219,28 @@ def _from_body(body: str, first_line: int) -> Iterator[Topic]:
     if found is None:
         return
     begin = first_line + body.count("\n", 0, found.end()) + 1
-    for line, written in enumerate(body[found.end() :].split("\n")[1:], begin):
-        item = _ITEM.match(written.rstrip("\r"))
+    lines = body[found.end() :].split("\n")[1:]
+    for at, written in enumerate(lines):
+        item = _ITEM.match(written)
         if item is None:
-            if written.strip():
+            if written.strip() and not _is_wrapped(lines, at):
                 break
             continue
-        text = _LINK.sub(lambda link: link[2] or link[1], item[1]).replace("`", "").strip()
-        name, *about = _TAIL.split(text, maxsplit=1)
-        place = Place(line=line, column=item.start(1) + 1, end_column=item.end(1) + 1)
-        yield Topic(name.strip(), "".join(about).strip(), place)
+        name, *about = _TAIL.split(_plain(item[1]), maxsplit=1)
+        wrapped = takewhile(partial(_is_wrapped, lines), range(at + 1, len(lines)))
+        about += (_plain(lines[each]) for each in wrapped)
+        place = Place(line=begin + at, column=item.start(1) + 1, end_column=item.end(1) + 1)
+        yield Topic(name.strip(), " ".join(about).strip(), place)
+
+
+def _plain(written: str) -> str:
+    return _LINK.sub(lambda link: link[2] or link[1], written).replace("`", "").strip()
+
+
+def _is_wrapped(lines: Sequence[str], at: int) -> bool:
+    """Whether a line goes on with the item above it: the next one, and indented."""
+    is_behind_text = at > 0 and bool(lines[at - 1].strip())
+    return is_behind_text and bool(_WRAPPED.match(lines[at])) and not _ITEM.match(lines[at])
 
 
 def _text_of(book: Handbook, file: str) -> str:

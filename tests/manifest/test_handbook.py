@@ -34,6 +34,15 @@ def book(folder: Path, index: str, **files: str) -> Path:
             "files:\n- `a.md` - the first\n- [b](b.md): the second\n- c.md — the third\n",
             [("a.md", "the first"), ("b.md", "the second"), ("c.md", "the third")],
         ),
+        (
+            "---\r\nname: d\r\n---\r\n\r\nfiles:\r\n- a.md\r\n- b.md\r\n",
+            [("a.md", ""), ("b.md", "")],
+        ),
+        ("---\r\nfiles:\r\n- a.md\r\n---\r\n", [("a.md", "")]),
+        (
+            "files:\n- a.md - one,\n  and more of it\n\n- b.md\n  and\n  so on\nEnd.\n- c.md\n",
+            [("a.md", "one, and more of it"), ("b.md", "and so on")],
+        ),
         ("# Docs without a list\n- a.md\n", []),
         ("---\nfiles: 3\n---\n", []),
         ("---\nfiles:\n---\nfiles:\n- a.md\n", [("a.md", "")]),
