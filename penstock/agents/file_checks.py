@@ -10,22 +10,17 @@ from penstock.agents.charter import Charter
 from penstock.agents.file_fields import SELECTED, THINKING
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.ids import ASSISTANT
+from penstock.core.tool_names import SUBAGENT
 from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.front_matter import FrontMatter
 from penstock.manifest.source import Place
 from penstock.manifest.template import Kind, parse
 from penstock.models.names import ROLES
+from penstock.tools.session_guard import ALWAYS, ARCHITECT, AUTHORING
 
-ARCHITECT = "flow-architect"
-MAIN_TOOLS = ("subagent",)
-"""Offered to a person's own session alone."""
-ARCHITECT_TOOLS = ("agent_catalog", "agent_write", "flow_write")
-"""Offered to the architect alone."""
-SESSION_TOOLS = ("ask_user", "finish", "skill_read")
-"""Offered to every agent of a flow, declared or not."""
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
-STANDARD_TOOLS = frozenset({*MAIN_TOOLS, *ARCHITECT_TOOLS, *SESSION_TOOLS, *FILE_TOOLS})
+STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})
 """Names that an agent file may always use."""
 _TOP = Place(line=1, column=1)
 
@@ -119,10 +114,10 @@ def _check_missing(node: Node, name: str) -> None:
 
 def _check_tools(node: Node, name: str, known: Collection[str] | None) -> None:
     for tool, place in named_items(node):
-        if tool in MAIN_TOOLS:
+        if tool == SUBAGENT:
             said = f"{quoted(tool)} is only for the main session"
             _warn(node, "tool-not-granted", said, at=place)
-        elif tool in ARCHITECT_TOOLS and name != ARCHITECT:
+        elif tool in AUTHORING and name != ARCHITECT:
             said = f"{quoted(tool)} is only for {ARCHITECT}"
             _warn(node, "tool-not-granted", said, at=place)
         elif known is not None and tool not in STANDARD_TOOLS and tool not in known:

@@ -14,11 +14,12 @@ from penstock.app.plugins_tools import PluginTool, RegisteredTool, registered
 from penstock.builtins import TOOLS
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken
+from penstock.core.tool_names import FINISH
 
 log = logging.getLogger(__name__)
 
 PREFIX = "flow:"
-_OURS = frozenset(each.spec.tool_id for each in TOOLS) | {"finish"}
+_OURS = frozenset(each.spec.tool_id for each in TOOLS) | {FINISH}
 
 
 class PluginApi:

@@ -7,6 +7,7 @@ from penstock.core.call_errors import Rejected
 from penstock.core.envelope import Json
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.schema import Problem
+from penstock.core.tool_names import ASK_USER
 from penstock.engine.answers import OTHER
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Form, Invocation
@@ -66,7 +67,7 @@ class AskUser:
     """Waits for a person, for as long as it takes."""
 
     spec = ToolSpec(
-        tool_id="ask_user",
+        tool_id=ASK_USER,
         description=(
             "Ask the person one question and wait for the answer. Use it when only they can know "
             "or decide, not for what another tool can find out. Returns {answer}: the text of an "
@@ -117,7 +118,7 @@ def _check_sizes(input: Json) -> None:
         if size > MOST_BYTES[name]
     ]
     if problems:
-        raise invalid("ask_user", problems)
+        raise invalid(ASK_USER, problems)
 
 
 def _size(text: str) -> int:
@@ -142,9 +143,9 @@ def _typed(input: Json) -> Form:
 def _texts(input: Json) -> list[str]:
     texts = [each if isinstance(each, str) else each["value"] for each in input.get("options", ())]
     if not texts:
-        raise invalid("ask_user", [Problem("/options", "a select needs at least one option")])
+        raise invalid(ASK_USER, [Problem("/options", "a select needs at least one option")])
     if len(set(texts)) < len(texts):
-        raise invalid("ask_user", [Problem("/options", "each option may stand there once")])
+        raise invalid(ASK_USER, [Problem("/options", "each option may stand there once")])
     return texts
 
 
@@ -152,14 +153,14 @@ def _plain(input: Json) -> Form:
     options = tuple(_option(each) for each in input.get("options", ()))
     if len(options) > MOST_OPTIONS:
         problem = f"are {len(options)}, at most {MOST_OPTIONS} may be"
-        raise invalid("ask_user", [Problem("/options", problem)])
+        raise invalid(ASK_USER, [Problem("/options", problem)])
     said = [text for each in options for text in {*map(_spelling, _words(each))}]
     if len(set(said)) < len(said):
         problem = "labels, values and aliases must differ, whatever their case and spaces"
-        raise invalid("ask_user", [Problem("/options", problem)])
+        raise invalid(ASK_USER, [Problem("/options", problem)])
     if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
         problem = f"a text of an option has at most {MOST_TEXT} bytes"
-        raise invalid("ask_user", [Problem("/options", problem)])
+        raise invalid(ASK_USER, [Problem("/options", problem)])
     return Form(options=options, context=input.get("context"))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
+from penstock.core.tool_names import SKILL_READ
 from penstock.manifest.handbook import Handbooks
 from penstock.tools.builtin import fields_of
 from penstock.tools.invocation import Invocation
-from penstock.tools.session_guard import SKILL_READ
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

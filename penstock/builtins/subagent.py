@@ -5,10 +5,10 @@ from typing import Any
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
+from penstock.core.tool_names import SUBAGENT
 from penstock.tools.builtin import TEXT, fields_of
 from penstock.tools.errands import AgentErrand
 from penstock.tools.invocation import Invocation
-from penstock.tools.session_guard import SUBAGENT
 from penstock.tools.spec import ToolSpec
 
 HOUR_MS = 3_600_000

@@ -19,6 +19,7 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
 from penstock.core.schema import Problem
+from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
 from penstock.tools.builtin import fields_of
@@ -28,7 +29,6 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-TOOL_ID = "execute_workflow"
 FAILED = "WORKFLOW_FAILED"
 _WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
 """Why a run is rejected that another input might begin."""
@@ -39,7 +39,7 @@ class ExecuteWorkflow:
     """Starts a flow, waits until it has ended, and finds its run again in each entry."""
 
     spec = ToolSpec(
-        tool_id=TOOL_ID,
+        tool_id=EXECUTE_WORKFLOW,
         description=(
             "Run a workflow of this project from its beginning to its end, and wait for it, also "
             "while people are asked in it. Returns {workflowId, runId, status, output}: status is "
@@ -88,7 +88,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
     given = invocation.caller.secrets.json(given)
     task = given.get("task")
     if task is not None and not isinstance(task, str):
-        raise invalid(TOOL_ID, [Problem("/input/task", "must be a text")])
+        raise invalid(EXECUTE_WORKFLOW, [Problem("/input/task", "must be a text")])
     ledger, most = invocation.ledger, invocation.inside.world.limits.run_depth
     brief = ledger.task.brief
     depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
@@ -142,7 +142,7 @@ def _answer(workflow_id: str, run_id: TaskId, envelope: Envelope) -> Json:
         return {"workflowId": workflow_id, "runId": run_id, "status": status, "output": result}
     said = result.get("reason") or (error.message if error is not None else "it did not succeed")
     if error is not None and error.code in _WRONG_INPUT:
-        raise invalid(TOOL_ID, [Problem("/input", said)])
+        raise invalid(EXECUTE_WORKFLOW, [Problem("/input", said)])
     details = {"runId": run_id, "step": _failed_step(result), "message": said}
     raise ToolFailed(f'the workflow "{workflow_id}" failed: {said}', FAILED, details=details)
 

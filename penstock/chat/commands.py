@@ -21,6 +21,7 @@ from penstock.core.signals import Suspend
 from penstock.core.slash import NEW, is_fresh, parted
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
+from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.core.world import World
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
@@ -32,8 +33,6 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Makes a link to a conversation, for who holds a profile."""
 COMMANDS = (CALL, WEB, NEW)
-EXECUTE = "execute_workflow"
-"""The tool that a command which is a flow calls."""
 TaskQuestion = Callable[[str], str | None]
 """What to ask who starts a flow, named by its command, without the task that it needs; None if it
 needs none. Raises NotFound, with the nearest one.
@@ -161,11 +160,11 @@ class CommandWork:
                 if not rest:
                     return Answered(NOT_BEGUN)
             given = {"workflowId": name, "input": {"task": rest} if rest else {}}
-            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE, given))
+            self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
         (asked,) = task.main.rounds[-1].reply.calls
         profile = profile_of(held.state, message)
         caller = self._calls.caller(held.state, profile, message.selected_skills)
-        caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE}))
+        caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE_WORKFLOW}))
         envelope = await self._calls.make(held, task, asked, caller)
         return Answered(_came_to(envelope), envelope)
 

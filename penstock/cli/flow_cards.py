@@ -18,13 +18,13 @@ from penstock.core.events import (
 from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
 from penstock.core.ids import QuestionId
 from penstock.core.step import Outcome, StepStatus
+from penstock.core.tool_names import FINISH
 from penstock.engine.bus import Delta, DeltaKind, Live
 
 MOST_KEPT = 12
 """Of what a card did last."""
 MOST_SAID = 4000
 """Characters of what an agent is saying."""
-FINISH = "finish"
 CardOf = Callable[[str], Card]
 """How displays show an agent."""
 

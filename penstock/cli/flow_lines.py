@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli.flow_cards import FINISH, CardState, StepCard
+from penstock.cli.flow_cards import CardState, StepCard
 from penstock.cli.render import clean
 from penstock.core.events import CallSettled, Record
 from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
 from penstock.core.text import cut, one_line
+from penstock.core.tool_names import FINISH
 
 GOOD, BAD, DIM, ODD = "green", "bold red", "dim", "yellow"
 _SUMMARY = 120

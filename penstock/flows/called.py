@@ -9,6 +9,7 @@ from penstock.core.diagnostics import nearest
 from penstock.core.envelope import Json
 from penstock.core.flow_events import FlowTold
 from penstock.core.schema import Problem
+from penstock.core.tool_names import SUBAGENT
 from penstock.engine.ledger import Ledger
 from penstock.flows.briefing import brief_call
 from penstock.flows.crew import Crew, Visit
@@ -19,7 +20,6 @@ from penstock.flows.prompt import Briefing
 from penstock.flows.session import Ended, failed
 from penstock.tools.errands import AgentErrand
 from penstock.tools.faults import invalid
-from penstock.tools.session_guard import SUBAGENT
 
 _NAMED = 5
 """Agents that are named where none is near."""

@@ -11,7 +11,6 @@ from penstock.core.step import FileUse, Output, StepResult, StepStatus
 from penstock.flows.definition import LoopDecision
 from penstock.manifest.fields import quoted
 
-FINISH = "finish"
 DONE = "Finished."
 STATUSES = (StepStatus.COMPLETE, StepStatus.ERROR, StepStatus.BLOCKED)
 ACTIONS = ("created", "modified", "read")

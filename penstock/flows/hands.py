@@ -9,8 +9,9 @@ from penstock.core.call import Call
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import CallSettled
+from penstock.core.tool_names import FINISH
 from penstock.engine.ledger import Ledger
-from penstock.flows.finish import DONE, FINISH, Contract, Refused
+from penstock.flows.finish import DONE, Contract, Refused
 from penstock.tools.faults import found
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller

@@ -15,8 +15,9 @@ from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
 from penstock.core.signals import Cancel
 from penstock.core.step import Outcome, StepResult, StepStatus
+from penstock.core.tool_names import FINISH
 from penstock.engine.dialogue import Dialogue
-from penstock.flows.finish import FINISH, Contract, Finished
+from penstock.flows.finish import Contract, Finished
 from penstock.flows.hands import BAD_BRANCH, ONLY_FINISH, SessionHands
 from penstock.models.model import ToolDefinition
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.tool_names import FINISH
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -34,8 +35,6 @@ from penstock.models.usage import estimate
 OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
 NOTICE = "I am the offline model: a handful of rules, not a language model."
 CONFIGURE = "For real answers, name a model in penstock.toml under [models]."
-FINISH = "finish"
-"""The tool with which an agent of a flow hands over its result."""
 MOST_TOOLS = 20
 READ_CHARS = 4000
 """How much of a message the rules look at."""

@@ -8,13 +8,12 @@ from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.core.tool_names import ASK_USER, SUBAGENT
 from penstock.resources.project_access import OPEN, Access
 from penstock.resources.redact import Redactor
 from penstock.tools.session_guard import (
-    ASK_USER,
     AUTHORING,
     AUTONOMOUS,
-    SUBAGENT,
     SessionGuard,
     blocked,
 )

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.core.ids import TaskId
+from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ, SUBAGENT
 
-FINISH, ASK_USER, SKILL_READ, SUBAGENT = "finish", "ask_user", "skill_read", "subagent"
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)
 AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
 """What flow-architect has, and the agents that it starts."""

@@ -8,8 +8,8 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.core.envelope import Json
 from penstock.core.step import Output, StepStatus, ValueType
+from penstock.core.tool_names import FINISH
 from penstock.flows.definition import Flow, Fork, LoopDecision, Step
-from penstock.flows.finish import FINISH
 from penstock.flows.rehearsal.choices import EXIT, Choice
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedReply, call
