@@ -8,7 +8,7 @@ from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.reading import read_flow
 from tests.flows.checks.around import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, told
-from tests.flows.worked import SUITES, W5, W10, WORKED
+from tests.kit.worked import SUITES, W5, W10, WORKED
 
 LOOK = "- id: look\n  agent: scout\n"
 SEED_CHECKS = {

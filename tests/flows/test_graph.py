@@ -2,7 +2,7 @@
 
 from penstock.flows.graph import mermaid
 from tests.flows.texts import read
-from tests.flows.worked import W1, W6
+from tests.kit.worked import W1, W6
 
 
 def drawn(steps: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from penstock.flows.graph import jumps
 from penstock.flows.svg import svg
 from tests.flows.texts import read
-from tests.flows.worked import MANY, W6, WORKED
+from tests.kit.worked import MANY, W6, WORKED
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

@@ -3,7 +3,7 @@
 from penstock.flows.checks.view import MOST_COMPARED, View
 from tests.flows.checks.around import SEED, beside
 from tests.flows.texts import TOP, read
-from tests.flows.worked import SUITES, W10
+from tests.kit.worked import SUITES, W10
 
 
 def test_ids_that_two_flows_bring_are_nobodys() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.flows.rehearsal.walks import Hurry, dry, found, unwalked
 from tests.flows.texts import TOP
-from tests.flows.worked import SUITES, WORKED
+from tests.kit.worked import SUITES, WORKED
 
 RUNS = {
     "W1": 1,

@@ -4,7 +4,7 @@ from penstock.flows.rehearsal.dry_run import DryRun, Walked
 from penstock.flows.rehearsal.findings import dry_findings
 from tests.flows.rehearsal.walks import found
 from tests.flows.texts import read, told
-from tests.flows.worked import W6
+from tests.kit.worked import W6
 
 LOOP = """\
 - {id: work, agent: scout}

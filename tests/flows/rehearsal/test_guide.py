@@ -3,7 +3,7 @@
 from penstock.flows.definition import Flow
 from penstock.flows.rehearsal.guide import Guide
 from tests.flows.texts import read
-from tests.flows.worked import W4, W6, W9
+from tests.kit.worked import W4, W6, W9
 
 
 def _flow(text: str) -> Flow:

@@ -1,7 +1,8 @@
-"""The worked examples as their authors write them; `examples.py` has them as values."""
+"""The worked examples as their authors write them."""
 
-from tests.flows.texts import TOP
+from tests.kit.flows import HEAD
 
+TOP = f"{HEAD}steps:\n"
 W1 = """\
   - {id: web, agent: scout}
   - {id: code, agent: scout}
