@@ -31,7 +31,7 @@ from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.schema import is_deeper
 from penstock.core.slash import is_command, only_tells, spoken
-from penstock.core.task import TaskRecord
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
 from penstock.engine.answers import check_answer
@@ -167,6 +167,12 @@ class Desk:
         """
         await self._take(question_id, body, profile, None)
         return await self._question(question_id, profile)
+
+    async def go_on(self, task_id: TaskId, profile: Profile) -> None:
+        """See to it that a task goes on, if it was left in the middle. Raises NotFound."""
+        task = await self.task(task_id, profile)
+        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
+            self._launcher.wake(task.log_id)
 
     async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
         """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""

@@ -72,8 +72,9 @@ class ToolRuns:
             await self._desk.cancel(task_id, profile)
 
     async def _has_begun(self, run_id: TaskId, profile: Profile) -> bool:
+        """Whether there is the run; it goes on then, if who began it left it in the middle."""
         with suppress(NotFound):
-            await self._desk.task(run_id, profile)
+            await self._desk.go_on(run_id, profile)
             return True
         return False
 

@@ -1,5 +1,6 @@
 """Runs of flows that tools want, without a tool."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.engine.state import TaskState
 from penstock.models.scripted import ScriptedModel
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
@@ -53,6 +54,21 @@ async def test_a_run_is_begun_once_for_each_key() -> None:
         assert (await came_to(runs, other)).ok
         assert await runs.begin(errand("a")) == first
     assert first == again != other
+
+
+async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds_it() -> None:
+    """No sweep comes by here: the clock stands still."""
+    clock = FakeClock()
+    place = MemoryPlace(flows=flows_of(demo=PLAIN), clock=clock)
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        await settle()
+        left = replace(FLOW, profile_id=LOCAL_PROFILE.profile_id)
+        await runtime.parts.log.send(LogId("task_a"), [Entry(left, TaskId("task_a"))])
+        await settle()
+        run_id = await runs_of(runtime).begin(errand("a"))
+        async with asyncio.timeout(5):
+            assert (await came_to(runs_of(runtime), run_id)).ok
 
 
 async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
