@@ -41,7 +41,7 @@ from penstock.flows.handouts import Handouts
 from penstock.flows.library import Library, NoFlows
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
-from penstock.flows.starting import FlowSettings, task_question
+from penstock.flows.starting import FlowSettings, wanted_by
 from penstock.flows.steps import Steps
 from penstock.flows.work import FlowWork, Gate, always_open
 from penstock.manifest.handbook import Handbooks
@@ -214,8 +214,8 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
-    link, question_of = _web_link(storage, inventory), partial(task_question, inventory.flows)
-    commands = CommandWork(calls, DirectTools(shared), link, question_of=question_of, world=world)
+    link, wanted_by_flow = _web_link(storage, inventory), partial(wanted_by, inventory.flows)
+    commands = CommandWork(calls, DirectTools(shared), link, wanted_by=wanted_by_flow, world=world)
     crew = _crew(world, inventory, shared, bus)
     resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
     steps = _steps(world, inventory, crew, shared=shared, resources=resources)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.chat.calls import DirectCalls
 from penstock.chat.pairs import needs, read_input, usage
@@ -18,7 +19,7 @@ from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.question import Question, QuestionKind
 from penstock.core.signals import Suspend
-from penstock.core.slash import NEW, is_fresh, parted
+from penstock.core.slash import NEW, Wanted, is_fresh, parted
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.tool_names import EXECUTE_WORKFLOW
@@ -33,11 +34,12 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Makes a link to a conversation, for who holds a profile."""
 COMMANDS = (CALL, WEB, NEW)
-TaskQuestion = Callable[[str], str | None]
-"""What to ask who starts a flow, named by its command, without the task that it needs; None if it
-needs none. Raises NotFound, with the nearest one.
+WantedBy = Callable[[str], Mapping[str, Wanted]]
+"""What a flow, named by its command, needs to begin: `task`, and inputs by their names. Raises
+NotFound, with the nearest one.
 """
-NOT_BEGUN = "Nothing was started: the flow needs a task."
+TASK = "task"
+NOT_BEGUN = "Nothing was started: the flow needs"
 BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 _MOST_NAMED = 30
@@ -62,13 +64,13 @@ class CommandWork:
         tools: DirectTools,
         link: MakeLink | None,
         *,
-        question_of: TaskQuestion,
+        wanted_by: WantedBy,
         world: World,
     ) -> None:
         self._calls = calls
         self._tools = tools
         self._link = link
-        self._question_of = question_of
+        self._wanted_by = wanted_by
         self._minutes = world.limits.web_link_seconds // 60
         self._new_id = world.new_id
 
@@ -152,14 +154,17 @@ class CommandWork:
         name, rest = parted(message.content)
         if not task.main.rounds:
             try:
-                question = await asyncio.to_thread(self._question_of, name)
+                wanted = await asyncio.to_thread(self._wanted_by, name)
             except NotFound as error:
                 return Answered(_unknown(name, error))
-            if question is not None and not rest:
-                rest = await self._asked(held, task, question)
-                if not rest:
-                    return Answered(NOT_BEGUN)
-            given = {"workflowId": name, "input": {"task": rest} if rest else {}}
+            values: dict[str, Any] = {TASK: rest} if rest else {}
+            for key in [each for each in wanted if each not in values]:
+                said = await self._asked(held, task, key, wanted[key].question)
+                if not said:
+                    needed = "a task" if key == TASK else repr(key)
+                    return Answered(f"{NOT_BEGUN} {needed}.")
+                values[key] = said if wanted[key].is_text else _meant(said)
+            given = {"workflowId": name, "input": values}
             self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
         (asked,) = task.main.rounds[-1].reply.calls
         profile = profile_of(held.state, message)
@@ -168,13 +173,13 @@ class CommandWork:
         envelope = await self._calls.make(held, task, asked, caller)
         return Answered(_came_to(envelope), envelope)
 
-    async def _asked(self, held: HeldLog, task: TaskState, text: str) -> str:
-        """Return the task that a person gave to the flow; nothing, if it is not to run."""
+    async def _asked(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
+        """Return what a person gave to the flow; nothing, if it is not to run."""
         question = Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.TASK,
             text=text,
-            path=CallPath(f"{task.task_id}/task"),
+            path=CallPath(f"{task.task_id}/{key if key == TASK else f'input/{key}'}"),
             form={"type": "input"},
         )
         answered = await ask(self._calls.ledger(held, task), question)
@@ -220,6 +225,14 @@ def _unknown(name: str, why: NotFound) -> str:
         f"{f'Did you mean the flow{hint} ' if dot else ''}"
         "Begin with // to send the text as it is."
     )
+
+
+def _meant(said: str) -> Any:
+    """Return a value that is written as JSON; what is none is a text, and refused as such."""
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
 
 
 def _came_to(envelope: Envelope) -> str:

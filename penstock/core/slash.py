@@ -1,10 +1,21 @@
 """Messages that begin with a slash: which are commands, and what a model reads of the others."""
 
+from dataclasses import dataclass
+
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
 
 TELLING = ("call", "web")
 """Commands that, with nothing behind them, only tell something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a command needs to begin, and who wrote it did not say."""
+
+    question: str
+    is_text: bool = True
+    """Else an answer is JSON, where it is some."""
 
 
 def is_command(content: str) -> bool:

@@ -7,7 +7,10 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.schema import Problem
-from penstock.flows.definition import Flow, Shell
+from penstock.core.slash import Wanted
+from penstock.core.step import ValueType
+from penstock.core.text import one_line
+from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowSource, Library
 from penstock.flows.reading import flow_of, read_flow
@@ -16,6 +19,8 @@ FLOW_INVALID = "FLOW_INVALID"
 GATE_CLOSED = "GATE_CLOSED"
 TASK_REQUIRED = "TASK_REQUIRED"
 VALIDATION_ERROR = "VALIDATION_ERROR"
+TASK = "task"
+"""What of the input of a start is no input of the flow."""
 _SAID = 3
 """Errors that a reason names; the details have all."""
 
@@ -77,20 +82,31 @@ def begin(
     return Beginning(flow=flow, started=started)
 
 
-def task_question(library: Library, command: str) -> str | None:
-    """Return what to ask a person who starts a flow without the task that it needs.
+def wanted_by(library: Library, command: str) -> Mapping[str, Wanted]:
+    """Return what to ask a person who starts a flow without it: `task`, and inputs by their names.
 
-    None for a flow that needs none, or cannot run. Raises NotFound, with the nearest one.
+    A flow that cannot run wants nothing. Raises NotFound, with the nearest one.
     """
     source = library.find(command)
     flow = flow_of(source.text, source.path)
-    return _question(flow, command) if flow is not None and flow.needs_task else None
+    if flow is None:
+        return {}
+    wanted = {each.name: _wanted(each) for each in flow.inputs if each.is_required}
+    task = {TASK: Wanted(question=_question(flow, command))} if flow.needs_task else {}
+    return {} if source.errors else wanted | task
 
 
 def said_of(errors: Sequence[Diagnostic]) -> str:
     """Return what keeps a flow from running, as a reason names it: the first few, with lines."""
     said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
     return said + (f" and {len(errors) - _SAID} more" if len(errors) > _SAID else "")
+
+
+def _wanted(given: RunInput) -> Wanted:
+    is_text = given.value_type is ValueType.STRING
+    about = one_line(given.description) or "what is it to be?"
+    form = "" if is_text else f" ({given.value_type})"
+    return Wanted(question=f"{given.name}{form}: {about}", is_text=is_text)
 
 
 def _question(flow: Flow, command: str) -> str:
