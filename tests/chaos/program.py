@@ -135,7 +135,12 @@ def tools(moment: Moment) -> tuple[Any, ...]:
 
 
 def script(request: ModelRequest) -> ScriptedReply:
-    """Ask for two calls at once, then for an approval and a question, then answer."""
+    """Ask for two calls at once, then for an approval and a question, then answer.
+
+    An agent of a flow writes a file if it may, and finishes.
+    """
+    if any(each.name == "finish" for each in request.tools):
+        return _in_a_flow(request)
     last = max(i for i, each in enumerate(request.messages) if isinstance(each, UserMessage))
     if request.messages[last] == UserMessage(ERRAND):
         is_done = last < len(request.messages) - 1
@@ -150,6 +155,15 @@ def script(request: ModelRequest) -> ScriptedReply:
             return say("All ", "is ", "done.")
 
 
+def _in_a_flow(request: ModelRequest) -> ScriptedReply:
+    is_done = any(isinstance(each, AssistantMessage) for each in request.messages)
+    if not is_done and any(each.name == "write" for each in request.tools):
+        return call("write", path="note.txt", content="noted")
+    task = next(each.content for each in request.messages if isinstance(each, UserMessage))
+    branch = {"branch": "loop"} if "This is iteration" in task else {}
+    return call("finish", status="complete", summary="done", files=[], **branch)
+
+
 def serve(spec: dict[str, Any]) -> None:
     """Serve until killed."""
     moment = Moment(spec)
@@ -159,7 +173,8 @@ def serve(spec: dict[str, Any]) -> None:
     async def runtime() -> AsyncIterator[Runtime]:
         settings = load(directory, limits=LIMITS, **spec["settings"])
         model = ScriptedModel(moment.script)
-        added = Additions(tools=tools(moment), agents=(Agent(model=model),))
+        agents = (Agent(model=model),)
+        added = Additions(tools=tools(moment), agents=agents, models=(model,))
         async with open_project(settings, load_project(settings), added) as opened:
             opened.parts.log.listen(moment.committed)
             yield opened
