@@ -85,3 +85,69 @@ async def test_a_flow_is_designed_mended_dry_run_kept_and_run(project: ProjectFo
     settings = load(project.root)
     found = check_project(settings, lambda read: check_flows(settings, read))
     assert [str(each) for each in found.diagnostics] == []
+
+
+EDITED = "Change the flow tour as asked: shorter"
+CHANGES = [
+    call("flow_write", path="tour", content=FLOW.replace("in three rounds", "in two rounds")),
+    finish("Two rounds.", flow_path="flows/tour.yaml", command="tour"),
+]
+NOTE = "Only two rounds, please"
+
+
+def _changing(request: ModelRequest) -> ScriptedReply:
+    """Design as before; once the note is read, or the flow is to be edited, change it."""
+    task, done = task_of(request), sum(isinstance(m, ToolMessage) for m in request.messages)
+    if task == EDITED or (NOTE in request.system and task == "A tour of Lisbon"):
+        return CHANGES[done]
+    return _answers(request)
+
+
+async def _reviewed(runtime: Runtime, run: NewRun, *answers: dict[str, str]) -> Reply:
+    """Run a flow, and answer what it asks, one after the other."""
+    run_id = TaskId(await runtime.start_flow(run))
+    for answer in answers:
+        reply = await runtime.wait(run_id)
+        assert reply
+        (asked,) = reply.questions
+        await runtime.answer(asked.question.question_id, answer)
+    ended = await runtime.wait(run_id)
+    assert ended
+    return ended
+
+
+@pytest.mark.slow("designs a flow twice")
+async def test_a_note_at_the_review_reaches_the_design(project: ProjectFolder) -> None:
+    """§21: "A person's note at `review` reaches `design` through the fork section"."""
+    model = ScriptedModel(_changing)
+    change, keep = {"value": "Change", "notes": NOTE}, {"value": "Keep"}
+    async with project.opened(models=[model], settings=SETTINGS) as runtime:
+        new = NewRun(command="flows:new", task="A tour of Lisbon")
+        ended = await _reviewed(runtime, new, change, keep)
+    assert ended.envelope
+    results = ended.envelope.output["results"]
+    assert (results["design"]["summary"], results["design"]["visits"]) == ("Two rounds.", 2)
+    first, *_, last = [each for each in model.requests if task_of(each) == "A tour of Lisbon"]
+    assert NOTE not in first.system
+    assert "## Context\n" in last.system
+    assert results["report"]["summary"].startswith("told: Say in three sentences what flows/tour")
+    assert "two rounds" in (project.root / "flows/tour.yaml").read_text()
+
+
+@pytest.mark.slow("opens a project and a chat")
+async def test_a_flow_is_edited_from_a_chat(project: ProjectFolder) -> None:
+    """§21: `flows:edit`, "a flow input `flow` (required)", "change the flow … as asked"."""
+    project.write("agents/guide.md", AGENT)
+    project.write("flows/tour.yaml", FLOW)
+    model = ScriptedModel(_changing)
+    async with project.opened(models=[model], settings=SETTINGS) as runtime:
+        asked = await runtime.chat("/flows:edit shorter")
+        assert asked.questions[0].question.text.startswith("flow: The command of the flow")
+        review = await runtime.chat("tour", session_id=asked.session_id)
+        (question,) = review.questions
+        assert question.question.text == "Two rounds. Keep this flow?"
+        await runtime.answer(question.question.question_id, {"value": "Keep"})
+        reply = await runtime.wait(asked.task_id)
+    assert reply
+    assert reply.content.startswith("told: Say in three sentences what flows/tour.yaml does")
+    assert "two rounds" in (project.root / "flows/tour.yaml").read_text()
