@@ -6,7 +6,7 @@ from penstock.core.call import CallPath
 from penstock.core.canonical import compact
 from penstock.core.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
 
 
@@ -105,6 +105,8 @@ class Dialogue:
     reply: ReplyReceived | None = None
     """The newest whole reply, until the round it opened is settled."""
     rounds: list[Round] = field(default_factory=list)
+    spent: list[Usage] = field(default_factory=list)
+    """What each reply cost."""
     reminders: int = 0
     """How often the agent was told to finish."""
 
@@ -112,6 +114,7 @@ class Dialogue:
         """Take in what the model said."""
         said = self.said
         self.iteration, self.reply = reply.iteration, reply
+        self.spent.append(reply.usage)
         said.requests.append((len(said.messages), said.tokens, reply.usage.input_tokens))
         if reply.calls:
             self.rounds.append(Round(reply, selected=selected))

@@ -48,24 +48,16 @@ class Costs:
         return max(now - visit.began - visit.waited - still, 0)
 
     def usage(self, frame: CallPath) -> Usage:
-        """Return what a visit has spent, with all that stands inside it.
-
-        What a reply wrote that called nothing is not known once its agent was reminded: the state
-        of the task keeps no usage of it. Then there is no price, either.
-        """
+        """Return what a visit has spent, with all that stands inside it."""
         self._catch_up()
         visit = self._visits[frame]
-        dialogues = [self._task.agents[each] for each in visit.agents]
-        model_calls = sum(len(each.said.requests) for each in dialogues)
-        rounds = [each for dialogue in dialogues for each in dialogue.rounds]
-        spent = [each.reply.usage for each in rounds]
-        spent += [each.reply.usage for each in dialogues if each.reply and not each.reply.calls]
+        spent = [each for frame in visit.agents for each in self._task.agents[frame].spent]
         prices = [each.cost_usd for each in spent if each.cost_usd is not None]
-        is_priced = bool(prices) and len(prices) == model_calls
+        is_priced = bool(prices) and len(prices) == len(spent)
         return Usage(
-            input_tokens=sum(asked for each in dialogues for _, _, asked in each.said.requests),
+            input_tokens=sum(each.input_tokens for each in spent),
             output_tokens=sum(each.output_tokens for each in spent),
-            model_calls=model_calls,
+            model_calls=len(spent),
             tool_calls=visit.tool_calls,
             cost_usd=sum(prices) if is_priced else None,
         )

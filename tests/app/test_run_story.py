@@ -1,11 +1,13 @@
 """What is told of a run; every row of the table of frames stands in the tests of the server."""
 
+import pytest
+
 from penstock.app.run_story import RunStory, run_result
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import Event, Record, TaskEnded
-from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import Usage
 from penstock.core.step import Outcome, StepResult
@@ -66,3 +68,38 @@ def test_the_end_of_a_step_says_what_it_cost() -> None:
     [told] = story.told(happened(end, 4, frame))
     assert told["duration"] == 70
     assert told["usage"] == {"inputTokens": 5, "outputTokens": 2}
+
+
+def begun(step: str) -> RunStory:
+    """Return the story of a run with one step."""
+    story = RunStory(RUN, "demo")
+    text = f"name: demo\ndescription: d\nsteps:\n  - {{{step}}}\n"
+    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": text}, task="t"), 1))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("step", "target"),
+    [
+        ('id: s, path: "parts/*.yaml"', "parts/*.yaml"),
+        ("id: s, type: code, target: lib/sum.ts", "lib/sum.ts"),
+        ("id: s, type: code", None),
+        ("id: s, command: make", None),
+    ],
+)
+def test_a_visit_that_works_on_a_path_names_it(step: str, target: str | None) -> None:
+    """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
+    started = StepStarted(step_id="s", visit=1)
+    [told] = begun(step).told(happened(started, 2, "task_1/s/1"))
+    assert told.get("target") == target
+
+
+def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
+    story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
+    frame = "task_1/s/1"
+    assert story.told(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
+    told = FlowTold(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
+    began = AgentBegan(agent="a", message="m", system="s", model="m1")
+    frames = [*story.told(happened(told, 3, frame)), *story.told(happened(began, 4, frame))]
+    assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
+    assert frames[1]["resolvedModel"] == "m1"

@@ -12,7 +12,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import Usage
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, slow, spend
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
@@ -177,3 +177,16 @@ async def test_a_flow_inside_costs_what_its_steps_do() -> None:
         await late(runtime, clock)
     whole = (await settled(place.log))["all"]
     assert (whole.duration_ms, whole.usage.input_tokens, whole.usage.tool_calls) == (9000, 23, 1)
+
+
+async def test_what_an_agent_said_that_was_reminded_is_in_its_costs() -> None:
+    place = MemoryPlace(flows=flows_of(demo=steps("  - {id: look, agent: scout, task: look}")))
+    replies = [
+        spend(10, 5, cost_usd=0.5) + say("Hm."),
+        spend(3, 2, cost_usd=0.25) + finish("seen"),
+    ]
+    model = ScriptedModel(replies)
+    async with memory_runtime(model=model, agents=[worker("scout")], place=place) as runtime:
+        await runtime.run_flow(NewRun(command="demo", task="t"), task_id=RUN)
+    usage = (await settled(place.log))["look"].usage
+    assert usage == Usage(input_tokens=13, output_tokens=7, model_calls=2, cost_usd=0.75)
