@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
-from penstock.agents.charter import Charter
+from penstock.agents.charter import NO_FILE, Charter, Tier
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.ids import ASSISTANT
 from penstock.models.model import Model
@@ -23,7 +23,17 @@ class Agent:
     tools: Iterable[Tool] | None = None
     """Tools of its own, instead of the project's; None is the project's."""
     settings: ChatSettings = DEFAULTS
-    source: str = "api"
-    """`file`, `api` or `builtin`."""
-    charter: Charter | None = None
-    """What its file says for flows; None if it has no file, and takes no part in any."""
+    charter: Charter = NO_FILE
+    """What its file says for flows."""
+
+    @property
+    def has_file(self) -> bool:
+        """Whether a file says what it is: no other agent takes part in flows."""
+        return bool(self.charter.file)
+
+    @property
+    def source(self) -> str:
+        """`file`, `api` or `builtin`, as the wire has it."""
+        if self.charter.tier is Tier.BUILT_IN:
+            return "builtin"
+        return "file" if self.has_file else "api"

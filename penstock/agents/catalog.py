@@ -15,7 +15,7 @@ BUILTIN = (
         ASSISTANT,
         description="Answers questions, and uses the project's tools.",
         instructions="You are a helpful assistant. Use the tools you have when they help.",
-        source="builtin",
+        charter=Charter(tier=Tier.BUILT_IN),
     ),
 )
 """What every project has."""
@@ -61,7 +61,7 @@ class Catalog:
     def find(self, name: str) -> Agent | None:
         """Return the agent that a flow may name; None if there is none of this name with a file."""
         agent = self._agents.get(name)
-        return agent if agent is not None and agent.charter is not None else None
+        return agent if agent is not None and agent.has_file else None
 
     def get(self, name: str) -> Agent:
         """Return the agent, or raise NotFound with the nearest name."""
@@ -78,12 +78,13 @@ class Catalog:
 
 def catalog_entries(catalog: Catalog) -> list[Json]:
     """Return what `agent_catalog` tells: the agents of files, by tier and name."""
-    found = [(each.charter, each) for each in catalog if each.charter is not None]
-    found.sort(key=lambda each: (_TIERS.index(each[0].tier), each[1].name))
-    return [_entry(charter, agent) for charter, agent in found]
+    found = [each for each in catalog if each.has_file]
+    found.sort(key=lambda each: (_TIERS.index(each.charter.tier), each.name))
+    return [_entry(each) for each in found]
 
 
-def _entry(charter: Charter, agent: Agent) -> Json:
+def _entry(agent: Agent) -> Json:
+    charter = agent.charter
     card, purpose = charter.card, charter.purpose
     entry = {
         "inputs": [each.name for each in charter.inputs],

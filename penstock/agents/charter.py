@@ -50,7 +50,7 @@ class Charter:
 
     tier: Tier = Tier.LOCAL
     file: str = ""
-    """Where it stands; of a local one relative to the project."""
+    """Where it stands, of a local one relative to the project; empty if the agent has no file."""
     content_hash: str = ""
     """SHA-256 of the whole text."""
     thinking: str | None = None
@@ -71,3 +71,7 @@ class Charter:
     purpose: Purpose = field(default_factory=Purpose)
     max_turns: int | None = None
     """Model calls in one visit; None is what the limits say."""
+
+
+NO_FILE = Charter()
+"""Of an agent that no file says."""

@@ -103,7 +103,6 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, charter: Charter) -> 
         instructions=matter.body,
         model=fields["model"],
         settings=replace(settings, **fields["settings"]),
-        source="builtin" if charter.tier is Tier.BUILT_IN else "file",
         charter=charter,
     )
 

@@ -9,7 +9,6 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.resources.project_access import OPEN
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import PLUGIN, Caller
 from penstock.tools.session_guard import AUTHORING
@@ -148,7 +147,7 @@ def caller_for(
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,
         clip_at=agent.settings.result_max_chars,
-        access=OPEN if agent.charter is None else agent.charter.access,
+        access=agent.charter.access,
     )
 
 

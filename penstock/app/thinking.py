@@ -22,18 +22,17 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
     models = Models(settings.model_configs(), default=settings.models.default)
     names = ModelNames(roles=settings.models.roles)
     for agent in project.agent_files.agents:
-        charter = agent.charter
-        if charter is None or charter.tier is not Tier.LOCAL:
+        if agent.charter.tier is not Tier.LOCAL:
             continue
-        unheeding = _unheeding(agent, charter, models, names)
+        unheeding = _unheeding(agent, models, names)
         if unheeding is not None:
-            yield _finding(settings, charter, unheeding)
+            yield _finding(settings, agent.charter, unheeding)
 
 
-def _unheeding(agent: Agent, charter: Charter, models: Models, names: ModelNames) -> str | None:
+def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
     """Return the model that does not heed what an agent wants."""
     wanted = agent.model if isinstance(agent.model, str) else None
-    if (charter.thinking or names.thinking(wanted)) is None:
+    if (agent.charter.thinking or names.thinking(wanted)) is None:
         return None
     try:
         name = wanted if wanted and models.has(wanted) else names.model(wanted)

@@ -360,7 +360,7 @@ def _model(inventory: Inventory, agent: Agent, wanted: str | None) -> Model:
     else:
         names = inventory.model_names
         model, behind = models.get(names.model(name)), names.thinking(name)
-    level = (agent.charter.thinking if agent.charter else None) or behind
+    level = agent.charter.thinking or behind
     return model if level is None else ThinkingModel(model, level)
 
 

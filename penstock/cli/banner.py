@@ -118,4 +118,4 @@ def _text(value: Any) -> str:
 
 def _is_of_flows(agent: Agent) -> bool:
     """Whether it is one of the agents that every project has for its flows."""
-    return agent.charter is not None and agent.charter.tier is Tier.BUILT_IN
+    return agent.has_file and agent.charter.tier is Tier.BUILT_IN

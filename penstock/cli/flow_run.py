@@ -60,7 +60,12 @@ class RunOptions:
     auto: Annotated[bool | None, typer.Option("--auto/--ask", help="Whether nobody is asked.")] = (
         None
     )
-    detach: Annotated[bool, typer.Option("--detach", help="Start it, and do not wait.")] = False
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", help="Ask nothing: print its id, and leave once it waits for a person."
+        ),
+    ] = False
     project: ProjectFolder = None
     as_json: AsJson = False
 
@@ -70,7 +75,7 @@ def start(options: RunOptions) -> None:
     """Run a flow, and show its steps as they happen; questions are asked here.
 
     Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
-    2 unknown flow or no task, 3 rejected, 4 it waits for a person, or goes on without you.
+    2 unknown flow or no task, 3 rejected, 4 it waits for a person.
     """
     inputs = read_inputs(options.inputs or [])
     context: AbstractAsyncContextManager[Runtime] = opened(options.project)
@@ -124,7 +129,7 @@ class _WatchedRun:
         self._options = options
         self._command = options.name.removeprefix("/")
         self._board = _board(runtime, options)
-        self._is_asking = sys.stdin.isatty() and not options.as_json
+        self._is_asking = sys.stdin.isatty() and not (options.as_json or options.detach)
         self._task_id = TaskId(new_id("task"))
         self._shown = 0
         self._stopping: Stopping | None = None
@@ -139,11 +144,12 @@ class _WatchedRun:
             command=self._command, task=task, inputs=inputs, autonomous=self._options.auto
         )
         self._background.do(self._runtime.start_flow(asked, task_id=self._task_id))
-        if self._options.detach:
-            print(self._task_id)
-            return WAITING
+        is_json, is_detached = self._options.as_json, self._options.detach
+        if is_detached and not is_json:
+            print(self._task_id, flush=True)
         envelope = outcome_of(self._end())
-        _print_result(envelope, as_json=self._options.as_json)
+        if is_json or not is_detached:
+            _print_result(envelope, as_json=is_json)
         return code_of(envelope)
 
     def _task(self, source: FlowSource) -> str | None:
@@ -270,7 +276,7 @@ def _board(runtime: Runtime, options: RunOptions) -> Board:
 
     def card_of(name: str) -> Card:
         agent = parts.agents.find(name)
-        return agent.charter.card if agent is not None and agent.charter is not None else Card()
+        return agent.charter.card if agent is not None else Card()
 
     console = Console(highlight=False, stderr=True, quiet=options.as_json)
     title = f"/{options.name.removeprefix('/')}"

@@ -83,7 +83,7 @@ def _briefing(
         task=task,
         instructions=values.text(agent.instructions, inputs),
         inputs=inputs,
-        output=agent.charter.output if agent.charter else "",
+        output=agent.charter.output,
         context=given.context,
         handbooks=given.handbooks,
         missing=given.missing,

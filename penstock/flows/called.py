@@ -47,7 +47,7 @@ class CalledAgents:
         visit = Visit(
             frame=errand.path,
             agent=agent,
-            contract=Contract(outputs=agent.charter.outputs if agent.charter else ()),
+            contract=Contract(outputs=agent.charter.outputs),
             briefing=partial(self._brief, errand, ledger),
             profile=errand.caller.profile,
             is_autonomous=errand.caller.is_autonomous,
@@ -71,7 +71,7 @@ class CalledAgents:
         return told
 
     def _unknown(self, name: str) -> str:
-        known = [each.name for each in self._catalog if each.charter is not None]
+        known = [each.name for each in self._catalog if each.has_file]
         said = f'there is no agent "{name}"'
         if file := self._catalog.broken.get(name):
             return f"{said} that works: mend {file} first"

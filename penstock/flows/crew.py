@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
 from penstock.agents.offer import Offer, definition
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.transcript import Transcript, room
@@ -146,7 +145,7 @@ class Crew:
         restart = not is_new and needs_restart(dialogue, begins=ledger.held.begins)
         voice = Voice(model, offer, settings)
         turns = Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
-        most = _charter(agent).max_turns or limits.agent_turns
+        most = agent.charter.max_turns or limits.agent_turns
         return AgentSession(turns, hands, offer, limits=limits, max_turns=most)
 
     def _begin(
@@ -165,8 +164,8 @@ class Crew:
             system=system_prompt(visit.agent, briefing),
             model=model.card.model_id,
             offered=tuple(guard.tools),
-            agent_hash=_charter(visit.agent).content_hash,
-            charter=kept_charter(_charter(visit.agent), _level(model)),
+            agent_hash=visit.agent.charter.content_hash,
+            charter=kept_charter(visit.agent.charter, _level(model)),
         )
         ledger.add(began, visit.frame)
 
@@ -187,7 +186,7 @@ class Crew:
                 agent_tools=guard.granted,
                 permissions=visit.agent.settings.tool_permissions,
                 question_ttl_seconds=visit.agent.settings.question_ttl_seconds,
-                access=_charter(visit.agent).access,
+                access=visit.agent.charter.access,
                 clip_at=visit.agent.settings.result_max_chars,
                 session=guard,
                 is_autonomous=visit.is_autonomous,
@@ -220,7 +219,7 @@ def with_room(settings: ChatSettings, window: int | None, *, most: int) -> ChatS
 
 
 def _guard(visit: Visit) -> SessionGuard:
-    charter = _charter(visit.agent)
+    charter = visit.agent.charter
     return SessionGuard(
         agent=visit.agent.name,
         declared=charter.tools,
@@ -242,7 +241,3 @@ def _guarded(visit: Visit, guard: SessionGuard, ledger: Ledger) -> Guarded:
 
 def _level(model: Model) -> str | None:
     return model.level if isinstance(model, ThinkingModel) else None
-
-
-def _charter(agent: Agent) -> Charter:
-    return agent.charter or Charter()

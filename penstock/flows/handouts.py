@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Charter
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.resources.project_files import ProjectFiles
@@ -39,7 +38,7 @@ class Handouts:
 
     def given_to(self, agent: Agent) -> Given:
         """Return what the file of an agent says it is given; what is not there is left out."""
-        charter, missing = agent.charter or Charter(), list[str]()
+        charter, missing = agent.charter, list[str]()
         context, indexes = dict[str, str](), dict[str, str]()
         for path in charter.context_files:
             try:
@@ -68,7 +67,7 @@ class Handouts:
     def _text(self, told: str, agent: Agent) -> str:
         if self.folder is None:
             raise ToolNotConfigured(NO_PROJECT)
-        access = (agent.charter or Charter()).access
+        access = agent.charter.access
         files = ProjectFiles(self.folder.root, replace(access, private=self.folder.private))
         content = files.read(files.readable(told), FILE_BYTES)
         try:

@@ -31,7 +31,7 @@ def kept_agent(began: AgentBegan, now: Agent | None) -> Agent | None:
     """Return the agent of a session as it began; as it is now, if the log is from before."""
     if not began.charter:
         return now
-    agent = now or Agent(began.agent, source="file")
+    agent = now or Agent(began.agent)
     return replace(agent, charter=_charter(began))
 
 

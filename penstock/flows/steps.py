@@ -87,7 +87,7 @@ class Steps:
         agent = find_agent(self._crew, step.agent, place)
         if isinstance(agent, Ended):
             return Visited(ended=agent)
-        promised = agent.charter.outputs if agent.charter else ()
+        promised = agent.charter.outputs
         contract = Contract(outputs=merged(promised, step.outputs))
         return Visited(
             ended=await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
@@ -97,7 +97,7 @@ class Steps:
         agent = find_agent(self._crew, step.agent, place)
         if isinstance(agent, Ended):
             return Visited(ended=agent)
-        promised = agent.charter.outputs if agent.charter else ()
+        promised = agent.charter.outputs
         contract = Contract(outputs=promised, branches=tuple(step.branches))
         ended = await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
@@ -112,7 +112,7 @@ class Steps:
         agent = find_agent(self._crew, step.agent, place)
         if isinstance(agent, Ended):
             return Visited(ended=agent)
-        promised = agent.charter.outputs if agent.charter else ()
+        promised = agent.charter.outputs
         contract = Contract(outputs=promised, branches=loop_branches(step))
 
         def task(expand: Expand) -> str:
@@ -207,7 +207,7 @@ class Steps:
         if isinstance(agent, Ended):
             return Visited(ended=agent)
         contract = Contract(
-            outputs=agent.charter.outputs if agent.charter else (),
+            outputs=agent.charter.outputs,
             branches=step.options,
             is_multiple=step.is_multiple,
         )

@@ -51,7 +51,6 @@ def test_a_flow_reads_the_whole_of_it() -> None:
     assert read.findings == []
     assert read.agent is not None
     charter = read.agent.charter
-    assert charter is not None
     assert charter == Charter(
         tier=Tier.LOCAL,
         file="agents/scout.md",
@@ -114,13 +113,11 @@ def test_tools_are_a_list_or_one_text(
 ) -> None:
     """T45: comma text and list grant the same. A chat of one that declares none has them all."""
     agent = agent_of(f"---\nname: a\n{head}\n---\n")
-    assert agent.charter is not None
     assert (agent.charter.tools, agent.settings.enabled_tools) == (declared, offered)
 
 
 def test_a_chat_grants_at_most_fifty_turns() -> None:
     agent = agent_of("---\nname: a\nmax_turns: 1000\n---\n")
-    assert agent.charter is not None
     assert (agent.charter.max_turns, agent.settings.max_iterations) == (1000, 50)
 
 
@@ -301,7 +298,6 @@ def test_unquoted_forms_work_and_become_what_they_say() -> None:
     """Values read this way are strings and are converted by the field (`true`, `3`)."""
     agent = agent_of(LOOSE)
     charter = agent.charter
-    assert charter is not None
     assert (agent.description, agent.model) == ('"pass" or "fail"', "@coding")
     assert (charter.is_interactive, charter.max_turns) == (False, 12)
     assert charter.outputs == (Output(name="verdict", value_type=ValueType.STRING),)

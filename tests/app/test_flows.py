@@ -72,5 +72,5 @@ def test_an_agent_that_comes_later_is_known_to_the_next_look(tmp_path: Path) -> 
     settings, agents = load(project(tmp_path)), Catalog()
     library = flows_of(settings, agents)
     assert library.find("one").errors
-    agents.add(Agent("scuot", charter=Charter()))
+    agents.add(Agent("scuot", charter=Charter(file="agents/scuot.md")))
     assert not library.find("one").errors

@@ -30,7 +30,7 @@ FULL = Charter(
     content_hash="ab",
     thinking="high",
     tools=("read",),
-    outputs=(*EDITED.charter.outputs, Output(name="p", pattern="^x")) if EDITED.charter else (),
+    outputs=(*EDITED.charter.outputs, Output(name="p", pattern="^x")),
     is_interactive=False,
     access=ACCESS,
     max_turns=3,

@@ -40,7 +40,8 @@ def flows_of(**texts: str) -> MemoryFlows:
 
 def worker(name: str, **charter: Any) -> Agent:
     """Return an agent of flows."""
-    return Agent(name, instructions=f"You are {name}.", charter=Charter(**charter))
+    known = Charter(**{"file": f"agents/{name}.md", **charter})
+    return Agent(name, instructions=f"You are {name}.", charter=known)
 
 
 WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision")]

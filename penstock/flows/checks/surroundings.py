@@ -29,7 +29,7 @@ def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
     """Return what flows may know of agents; those without a file take no part."""
     cards: dict[str, AgentCard] = {}
     for agent in agents:
-        if agent.charter is not None:
+        if agent.has_file:
             charter = agent.charter
             cards[agent.name] = AgentCard(
                 name=agent.name,

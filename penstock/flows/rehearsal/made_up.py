@@ -52,8 +52,6 @@ def relaxed(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 def actor(agent: Agent) -> Agent:
     """Return an agent that plays its part: it has neither tools nor anything to read."""
-    if agent.charter is None:
-        return agent
     outputs = relaxed(agent.charter.outputs)
     charter = replace(
         agent.charter, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None

@@ -30,7 +30,6 @@ def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any
 
 def test_an_actor_has_no_tool_and_takes_any_text() -> None:
     agent = actor(AGENTS.get("finder"))
-    assert agent.charter
     assert (agent.tools, agent.charter.tools) == ((), ())
     assert relaxed([Output(name="x", pattern="^a$")]) == (Output(name="x"),)
 

@@ -1,0 +1,22 @@
+"""Where an agent comes from."""
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter, Tier
+
+SOURCES = [
+    (Agent("a"), "api", False),
+    (Agent("a", charter=Charter(tools=("read",))), "api", False),
+    (Agent("a", charter=Charter(file="agents/a.md")), "file", True),
+    (Agent("a", charter=Charter(file="/srv/p/a.md", tier=Tier.PACKAGE)), "file", True),
+    (Agent("a", charter=Charter(file="a.md", tier=Tier.BUILT_IN)), "builtin", True),
+    (Agent("a", charter=Charter(tier=Tier.BUILT_IN)), "builtin", False),
+]
+
+
+@pytest.mark.parametrize(("agent", "source", "has_file"), SOURCES)
+def test_the_tier_and_the_file_of_an_agent_say_where_it_comes_from(
+    agent: Agent, source: str, *, has_file: bool
+) -> None:
+    assert (agent.source, agent.has_file) == (source, has_file)
