@@ -71,7 +71,9 @@ def answer(options: Options) -> None:
         body = _body(record, options) | _extras(record, options.edited, options.reason)
         taken = await runtime.answer(record.question.question_id, body)
         reply = await runtime.wait(taken.task_id)
-        return _show(taken, reply, as_json=options.as_json)
+        code = _show(taken, reply, as_json=options.as_json)
+        await runtime.parts.launcher.rest()  # a chat that waited for this run goes on here
+        return code
 
     raise typer.Exit(run(options.project, work))
 

@@ -69,6 +69,11 @@ class InlineLauncher:
         self._told = set()
         await self.open()
 
+    async def rest(self) -> None:
+        """Return when nothing is at work here any more, and nothing waits for its turn."""
+        while self._running:
+            await asyncio.wait([*self._running.values()])
+
     async def close(self) -> None:
         """Take no new work, let what runs end for a while, and give every lease back."""
         self._closing = True

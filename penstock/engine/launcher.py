@@ -31,6 +31,10 @@ class Launcher(Protocol):
         """Begin to work on what it is told of, and what that waits for: the rest is for others."""
         ...
 
+    async def rest(self) -> None:
+        """Return when nothing is at work here any more, and nothing waits for its turn."""
+        ...
+
     async def close(self) -> None:
         """Take no new work, end what runs, and give every lease back."""
         ...

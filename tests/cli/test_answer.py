@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.exit_codes import WAITING
 from tests.kit.flow_server import laid
 from tests.kit.flows import HEAD
 
@@ -150,3 +151,18 @@ def test_a_person_at_a_fork_lets_the_agent_decide(fork: str, run: Run) -> None:
     """14.2, fork: "`{decide: true}` when the step names an agent"."""
     ended, out, _ = run("answer", fork, "--decide")
     assert (ended, '"notes": "I am the offline model' in out) == (0, True), out
+
+
+@pytest.mark.slow(reason="opens a store for each command")
+def test_a_chat_that_waited_for_the_answered_run_goes_on_to_its_end(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    laid(project)
+    assert run("chat", "execute_workflow workflowId=dom:asks")[0] == WAITING
+    (question,) = run_json("answer")["questions"]
+    assert run("answer", question["id"], "Go")[0] == 0
+    tasks = run_json("tasks", "list")["tasks"]
+    assert {(each["kind"], each["status"]) for each in tasks} == {
+        ("flow", "succeeded"),
+        ("message", "succeeded"),
+    }

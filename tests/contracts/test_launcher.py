@@ -271,3 +271,17 @@ async def test_who_attends_goes_on_with_the_runs_that_its_logs_wait_for() -> Non
         await settle()
         assert len(running.worked) == 1
         assert isinstance((await log.read(LogId("run")))[-1].event, TaskEnded)
+
+
+async def test_it_is_at_rest_when_nothing_is_at_work_and_nothing_waits() -> None:
+    async with opened(limits=Limits(activations=1)) as running:
+        await running.launcher.rest()
+        gate = running.stop_at("a")
+        await running.say("a")
+        await running.say("b")
+        resting = asyncio.ensure_future(running.launcher.rest())
+        await settle()
+        assert not resting.done()
+        gate.set()
+        await resting
+        assert len(running.worked) == 2
