@@ -102,6 +102,7 @@ async def _begun(runs: Runs, command: str, given: Json, invocation: Invocation) 
         depth=depth,
         profile=invocation.caller.profile,
         waiter=(ledger.held.state.log_id, ledger.task.task_id),
+        is_autonomous=invocation.caller.is_autonomous,
     )
     try:
         return await runs.begin(errand)

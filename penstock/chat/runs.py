@@ -50,6 +50,7 @@ class ToolRuns:
             inputs=errand.inputs,
             depth=errand.depth,
             waiter=errand.waiter,
+            autonomous=True if errand.is_autonomous else None,
         )
         with suppress(NameTaken):
             await self._desk.start_flow(run, errand.profile, task_id=run_id)

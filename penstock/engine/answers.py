@@ -81,12 +81,13 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
         problems.append(_problem("/notes", f"must be text of at most {ANSWER_CHARACTERS} letters"))
     if notes and question.form is not None and question.form.get("allowNotes") is False:
         problems.append(_problem("/notes", "this question takes no notes: leave them out"))
+    given_up = next((name for name in ("cancel", "decide") if body.get(name) is True), None)
+    if notes and given_up:
+        problems.append(_problem("/notes", f"go with an answer, not with {given_up}"))
     if problems:
         return {}, problems
-    if body.get("cancel") is True:
-        return {"cancel": True}, []
-    if body.get("decide") is True:
-        return {"decide": True}, []
+    if given_up:
+        return {given_up: True}, []
     given = [name for name in _SAID if name in body]
     if len(given) > 1 or (not given and question.form is None):
         return {}, [_problem("", "must hold exactly one of value, text, answer")]

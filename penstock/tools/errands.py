@@ -40,6 +40,8 @@ class RunErrand:
     profile: Profile
     waiter: tuple[LogId, TaskId]
     """Who is told of its end: a task in its log."""
+    is_autonomous: bool = False
+    """Nobody is asked in it, whatever the project's default is."""
 
 
 RunAgent = Callable[[AgentErrand, Ledger], Awaitable[Json]]

@@ -9,7 +9,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.runs import Tidings
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
-from penstock.core.events import CancelRequested, Entry, Event, TaskStarted
+from penstock.core.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
 from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
@@ -20,7 +20,7 @@ from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryPlace, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
 from tests.kit.events import ANN, LOG, ONE, ended, held_log
-from tests.kit.flows import WORKERS, by_task, flows_of, steps
+from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps
 from tests.kit.parked import ASKS
 
 PLAIN = steps("  - {id: one, agent: scout}")
@@ -42,6 +42,21 @@ async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
     envelope = await runs.end(run_id, TaskId("task_1"))
     assert envelope is not None
     return envelope
+
+
+@pytest.mark.parametrize("is_autonomous", [True, False])
+async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: bool) -> None:
+    """flows, 2: "an autonomous run: a run in which no person is asked"; what it begins is of it."""
+    place = MemoryPlace(flows=flows_of(demo=ASKS))
+    chosen = finish(branch="Yes")
+    model = ScriptedModel(by_task({"Sure?": chosen}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        wanted = replace(errand(), is_autonomous=is_autonomous)
+        run_id = await runs_of(runtime).begin(wanted)
+        await runs_of(runtime).end(run_id, TaskId("task_1"))
+        records = await runtime.parts.log.read(LogId(run_id))
+    asked = [each for each in records if isinstance(each.event, QuestionAsked)]
+    assert bool(asked) is not is_autonomous
 
 
 async def test_a_run_is_begun_once_for_each_key() -> None:

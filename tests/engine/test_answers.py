@@ -84,6 +84,7 @@ FORK, QUIET = (
         (WORDS, {"text": ""}, {"value": ""}),
         (FORK, {"value": "red", "notes": "n"}, {"value": "red", "notes": "n"}),
         (FORK, {"decide": True}, {"decide": True}),
+        (FORK, {"decide": True, "notes": ""}, {"decide": True}),
         (QUIET, {"value": "red", "notes": ""}, {"value": "red"}),
     ],
 )
@@ -123,6 +124,8 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
         (INPUT, {"value": 7}, "/value", "answer must be text"),
         (QUIET, {"value": "red", "notes": "n"}, "/notes", "takes no notes"),
         (QUIET, {"decide": True}, "/decide", "is not known here"),
+        (FORK, {"decide": True, "notes": "n"}, "/notes", "not with decide"),
+        (FORK, {"cancel": True, "notes": "n"}, "/notes", "not with cancel"),
     ],
 )
 def test_what_is_refused_and_why(

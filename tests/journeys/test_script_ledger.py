@@ -323,7 +323,7 @@ async def test_t11_a_change_is_made_once_whenever_the_process_dies(
 
 
 async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
-    """§12: "`timeout` is a durable timer"; it "never makes up a message"."""
+    """§12: "`timeout` is a durable timer"; the context has "`{kind, …payload}`"."""
     script = """
         export const run = async () => [
           await flo.task.waitForUserMessage({ user_message: "Month?", resume_payload: { n: 1 },
@@ -348,7 +348,7 @@ async def test_the_time_for_a_message_runs_out(project: ProjectFolder) -> None:
             "resume_prompt": "Take the last one.",
             "resume_payload": {"n": 1},
         },
-        {"kind": "timeout"},
+        {"kind": "timeout", "n": 1},
     ]
 
 

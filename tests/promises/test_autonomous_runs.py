@@ -6,8 +6,9 @@ import pytest
 
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT
+from penstock.builtins.workflow import TOOLS as WORKFLOW
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, QuestionAsked
+from penstock.core.events import CallSettled, QuestionAsked, TaskSuspended
 from penstock.core.ids import LogId
 from penstock.core.question import QuestionKind
 from penstock.flows.code import Coding
@@ -44,13 +45,15 @@ def asking(request: ModelRequest) -> ScriptedReply:
     """Ask once, then hand in what came of it; who is not told of it wants the tool `poll`."""
     if len(request.messages) > 1:
         return finish(request.messages[-1].content)
+    if task_of(request) == "begin":
+        return call("execute_workflow", workflowId="inner")
     return ASK if task_of(request) == "ask" else call("poll")
 
 
 async def run(place: MemoryPlace, *rules: Rule) -> tuple[Envelope, list[Any]]:
     """Run the flow autonomously; returns its outcome, and what is in its log."""
-    agents = [worker("a", tools=("poll",))]
-    tools: list[Tool] = [*ASK_USER, *SUBAGENT, poll]
+    agents = [worker("a", tools=("poll", "execute_workflow"))]
+    tools: list[Tool] = [*ASK_USER, *SUBAGENT, *WORKFLOW, poll]
     async with memory_runtime(
         model=ScriptedModel(asking), agents=agents, tools=tools, rules=rules, place=place
     ) as runtime:
@@ -90,6 +93,16 @@ async def test_no_agent_asks_nor_does_a_tool_of_its(task: str) -> None:
     assert envelope.output["status"] == "success"
     assert SAID.format("ask_user") in envelope.output["results"]["one"]["summary"]
     assert not [each for each in events if isinstance(each, QuestionAsked)]
+
+
+async def test_a_run_that_an_agent_begins_asks_nobody_either() -> None:
+    """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
+    inner = steps("  - {id: two, agent: a, task: ask}")
+    outer = steps("  - {id: one, agent: a, task: begin}")
+    envelope, events = await run(MemoryPlace(flows=flows_of(demo=outer, inner=inner)))
+    assert envelope.output["status"] == "success"
+    assert SAID.format("ask_user") in envelope.output["results"]["one"]["summary"]
+    assert not [each for each in events if isinstance(each, TaskSuspended)]
 
 
 async def test_an_approval_still_waits_for_a_person() -> None:
