@@ -71,6 +71,8 @@ class StepStarted:
     agent: str = ""
     active_ms: int = 0
     """How long the run had been at work by then."""
+    rested_ms: int = 0
+    """How much of that it only waited for its next tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ class Budget:
         "_models",
         "_task",
         "_tokens",
+        "rested",
     )
 
     def __init__(self, allowance: Allowance, task: TaskState, clock: Clock) -> None:
@@ -51,6 +52,8 @@ class Budget:
         self._models = 0
         self._tokens = 0
         self._cost = 0.0
+        self.rested = 0.0
+        """Seconds that do not count, though the task was in an activation."""
 
     def reserve_call(self) -> None:
         """Set one tool call aside, or raise BudgetExceeded."""
@@ -109,6 +112,7 @@ class Budget:
     def rest(self, seconds: float) -> None:
         """Take in that the task only waited, for time that its own retry asked for."""
         self._begun += seconds
+        self.rested += seconds
 
     def seconds_left(self) -> float:
         """Return how long the task may still be at work."""

@@ -177,7 +177,13 @@ class Conductor:
         agent = getattr(self.run.flow.by_id[step_id], "agent", None) or ""
         visit = self.run.plan.visits[step_id] + 1
         now = self._active_ms()
-        started = StepStarted(step_id=step_id, visit=visit, agent=agent, active_ms=now)
+        started = StepStarted(
+            step_id=step_id,
+            visit=visit,
+            agent=agent,
+            active_ms=now,
+            rested_ms=round(1000 * self.ledger.budget.rested),
+        )
         self.run.start(started)
         frame, step = self._frame(step_id), self.run.flow.by_id[step_id]
         self.ledger.add(started, frame)

@@ -22,13 +22,19 @@ class Story:
         """By the frame of their run."""
         self._flows: dict[str, list[tuple[CallPath, FlowStarted]]] = {}
         """By their frame, and by the one above it: that of a step with a glob."""
-        self._starts = 0
+        self._starts = self._rested_ms = 0
 
     @property
     def starts(self) -> int:
         """How many visits of steps were begun in the task, those of flows inside counted."""
         self._catch_up()
         return self._starts
+
+    @property
+    def rested_ms(self) -> int:
+        """How long the task only waited for next tries, as far as its log tells."""
+        self._catch_up()
+        return self._rested_ms
 
     def steps(self, frame: CallPath) -> Sequence[tuple[CallPath, StepEvent]]:
         """Return what happened to the steps of the run in a frame."""
@@ -49,6 +55,8 @@ class Story:
                 for frame in (path, path.rpartition("/")[0]):
                     self._flows.setdefault(frame, []).append((path, event))
             elif isinstance(event, StepEvent):
-                self._starts += isinstance(event, StepStarted)
+                if isinstance(event, StepStarted):
+                    self._starts += 1
+                    self._rested_ms = event.rested_ms
                 self._steps.setdefault(path.rsplit("/", 2)[0], []).append((path, event))
         self._seen = len(story)

@@ -141,7 +141,8 @@ class FlowWork:
             config=started.config,
             promised=promised(source, flow),
         )
-        budget = Budget(allowance_of(self.world.limits), task, self.world.clock)
+        budget, story = Budget(allowance_of(self.world.limits), task, self.world.clock), Story(task)
+        budget.rest(story.rested_ms / 1000)
         ledger = Ledger(held, task, budget, self.key)
         place = Place(
             run=run,
@@ -151,7 +152,7 @@ class FlowWork:
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        means = Means(self.steps, self.library, self.world, Story(task))
+        means = Means(self.steps, self.library, self.world, story)
         conductor = Conductor(run, source, place, means)
         conductor.fold()
         return conductor

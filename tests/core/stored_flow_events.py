@@ -82,9 +82,10 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             visit=2,
             agent="writer",
             active_ms=7,
+            rested_ms=3,
         ),
         "step_started",
-        '{"step_id":"draft","visit":2,"agent":"writer","active_ms":7}',
+        '{"step_id":"draft","visit":2,"agent":"writer","active_ms":7,"rested_ms":3}',
     ),
     (
         StepSettled(

@@ -112,3 +112,13 @@ def test_seconds_count_from_the_activation_on_top_of_those_before() -> None:
     clock.advance(1)
     with pytest.raises(BudgetExceeded, match="10 seconds"):
         budget.reserve_call()
+
+
+def test_time_in_which_a_task_only_waited_does_not_count() -> None:
+    clock = FakeClock()
+    budget = Budget(Allowance(seconds=60), TaskState(TaskId("t"), None), clock)
+    clock.advance(100)
+    assert budget.spent()
+    budget.rest(90)
+    assert (budget.seconds_left(), budget.rested) == (50, 90)
+    assert not budget.spent()

@@ -205,13 +205,17 @@ def test_what_a_run_may_spend_is_a_limit_of_its_own() -> None:
 async def test_waits_between_tries_do_not_count_as_time_at_work() -> None:
     """`limits.flow_seconds`: waits for people, and between tries of a step, do not count."""
     clock = FakeClock()
-    text = "  - {id: web, agent: scout, task: web, retry: {attempts: 2, delay: 3600}}"
-    flows = flows_of(demo=steps(text))
+    text = "  - {id: web, agent: scout, task: web, retry: {attempts: 2, delay: 61}}"
+    asks = ASKS.partition("\n")[2].partition("\n")[2]
+    flows = flows_of(demo=steps(f"{text}\n{asks}"))
     place = MemoryPlace(flows=flows, clock=clock, limits=Limits(flow_seconds=60))
     left = [finish("no", status="error")] * 2
     model = ScriptedModel(by_task({"web": lambda _: left.pop() if left else finish("web")}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         run = asyncio.create_task(run_in(runtime))
         while not run.done():
-            await clock.elapse(100)
-    assert run.result().ok, run.result()
+            await clock.elapse(61)
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        reply = await see_through(runtime, {"value": "Yes"}, task="t")
+    assert reply.envelope is not None
+    assert reply.envelope.ok, reply.envelope
