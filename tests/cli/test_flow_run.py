@@ -81,9 +81,22 @@ def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
     assert json.loads(out)["error"]["details"]["question_ids"][0].startswith("q_")
 
 
-def test_who_does_not_wait_gets_the_id(flows: Path, run: Run) -> None:
+def test_who_is_not_to_be_asked_gets_the_ids(flows: Path, run: Run) -> None:
+    """A terminal: "Without one, or with `--detach`: exit 4 and the question ids"."""
+    code, out, told = run("flow", "run", "asks", "--detach")
+    assert (code, out.startswith("task_"), out.count("\n")) == (4, True, 1)
+    question = told.partition("penstock answer ")[2].split()[0]
+    assert question.startswith("q_")
+    assert run("answer", question, "Go")[0] == 0
     code, out, _ = run("flow", "run", "look", "--detach")
-    assert (code, out.startswith("task_")) == (4, True)
+    assert code == 0
+    assert json.loads(run("flow", "result", out.strip())[1])["status"] == "success"
+
+
+def test_nobody_is_asked_at_a_terminal_who_does_not_want_it(flows: Path) -> None:
+    with Terminal("flow", "run", "asks", "--detach", cwd=flows) as terminal:
+        terminal.until("answer it: penstock answer q_")
+        assert terminal.ended() == 4
 
 
 @pytest.mark.parametrize(
@@ -114,10 +127,10 @@ def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
     with Terminal("flow", "run", "asks", cwd=flows) as terminal:
         terminal.until("/asks  0.0 s · 0 done")
         terminal.until("? Go on?")
-        terminal.until("answer> ")
+        terminal.until("answer, or /cancel> ")
         terminal.type("9")
         terminal.until("answer must be one of: Go, Stop")
-        terminal.until("answer> ")
+        terminal.until("answer, or /cancel> ")
         terminal.type("2")
         terminal.until("✓ tell")
         assert terminal.ended() == 0
@@ -134,10 +147,10 @@ def test_a_task_that_is_needed_is_asked_for(flows: Path) -> None:
 def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
     """Ctrl-C aborts after asking."""
     with Terminal("flow", "run", "asks", cwd=flows) as terminal:
-        terminal.until("answer> ")
+        terminal.until("answer, or /cancel> ")
         terminal.interrupt_until("Abort this run?")
         terminal.type("")
-        terminal.until("answer> ")
+        terminal.until("answer, or /cancel> ")
         terminal.interrupt_until("Abort this run?")
         terminal.type("y")
         terminal.until("Cancelling")
