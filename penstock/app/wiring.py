@@ -97,10 +97,8 @@ NO_HANDBOOKS = Handbooks()
 class AgentInvokers:
     """The invoker of each agent: the project's, or one over the agent's own tools."""
 
-    def __init__(self, shared: Invoker, resources: Resources, world: World) -> None:
+    def __init__(self, shared: Invoker) -> None:
         self._shared = shared
-        self._resources = resources
-        self._world = world
         self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
 
     def of(self, agent: Agent) -> Invoker:
@@ -109,15 +107,7 @@ class AgentInvokers:
             return self._shared
         own = self._own.get(agent)
         if own is None:
-            registry = Registry(agent.tools)
-            own = Invoker(
-                registry,
-                self._shared.rules,
-                self._resources,
-                world=self._world,
-                threads=self._shared.threads,
-            )
-            self._own[agent] = own
+            own = self._own[agent] = self._shared.over(Registry(agent.tools))
         return own
 
 
@@ -210,7 +200,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     storage.log.listen(bus.publish)
     resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
-    invokers = AgentInvokers(shared, resources, world)
+    invokers = AgentInvokers(shared)
     cast = _cast(inventory, invokers)
     chat = ChatWork(cast, world, bus, key=storage.key)
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
@@ -310,12 +300,6 @@ def _resources(world: World, storage: Storage, inventory: Inventory) -> Resource
     )
 
 
-def _door(shared: Invoker, tool: Tool, resources: Resources, world: World) -> Invoker:
-    """Return a door to the tools of the project and to one more."""
-    registry = Registry([*shared.registry, tool])
-    return Invoker(registry, shared.rules, resources, world=world, threads=shared.threads)
-
-
 def _authoring(inventory: Inventory, resources: Resources) -> ProjectAuthoring | None:
     """Let tools write agents and flows, where there is a folder for them."""
     folder, flows = inventory.project, inventory.flow_files
@@ -330,7 +314,10 @@ def _authoring(inventory: Inventory, resources: Resources) -> ProjectAuthoring |
 def _steps(
     world: World, inventory: Inventory, crew: Crew, *, shared: Invoker, resources: Resources
 ) -> Steps:
-    code = CodeSteps(inventory.coding, lambda tool: _door(shared, tool, resources, world))
+    def door(tool: Tool) -> Invoker:
+        return shared.over(Registry([*shared.registry, tool]))
+
+    code = CodeSteps(inventory.coding, door)
     return Steps(crew, code, ShellSteps(resources.project, shared.threads), world)
 
 

@@ -89,6 +89,12 @@ class Invoker:
         )
         as_now = copy(self)
 
+    def over(self, registry: Registry) -> "Invoker":
+        """Return a door to other tools, with the same rules, resources and threads."""
+        return Invoker(
+            registry, self.rules, self._resources, world=self._world, threads=self.threads
+        )
+
     async def call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
     ) -> Envelope:
