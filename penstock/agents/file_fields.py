@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from penstock.agents.charter import Card, Purpose
-from penstock.agents.file_kinds import Inputs, Section
+from penstock.agents.file_kinds import Inputs, Section, Shown
 from penstock.agents.file_settings import AgentSettings
 from penstock.manifest.authored_kinds import Names, Whole
 from penstock.manifest.fields import Field, Kind
@@ -35,7 +35,7 @@ def _access(
     return Access(read=read, write=write, deny=bash or ())
 
 
-CARD = tuple(_row(key, _TEXT, "For displays.", "") for key in ("type", "label", "metric", "role"))
+CARD = tuple(_row(key, Shown(), "For displays.", "") for key in ("type", "label", "metric", "role"))
 PURPOSE = (
     _row("use_when", _TEXT, "When to choose it; else the description.", ""),
     _row("produces", _TEXT, "What comes of it.", ""),

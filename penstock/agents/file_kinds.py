@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.agents.charter import AgentInput
 from penstock.agents.file_settings import said_by
+from penstock.core.canonical import compact
 from penstock.manifest.authored_kinds import part, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node, Wrong, quoted
 from penstock.manifest.kinds import Text
@@ -46,6 +47,17 @@ class Inputs:
         found = [_input(node.at(number)) for number in range(len(node.value))]
         named = {each.name: each for each in reversed(found) if each is not None}
         return tuple(reversed(named.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Any value: displays show it as it is written."""
+
+    wanted: str = "anything"
+
+    def read(self, node: Node) -> str:
+        """Return it as a text."""
+        return node.value if isinstance(node.value, str) else compact(node.value)
 
 
 def read_table(node: Node, fields: Sequence[Field], title: str) -> dict[str, Any]:

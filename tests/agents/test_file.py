@@ -93,6 +93,12 @@ def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
     assert charter_of(head).purpose == Purpose()
 
 
+def test_a_card_shows_any_value() -> None:
+    """§3, `card.*`: "for displays; any value"."""
+    card = charter_of("card: {type: 5, label: true, metric: [a, 1], role: {x: null}}").card
+    assert card == Card(card_type="5", label="true", metric='["a",1]', role='{"x":null}')
+
+
 def test_the_hash_changes_with_the_text() -> None:
     one, same, other = (charter_of(f"card: {{ label: {each} }}") for each in "aab")
     assert one.content_hash == same.content_hash != other.content_hash
@@ -180,7 +186,7 @@ WRONG = [
         "access: {bash: {deny: 5}}",
         'wrong-type: "access.bash.deny" must be a list of patterns, found number 5',
     ),
-    ("card: {type: 5}", 'wrong-type: "card.type" must be text, found number 5'),
+    ("architect: {domain: 5}", 'wrong-type: "architect.domain" must be text, found number 5'),
     ("architect: {domain: []}", 'wrong-type: "architect.domain" must be text, found array []'),
     (
         "max_turns: 0",
