@@ -1,6 +1,6 @@
 """What can happen in a log. It holds these and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -221,6 +221,12 @@ class NoteEmitted:
     payload: Any = None
     level: str = "info"
     title: str | None = None
+
+    @property
+    def line(self) -> str:
+        """What was said, as equal notes say it."""
+        text = self.payload.get("text") if isinstance(self.payload, Mapping) else None
+        return f"{self.event_type}: {text or self.message or ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ class TaskState:
     delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
     """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
     notes: Counter[tuple[CallPath, str]] = field(default_factory=Counter)
-    """How many events of an author each call wrote, by type."""
+    """How many events of an author each call wrote, by type, and by what they say."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
     secrets: dict[SecretGiven, None] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class SessionState:
             case TaskEnded():
                 self._end(task, event)
             case NoteEmitted() if path:
-                task.notes[path, event.event_type] += 1
+                task.notes.update([(path, event.event_type), (path, event.line)])
             case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():

@@ -1,5 +1,6 @@
 """The host's side of one entry of a script: the Bridge, made of one Invocation."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -41,8 +42,11 @@ class Host:
         self._close = close
         self._asked = 0
         self._lines = 0
-        self._printed = invocation.ledger.task.notes[invocation.call.path, CONSOLE]
+        notes = invocation.ledger.task.notes
+        self._printed = notes[invocation.call.path, CONSOLE]
         """Lines that earlier entries printed."""
+        self._before = Counter(notes) if invocation.attempt > 1 else Counter()
+        """What earlier attempts printed: in a further one the lines have other places."""
 
     @property
     def seed(self) -> bytes:
@@ -91,11 +95,9 @@ class Host:
         """Take a line of the console: what an earlier entry printed is not printed again."""
         self._lines += 1
         text = self._invocation.caller.secrets.text(text)
-        is_later_attempt = self._invocation.attempt > 1 and self._recording.is_live
-        if is_later_attempt or self._lines > self._printed:
-            payload = {"level": level, "text": text}
-            severity = ERROR_LEVELS.get(level, "info")
-            note = NoteEmitted(event_type=CONSOLE, payload=payload, level=severity)
+        payload, severity = {"level": level, "text": text}, ERROR_LEVELS.get(level, "info")
+        note = NoteEmitted(event_type=CONSOLE, payload=payload, level=severity)
+        if not self._was_printed(note):
             self._invocation.note(note)
 
     def warn(self, event_type: str, message: str) -> None:
@@ -122,6 +124,15 @@ class Host:
         if returned and (unasked := self._recording.unasked()):
             said = ", ".join(sorted(set(unasked)))
             self.warn(DIVERGED, f"recorded before, and not asked for again: {said}")
+
+    def _was_printed(self, line: NoteEmitted) -> bool:
+        if self._invocation.attempt == 1:
+            return self._lines <= self._printed
+        same = (self._invocation.call.path, line.line)
+        if self._recording.is_live or not self._before[same]:
+            return False
+        self._before[same] -= 1
+        return True
 
 
 def _check(name: str, arguments: Any) -> None:

@@ -118,6 +118,20 @@ async def test_a_line_that_was_printed_is_not_printed_again() -> None:
     assert [each.level for each in printed] == ["info", "warning", "info"]
 
 
+async def test_a_further_attempt_prints_what_differs() -> None:
+    """L13: what was printed is dropped while nothing new is asked; what was not printed is new."""
+    host = await asking(Act("look"))
+    for attempt in (1, 2, 1, 2, 3):
+        host.begin(attempt)
+        for line in ("start", f"attempt {attempt}", f"attempt {attempt}"):
+            host.host.print("info", line)
+    await host.value("callTool", tool_id="look", input={})
+    host.host.print("info", "start")
+    printed = [each for each in await host.bench.events() if isinstance(each, NoteEmitted)]
+    said = [each.payload["text"] for each in printed]
+    assert said == ["start", *(f"attempt {each}" for each in (1, 1, 2, 2, 3, 3)), "start"]
+
+
 async def test_a_secret_is_taken_out_of_lines_and_warnings() -> None:
     host = await asking()
     await host.value("vault.get", scope="profile", key="token")
