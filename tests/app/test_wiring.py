@@ -9,6 +9,7 @@ from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
+from penstock.tools.rules import Action, Rule
 from tests.kit.tools import Act
 
 
@@ -43,6 +44,15 @@ async def test_an_agent_with_tools_of_its_own_has_no_others() -> None:
     async with memory_runtime(tools=[shared]) as runtime:
         await runtime.chat("Go", agent=agent)
     assert (len(shared.runs), len(own.runs)) == (0, 1)
+
+
+async def test_the_rules_of_the_project_hold_for_tools_of_an_agent_s_own() -> None:
+    own = Act("own")
+    model = ScriptedModel([call("own"), say("Done.")])
+    agent = Agent("clerk", model=model, tools=[own])
+    async with memory_runtime(rules=[Rule(tool="ow*", action=Action.DENY)]) as runtime:
+        await runtime.chat("Go", agent=agent)
+    assert own.runs == []
 
 
 def named(name: str) -> ScriptedModel:

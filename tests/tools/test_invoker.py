@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,11 +18,9 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import Retry, tool
-from penstock.tools.registry import Registry
 from penstock.tools.rules import Action, Rule
 from tests.kit.tools import Act
 from tests.tools.counted import Counted, code, killed
@@ -53,19 +50,6 @@ async def test_a_replay_asks_nobody_for_permission_again(counted: Counted) -> No
     bench.enter()
     stranger = Caller(origin=Origin.MODEL)
     assert (await bench.call("look", caller=stranger)).ok
-
-
-async def test_another_door_has_other_tools_and_the_same_rules(counted: Counted) -> None:
-    bench = await open_workbench(counted.look, rules=[Rule(tool="lo*", action=Action.DENY)])
-    other = bench.invoker.over(Registry([counted.look, Act("act")]))
-    caller = replace(bench.model, agent_tools=frozenset({"look", "act"}))
-
-    async def called(door: Invoker, tool_id: str) -> str:
-        return code(await door.call(bench.next_call(tool_id), caller, bench.ledger))
-
-    assert [await called(other, each) for each in ("look", "act")] == ["NOT_PERMITTED", "success"]
-    assert await called(bench.invoker, "act") == "TOOL_NOT_FOUND"
-    assert other.threads is bench.invoker.threads
 
 
 # ---- resolve and permit --------------------------------------------------------------------------
