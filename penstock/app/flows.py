@@ -8,7 +8,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
-from penstock.app.thinking import thinking_faults
+from penstock.app.thinking import thinking_faults, unheeding_of
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
@@ -26,12 +26,14 @@ from penstock.tools.scripts.manifests import open_scanner
 
 def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
     """Return the library of a project; it sees the agents that there are when it is asked."""
+    unheeding = unheeding_of(settings)
 
     def around() -> Surroundings:
         return Surroundings(
             agents=cards_of(agents.list()),
             broken_agents=agents.broken,
             has_shell=settings.flows.shell,
+            unheeding=unheeding,
         )
 
     return ProjectFlows(settings.root, around, packages=packages, modules=modules_of(settings))

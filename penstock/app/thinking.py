@@ -1,6 +1,6 @@
-"""Agents that are to think so or so much, with a model that cannot be told."""
+"""Agents and steps that are to think so or so much, with a model that cannot be told."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, Tier
@@ -29,11 +29,28 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
             yield _finding(settings, agent.charter, unheeding)
 
 
+def unheeding_of(settings: Settings) -> Callable[[str], str | None]:
+    """Return what says of a model's name which model does not heed the level behind it."""
+    names = ModelNames(roles=settings.models.roles)
+
+    def unheeding(name: str) -> str | None:
+        if names.thinking(name) is None:
+            return None
+        models = Models(settings.model_configs(), default=settings.models.default)
+        return _deaf(name, models, names)
+
+    return unheeding
+
+
 def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
     """Return the model that does not heed what an agent wants."""
     wanted = agent.model if isinstance(agent.model, str) else None
     if (agent.charter.thinking or names.thinking(wanted)) is None:
         return None
+    return _deaf(wanted, models, names)
+
+
+def _deaf(wanted: str | None, models: Models, names: ModelNames) -> str | None:
     try:
         name = wanted if wanted and models.has(wanted) else names.model(wanted)
         return None if models.has_thinking(name) else name or models.default

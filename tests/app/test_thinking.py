@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.app.thinking import thinking_faults
@@ -46,6 +47,36 @@ async def test_the_level_reaches_the_model(
         envelope = await runtime.run_flow(NewRun(command="demo", task="t"))
     assert envelope.ok
     assert [each.thinking for each in model.requests] == [level]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", []),
+        (", model: 'llama.cpp:tiny:high'", []),
+        (", model: 'openai:gpt-4o'", []),
+        (", model: 'nowhere:high'", []),
+        (", model: 'openai:gpt-4o:low'", ["openai:gpt-4o"]),
+        (", model: '@deaf'", ["openai:gpt-4o"]),
+        (", model: '@fast:high'", ["offline"]),
+    ],
+)
+def test_a_step_whose_model_cannot_be_told_is_named(
+    project: ProjectFolder, more: str, said: list[str]
+) -> None:
+    """§4.2: "Step `model` beats the agent's", also with a level behind it."""
+    project.write("agents/scout.md", AGENT.format(more="").replace("\n\n", "\n"))
+    project.write("flows/demo.yaml", FLOW.format(more=more))
+    settings = load(project.root, models={"roles": {"deaf": "openai/gpt-4o:low"}})
+    found = list(check_flows(settings, load_project(settings)))
+    assert [(each.code, each.line, each.message) for each in found] == [
+        (
+            "thinking-unheeded",
+            4,
+            f'the model "{name}" cannot be told how much to think; it is not',
+        )
+        for name in said
+    ]
 
 
 @pytest.mark.parametrize(

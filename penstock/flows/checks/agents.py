@@ -22,6 +22,8 @@ def check_agents(view: View) -> Iterator[Diagnostic]:
         step = each.step
         if not isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork) or not step.agent:
             continue
+        if not isinstance(step, Fork) and step.model is not None:
+            yield from _unheeded(view, each, step.model)
         card = view.card(step)
         if card is None:
             yield _unknown(view, each, step.agent)
@@ -48,6 +50,14 @@ def _advice(view: View, agent: str) -> str:
         if some
         else ("write it with agent_write")
     )
+
+
+def _unheeded(view: View, each: ReadStep, name: str) -> Iterator[Diagnostic]:
+    model = view.around.unheeding(name)
+    if model is not None:
+        said = f"the model {quoted(model)} cannot be told how much to think; it is not"
+        advice = "take the level out, or name a model that thinks"
+        yield each.warning("thinking-unheeded", said, each.node.at("model").place, advice)
 
 
 def _unwired(each: ReadStep, card: AgentCard) -> Iterator[Diagnostic]:

@@ -71,6 +71,8 @@ class Surroundings:
     """Where the flow lies; empty while it lies nowhere."""
     command: str = ""
     has_shell: bool = True
+    unheeding: Callable[[str], str | None] = nothing_at
+    """The model of a name with a level of thinking, if nobody can tell it; else None."""
     flow_at: Callable[[str], ReadFlow | None] = nothing_at
     """The flow of a file, broken or not; None if there is none."""
     has_file: Callable[[str], bool] = no_file
