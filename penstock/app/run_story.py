@@ -23,7 +23,7 @@ from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import flow_of
+from penstock.flows.reading import started_flow
 from penstock.flows.report import unbegun
 
 TYPES = (
@@ -127,7 +127,7 @@ class RunStory:
                 pass
 
     def _begin_flow(self, path: str, started: FlowStarted) -> None:
-        flow = flow_of(started.texts[started.file], started.file)
+        flow = started_flow(started)
         self._steps[path] = {} if flow is None else dict(flow.by_id)
         self._is_autonomous = started.autonomous
 

@@ -60,6 +60,11 @@ def tools_on(path: CallPath) -> list[str]:
     return [part.partition("#")[0] for part in path.split("/") if "#" in part]
 
 
+def frame_above(path: str) -> CallPath:
+    """Return the frame in which something began: of a call its agent's, of a visit its run's."""
+    return CallPath(path.rsplit("/", 2)[0])
+
+
 def is_below(path: str, parent: str) -> bool:
     """Whether the path names something inside the call `parent`."""
     return path.startswith(parent) and path[len(parent) : len(parent) + 1] == "/"

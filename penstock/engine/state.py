@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from penstock.core.call import CallPath
+from penstock.core.call import CallPath, frame_above
 from penstock.core.events import (
     CallRequested,
     CallRetried,
@@ -116,7 +116,7 @@ class TaskState:
         """Return the agent whose model asked for a call."""
         if not self.agents or path is None:
             return self.main
-        return self.agents.get(CallPath(path.rsplit("/", 2)[0]), self.main)
+        return self.agents.get(frame_above(path), self.main)
 
     @property
     def heard(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core.call import Call, CallPath, Origin
+from penstock.core.call import Call, CallPath, Origin, frame_above
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.canonical import canonical
 from penstock.core.flow_events import FlowRequested, FlowStarted
@@ -125,7 +125,7 @@ class CodeSteps:
 
 def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
     """Return how the run began that a visit belongs to."""
-    run = frame.rsplit("/", 2)[0]
+    run = frame_above(frame)
     return next(
         event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
     )
@@ -134,7 +134,7 @@ def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
 def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
     """Return the command of the flow of a visit; that of a flow inside comes from its path."""
     task = ledger.task
-    is_inside = frame.rsplit("/", 2)[0] != task.task_id
+    is_inside = frame_above(frame) != CallPath(task.task_id)
     if is_inside or not isinstance(task.brief, FlowRequested):
         return command_of(started.file, started.root)
     return task.brief.command

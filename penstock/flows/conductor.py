@@ -19,7 +19,7 @@ from penstock.flows.loops import Route
 from penstock.flows.nested import failed_inside, framed, referred, what_is_left
 from penstock.flows.place import Place, Visited
 from penstock.flows.plan import Aborted, Jumped, Notice, Over, RunStatus, Skipped
-from penstock.flows.reading import flow_of
+from penstock.flows.reading import started_flow
 from penstock.flows.run import Run
 from penstock.flows.session import Ended, failed
 from penstock.flows.steps import Steps
@@ -302,7 +302,7 @@ class Conductor:
             yield path[len(frame) + 1 :], self._inner(path, started)
 
     def _inner(self, frame: CallPath, started: FlowStarted) -> "Conductor":
-        flow = flow_of(started.texts[started.file], started.file)
+        flow = started_flow(started)
         assert flow is not None  # noqa: S101  it was read before it was begun
         source = source_of(started)
         run = Run(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
+from penstock.core.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
 from penstock.flows.fenced import parse_flow, source_lines
 from penstock.flows.reading_inputs import RunInputs
@@ -103,6 +104,11 @@ def read_flow(text: str | bytes, file: str = "") -> ReadFlow:
 def flow_of(text: str, file: str) -> Flow | None:
     """Return the flow of a text, None if it has an error; runs read the same text many times."""
     return read_flow(text, file).flow
+
+
+def started_flow(started: FlowStarted) -> Flow | None:
+    """Return the flow of a run as the run keeps it; None if it has an error."""
+    return flow_of(started.texts[started.file], started.file)
 
 
 def _read(node: Node, field: Field) -> Any:

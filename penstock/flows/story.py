@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.core.call import CallPath
+from penstock.core.call import CallPath, frame_above
 from penstock.core.flow_events import FlowStarted, StepSettled, StepStarted
 from penstock.engine.state import TaskState
 from penstock.flows.costs import Costs
@@ -58,5 +58,5 @@ class Story:
                 if isinstance(event, StepStarted):
                     self._starts += 1
                     self._rested_ms = event.rested_ms
-                self._steps.setdefault(path.rsplit("/", 2)[0], []).append((path, event))
+                self._steps.setdefault(frame_above(path), []).append((path, event))
         self._seen = len(story)

@@ -28,7 +28,7 @@ from penstock.flows.kept import promised
 from penstock.flows.library import Library, source_of
 from penstock.flows.place import Place
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import flow_of
+from penstock.flows.reading import started_flow
 from penstock.flows.report import flow_result, unbegun
 from penstock.flows.run import Run
 from penstock.flows.starting import GATE_CLOSED, Beginning, FlowSettings, Rejection, begin
@@ -129,7 +129,7 @@ class FlowWork:
     def _conductor(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
     ) -> Conductor:
-        flow = flow_of(started.texts[started.file], started.file)
+        flow = started_flow(started)
         assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)

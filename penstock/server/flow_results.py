@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.app.run_story import STATUS
+from penstock.core.call import frame_above
 from penstock.core.events import Record
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import TaskId
@@ -45,7 +46,7 @@ class StepStates:
     def apply(self, record: Record) -> None:
         """Take in what happened."""
         path, event = record.path or "", record.event
-        is_own = path.rsplit("/", 2)[0] == self._frame
+        is_own = frame_above(path) == self._frame
         match event:
             case StepStarted(step_id=step_id, visit=visit) if is_own:
                 self._parts[step_id] |= {"state": "running", "visits": visit}

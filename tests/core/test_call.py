@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.call import CallPath, is_below, tools_on
+from penstock.core.call import CallPath, frame_above, is_below, tools_on
 
 ROOT = "task_1/2/search#0a1b2c3d4e5f6071"
 NESTED = f"{ROOT}/mcp__files__read#8899aabbccddeeff.2"
@@ -37,3 +37,13 @@ def test_the_tools_along_a_path_are_read_off_it(path: str, tools: list[str]) -> 
 def test_only_what_is_inside_a_call_is_below_it(path: str, parent: str, *, below: bool) -> None:
     """The second equal call, which ends in `.2`, is a neighbour of the first."""
     assert is_below(path, parent) is below
+
+
+@pytest.mark.parametrize(
+    ("path", "frame"),
+    [("task_1/scout/2", "task_1"), ("task_1/scout/2/1/read#0a", "task_1/scout/2"), ("", "")],
+)
+def test_a_call_begins_in_the_frame_of_its_agent_and_a_visit_in_that_of_its_run(
+    path: str, frame: str
+) -> None:
+    assert frame_above(path) == frame
