@@ -37,7 +37,7 @@ from penstock.core.world import World
 from penstock.engine.answers import check_answer
 from penstock.engine.bus import Bus
 from penstock.store.log import Log
-from penstock.store.projections import Projections
+from penstock.store.projections import Page, Projections, TasksOf
 
 SPOKEN = frozenset({QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK})
 """Questions that the next message of a conversation answers."""
@@ -267,12 +267,14 @@ class Desk:
             return None
         log_id = LogId(message.session_id)
         asked = await self._projections.open_questions(log_id)
-        if not asked:
+        parked = None if asked else await self._parked_on_runs(log_id)
+        waiting = [parked.task_id] if parked else [each.task_id for each in asked]
+        if not waiting:
             return None
-        if sent := await self._repeats.find(message, asked[0].task_id):
+        if sent := await self._repeats.find(message, waiting[0]):
             return sent
         if message.cancel_open:
-            for task_id in {each.task_id for each in asked}:
+            for task_id in set(waiting):
                 await self.cancel(task_id, profile)
             return None
         if only_tells(message.content):
@@ -280,11 +282,18 @@ class Desk:
         for each in asked:
             if each.question.kind in SPOKEN and not is_command(message.content):
                 return await self._answered(message, each, profile)
-        ids = [each.question.question_id for each in asked]
+        ids = [each.question.question_id for each in (parked.questions if parked else asked)]
         raise QuestionOpen(
             f"answer {', '.join(ids)} first, or send the message with cancelOpen",
             details={"questions": ids},
         )
+
+    async def _parked_on_runs(self, log_id: LogId) -> Reply | None:
+        """Return how the task stands that waits for runs in which people are asked, if one does."""
+        of = TasksOf(status=TaskStatus.SUSPENDED)
+        tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))
+        reply = await self._endings.wait(tasks[0].task_id, 0) if tasks else None
+        return reply if reply and reply.questions else None
 
     async def _answered(self, message: NewMessage, asked: QuestionRecord, profile: Profile) -> Sent:
         head = await self._log.head(asked.log_id)

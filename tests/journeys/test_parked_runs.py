@@ -4,6 +4,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, Sent
+from penstock.core.errors import QuestionOpen
 from penstock.core.events import CallSettled, TaskResumed, TaskSuspended
 from penstock.core.flow_events import RunEnded
 from penstock.core.ids import LogId
@@ -146,6 +147,38 @@ async def test_runs_that_wait_for_runs_park_one_after_the_other() -> None:
         assert RunEnded(run_id=inner) in await events(runtime, outer)
     assert done
     assert done.content == "All done."
+
+
+@pytest.mark.parametrize("workflow", ["asks", "outer"])
+async def test_a_message_is_refused_while_the_run_asks_a_person(workflow: str) -> None:
+    """9: "409 `QUESTION_OPEN` with the ids; with `cancelOpen` the waiting task is cancelled"."""
+    async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime, workflow)
+        with pytest.raises(QuestionOpen) as refused:
+            await runtime.chat("And now?", session_id=sent.session_id)
+        ids = [each.question.question_id for each in reply.questions]
+        assert refused.value.details == {"questions": ids}
+        assert (await runtime.chat("/call", session_id=sent.session_id)).content
+        new = NewMessage(content="plain", session_id=sent.session_id, cancel_open=True)
+        after = await runtime.wait((await runtime.send(new)).task_id)
+        assert await status(runtime, sent.task_id) is TaskStatus.CANCELLED
+        ended = [await runtime.wait(each) for each in await runs(runtime)]
+    assert after
+    assert after.status is TaskStatus.SUCCEEDED
+    assert all(each and each.status.is_final for each in ended)
+
+
+async def test_a_message_waits_in_line_while_the_run_is_at_work() -> None:
+    hold = Hold()
+    said = model(wait(hold) + finish())
+    async with memory_runtime(model=said, place=place(), **RUNTIME) as runtime:
+        sent, reply = await parked(runtime)
+        await runtime.answer(reply.questions[0].question.question_id, YES)
+        await hold.reached()
+        second = await runtime.send(NewMessage(content="plain", session_id=sent.session_id))
+        hold.release()
+        replies = [await runtime.wait(each.task_id) for each in (sent, second)]
+    assert [each and each.status for each in replies] == 2 * [TaskStatus.SUCCEEDED]
 
 
 async def test_a_command_that_is_a_flow_parks_like_a_call_of_a_model() -> None:
