@@ -278,3 +278,16 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}
     await bench.call("execute_workflow", {"workflowId": "x", "input": given})
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]
+
+
+async def test_a_fault_of_the_runtime_in_a_run_is_a_failure_and_no_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*args: object, **more: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("penstock.flows.steps.brief", broken)
+    envelope = await ran(wanted("demo", task="t", n="x"))
+    assert envelope.error is not None
+    assert envelope.error.code == "WORKFLOW_FAILED"
+    assert "something went wrong here" in envelope.error.message

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.builtins.ask_user import AskUser
 from penstock.builtins.subagent import TOOLS
 from penstock.chat.message import NewMessage
 from penstock.core.events import CallSettled
@@ -101,3 +102,23 @@ async def test_after_a_restart_the_agent_goes_on_where_it_was() -> None:
     assert reply is not None
     assert (reply.content, look.runs) == ("Done.", [{}])
     assert [len(each.messages) for each in model.requests] == [1, 1, 3, 3, 3]
+
+
+async def test_an_agent_that_waits_goes_on_though_its_file_is_gone() -> None:
+    """A run in progress keeps what it started with."""
+    asks = call("ask_user", question="Now?", type="confirm")
+    model = model_of([asks, finish("ok")], call("subagent", agent="scout", task="t"), say("Done."))
+    place = MemoryPlace()
+    tools: list[Tool] = [*TOOLS, AskUser()]
+    async with memory_runtime(
+        model=model, tools=tools, agents=[worker("scout")], place=place
+    ) as runtime:
+        asked = await runtime.chat("Go")
+    async with memory_runtime(model=model, tools=tools, place=place) as runtime:
+        await runtime.answer(asked.questions[0].question.question_id, {"value": True})
+        reply = await runtime.wait(asked.task_id)
+        records = await runtime.parts.log.read(LogId(asked.session_id))
+    assert reply is not None
+    assert reply.content == "Done."
+    called = [each.event for each in records if isinstance(each.event, CallSettled)][-1]
+    assert called.envelope.output["summary"] == "ok"
