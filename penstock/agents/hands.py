@@ -17,13 +17,30 @@ from penstock.tools.policy import Caller
 class Hands:
     """What carries out the calls of a task."""
 
-    __slots__ = ("_most", "guard", "invoker", "ledger")
+    __slots__ = ("_guard", "_most", "_settings", "invoker", "ledger")
 
     def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
-        self.guard = LoopGuard(settings)
+        self._guard: LoopGuard | None = None
+        self._settings = settings
         self._most = settings.max_parallel_tools
+
+    @property
+    def guard(self) -> LoopGuard:
+        """Return what sees every call; made at the first, for many a reply has none."""
+        if self._guard is None:
+            self._guard = self.guarding()
+        return self._guard
+
+    def guarding(self) -> LoopGuard:
+        """Return a guard that has seen nothing."""
+        return LoopGuard(self._settings)
+
+    @property
+    def blocked(self) -> int:
+        """Calls of this task that the guard stopped."""
+        return 0 if self._guard is None else self._guard.blocked
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
         """Make these calls of a model, each as its tool wants to run beside others.

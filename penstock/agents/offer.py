@@ -15,6 +15,8 @@ from penstock.tools.session_guard import AUTHORING
 from penstock.tools.skills import NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
 
+_NO_LABELS: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
@@ -126,7 +128,7 @@ def skills_of(agent: Agent) -> SkillsOf:
     settings = agent.settings
     return SkillsOf(
         only=settings.skills,
-        labels=frozenset(settings.labels),
+        labels=frozenset(settings.labels) or _NO_LABELS,
         preselected=settings.selected_skills,
     )
 
@@ -142,7 +144,7 @@ def caller_for(
         origin=Origin.MODEL,
         profile=profile,
         agent=agent.name,
-        agent_tools=frozenset(offered_ids),
+        agent_tools=offered_ids,
         skills=skills,
         permissions=agent.settings.tool_permissions,
         question_ttl_seconds=agent.settings.question_ttl_seconds,

@@ -144,7 +144,7 @@ class Turns:
     @property
     def blocked(self) -> int:
         """Calls of this task that the guard stopped."""
-        return self._hands.guard.blocked
+        return self._hands.blocked
 
     @property
     def is_spent(self) -> bool:
@@ -165,9 +165,10 @@ class Turns:
 
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
-        hands, guard = self._hands, self._hands.guard
+        hands = self._hands
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
+                guard = hands.guard
                 guard.begin_round()
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))

@@ -15,11 +15,10 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.processes.deno import missing_deno
-from penstock.sandbox.processes.hardening import found_layers, had, lacking
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 log = logging.getLogger(__name__)
+Layers = Mapping[str, str]
 DENO = "deno"
 USUAL = SandboxSection()
 
@@ -35,7 +34,7 @@ class ProjectSandbox:
         self._chosen = chosen
         self._only = only
         self._engines: dict[str, Sandbox] = {}
-        self._layers: Mapping[str, str] | None = None
+        self._layers: Layers | None = None
         self._told: Callable[[str], None] | None = None
         self._port = 0
 
@@ -46,13 +45,14 @@ class ProjectSandbox:
         """
         if not self._chosen.hardened:
             return
+        lacking: Callable[[Layers], str] = late("penstock.sandbox.processes.hardening:lacking")
         missing = lacking(self.layers)
         if missing and self._chosen.hardened != "auto":
             raise ConfigError(
                 f"[sandbox] hardened is true, and this machine lacks {missing}. "
                 'Give it what it lacks, or set hardened to "auto", which goes on with the rest.'
             )
-        names = ", ".join(had(self.layers)) or "nothing"
+        names = ", ".join(_had(self.layers)) or "nothing"
         if missing:
             log.warning("scripts are confined by %s; this machine lacks %s", names, missing)
         else:
@@ -67,14 +67,15 @@ class ProjectSandbox:
         return DENO if self._told else self._only or wish or self._chosen.engine
 
     @property
-    def layers(self) -> Mapping[str, str]:
+    def layers(self) -> Layers:
         """Return every layer of confinement, with why this machine lacks it, or nothing."""
         if self._layers is None:
-            self._layers = found_layers()
+            find: Callable[[], Layers] = late("penstock.sandbox.processes.hardening:found_layers")
+            self._layers = find()
         return self._layers
 
     @property
-    def confinement(self) -> Mapping[str, str]:
+    def confinement(self) -> Layers:
         """Return the layers as they are wanted: none where scripts are not to be confined."""
         return self.layers if self._chosen.hardened else {}
 
@@ -104,7 +105,7 @@ class ProjectSandbox:
             return debugged
         if self._chosen.hardened:
             self.check()
-        layers = had(self.layers) if self._chosen.hardened else []
+        layers = _had(self.layers) if self._chosen.hardened else []
         if name == DENO:
             opened: Sandbox = late("penstock.sandbox.processes.deno:open_deno")(
                 clock, cache, layers
@@ -121,7 +122,8 @@ class ProjectSandbox:
 def missing_engine(name: str) -> str:
     """Return why an engine cannot run scripts here, or nothing."""
     if name == DENO:
-        return missing_deno()
+        missing: Callable[[], str] = late("penstock.sandbox.processes.deno:missing_deno")
+        return missing()
     try:
         check_engine()
     except ConfigError as error:
@@ -146,3 +148,8 @@ def with_engines(bundle: Bundle, sandbox: ProjectSandbox) -> Bundle:
         if (missing := missing_engine(sandbox.engine_for(manifest.execution.engine)))
     }
     return bundle.with_findings(findings) if findings else bundle
+
+
+def _had(layers: Layers) -> list[str]:
+    had: Callable[[Layers], list[str]] = late("penstock.sandbox.processes.hardening:had")
+    return had(layers)

@@ -11,13 +11,13 @@ class Aside:
     __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._frames: set[str] = set()
+        self._frames: dict[str, None] = {}
 
     def has(self, event: Event, path: CallPath | None) -> bool:
         """Whether an event is about an agent in a frame; the call around it is the chat's."""
         match event:
             case AgentBegan():
-                self._frames.add(path or "")
+                self._frames[path or ""] = None
                 return True
             case ReplyReceived() | ReplyRestarted() | AgentReminded():
                 return path is not None

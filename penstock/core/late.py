@@ -1,6 +1,8 @@
 """Load a costly module when it is first needed. The only file that imports by name."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -25,6 +27,19 @@ def late(path: str, *, extra: str = "", what: str = "") -> Any:
             f"{what or path} needs {error.name!r}, which is not installed: "
             f"pip install 'penstock[{extra}]'"
         ) from error
+
+
+@contextmanager
+def hidden(module: str) -> Iterator[None]:
+    """Keep a library from loading a module that it can do without; one that is loaded stays."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
 
 
 def open_folder(folder: Path, name: str) -> None:

@@ -61,7 +61,7 @@ class HeldLog:
         """On the monotonic clock: until then nobody else can have the log."""
         self._added: list[Entry] = []
         self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
-        self._open: set[CallPath] = set()
+        self._open: dict[CallPath, None] = {}
         """Calls whose outcome is known once they are on disk."""
         self._is_due = False
         """A `submit_soon` is still to be done."""
@@ -87,7 +87,7 @@ class HeldLog:
     ) -> None:
         """Take in a call that changes a store: its outcome is in the state once it is on disk."""
         self._added.append(Entry(settled, task_id, path, change))
-        self._open.add(path)
+        self._open[path] = None
 
     async def in_order(self) -> None:
         """Return when every call that was added so far has its outcome in the state.
@@ -191,7 +191,7 @@ class HeldLog:
         state = self.state
         for record in records:
             if self._open and record.path in self._open and type(record.event) is CallSettled:
-                self._open.discard(record.path)
+                del self._open[record.path]
                 state.apply(record.event, record.task_id, record.path, record.at)
             if record.seq <= state.seq:
                 continue

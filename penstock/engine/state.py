@@ -80,9 +80,9 @@ class TaskState:
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
     parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
     """Calls that waited when they were left last; what is not written yet is among them."""
-    awaited: set[TaskId] = field(default_factory=set)
+    awaited: dict[TaskId, None] = field(default_factory=dict)
     """Runs of flows that calls wait for; what is not written yet is among them."""
-    runs_over: set[TaskId] = field(default_factory=set)
+    runs_over: dict[TaskId, None] = field(default_factory=dict)
     """Runs whose end was told: it may come before what says that they are awaited."""
     ends_heard: int = 0
     """How many of these were awaited when it was."""
@@ -371,16 +371,16 @@ def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:
         _hear_end(task, event.run_id)
         return
     task.parked.update((each.path, each) for each in event.parked)
-    task.awaited.update(run for run in event.runs if run not in task.runs_over)
+    task.awaited.update((run, None) for run in event.runs if run not in task.runs_over)
     waits = all(task.awaits(each) for each in (*event.questions, *event.runs))
     task.is_suspended = waits and not task.cancel_requested
 
 
 def _hear_end(task: TaskState, run_id: TaskId) -> None:
     """Go on, if it was waited for."""
-    task.runs_over.add(run_id)
+    task.runs_over[run_id] = None
     if run_id in task.awaited:
-        task.awaited.discard(run_id)
+        del task.awaited[run_id]
         task.ends_heard += 1
         task.is_suspended = False
 

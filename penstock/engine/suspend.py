@@ -30,7 +30,7 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
     """
     task = ledger.task
     if run_id not in task.runs_over:
-        task.awaited.add(run_id)
+        task.awaited[run_id] = None
         raise Suspend(run_id)
 
 

@@ -42,9 +42,12 @@ class SessionHands(Hands):
         contract: Contract,
     ) -> None:
         super().__init__(invoker, ledger, settings)
-        self.guard = LoopGuard(settings, exempt={FINISH}, by_result=True)
         self.session = session
         self.contract = contract
+
+    def guarding(self) -> LoopGuard:
+        """Return a guard that has seen nothing."""
+        return LoopGuard(self._settings, exempt={FINISH}, by_result=True)
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
         """Make these calls of a model, up to a valid `finish`.

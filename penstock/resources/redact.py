@@ -29,6 +29,8 @@ _PERCENT = re.compile("%u?[0-9A-F]{2,4}")
 class Redactor:
     """The secrets that one task was given; before the first one it does nothing, at no cost."""
 
+    __slots__ = ("_forms", "_pattern")
+
     def __init__(self) -> None:
         self._forms: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None

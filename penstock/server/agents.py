@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.agents.agent import Agent
@@ -12,9 +12,10 @@ from penstock.core.profile import READ
 from penstock.server.lists import Listed, page_of
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import allowed, site_of
 
-router = APIRouter(prefix="/api/agents", tags=["agents"])
+router = Router(prefix="/api/agents", tags=["agents"])
 
 SORTS = ("name", "model", "source")
 """By what agents are sorted."""

@@ -4,7 +4,7 @@ import re
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -14,9 +14,10 @@ from penstock.core.profile import ADMIN, READ, Profile
 from penstock.resources.links import BARE, Label
 from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import PROFILE, Site, admitted, site_of
 
-router = APIRouter(prefix="/api", tags=["stored"])
+router = Router(prefix="/api", tags=["stored"])
 
 SAFE = {
     "x-content-type-options": "nosniff",

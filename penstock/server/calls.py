@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -20,6 +20,7 @@ from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.lists import Number, page_of
 from penstock.server.openapi import answers, document, takes
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import PROFILE, Site, allowed, site_of
 from penstock.server.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
 from penstock.store.projections import Page
@@ -27,7 +28,7 @@ from penstock.tools.direct import DirectTools
 from penstock.tools.faults import found, invalid
 from penstock.tools.tool import Tool
 
-router = APIRouter(prefix="/api/direct-calls", tags=["direct calls"])
+router = Router(prefix="/api/direct-calls", tags=["direct calls"])
 
 CALL = Form(
     {

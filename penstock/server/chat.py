@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -19,12 +19,13 @@ from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 from penstock.server.chapters import spoken
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem
+from penstock.server.router import Router
 from penstock.server.site import Site, admitted, site_of
 from penstock.server.stream import stream_of_sent
 from penstock.store.log_units import MOVED_ON
 from penstock.store.projections import Page
 
-router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
+router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
 _NAME = {"type": ["string", "null"], "minLength": 1, "maxLength": 200}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.agents.offer import offered
@@ -17,12 +17,13 @@ from penstock.server.chapters import spoken
 from penstock.server.lists import InHistory, InStream, Listed, page_of
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import Site, admitted, allowed, site_of
 from penstock.server.stream import Resume, stream_of_session
 from penstock.store.projections import SessionSort
 from penstock.tools.tool import Tool
 
-router = APIRouter(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
+router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 BEGIN = Form({"title": {"type": ["string", "null"], "maxLength": 1000}})
 SORTS = {

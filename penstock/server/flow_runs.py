@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from penstock.app.run_story import STATUS, run_result
@@ -34,12 +34,13 @@ from penstock.server.frame import Position
 from penstock.server.lists import ListQuery, page_of
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import Site, allowed, owned, site_of
 from penstock.server.sse import EventStream
 from penstock.server.stream import NO_CONTENT
 from penstock.store.projections import TasksOf
 
-router = APIRouter(prefix="/api/flows/{name}/runs", tags=["flows"])
+router = Router(prefix="/api/flows/{name}/runs", tags=["flows"])
 
 """The kind of a task that is a run."""
 NEW_RUN = Form(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.agents.catalog import catalog_entries
@@ -26,9 +26,10 @@ from penstock.server.bodies import Form, read_json
 from penstock.server.lists import Listed, page_of
 from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json, answer
+from penstock.server.router import Router
 from penstock.server.site import Site, allowed, site_of
 
-router = APIRouter(prefix="/api", tags=["flows"])
+router = Router(prefix="/api", tags=["flows"])
 
 SORTS = ("name", "source")
 """By what flows are sorted."""

@@ -2,15 +2,16 @@
 
 from importlib.metadata import version
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.profile import ADMIN
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import PROFILE, Doorstep, Site
 
-router = APIRouter(prefix="/api", tags=["health"])
+router = Router(prefix="/api", tags=["health"])
 
 _VERSION = version("penstock")
 CHECKS = ("database", "migrations", "launcher", "disk", "blobs")

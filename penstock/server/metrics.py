@@ -4,7 +4,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
@@ -16,9 +16,10 @@ from penstock.core.profile import READ
 from penstock.core.text import cut
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import Site, allowed, site_of
 
-router = APIRouter(prefix="/api/agents/{agent_id}/tools", tags=["tools"])
+router = Router(prefix="/api/agents/{agent_id}/tools", tags=["tools"])
 
 USUAL = timedelta(days=7)
 _LAST = 253_402_300_799_000

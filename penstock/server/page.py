@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.limits import Limits
+from penstock.server.router import Router
 from penstock.server.site import Doorstep
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 HEADERS = {
     "cache-control": "no-cache",

@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.profile import READ
 from penstock.manifest.permissions import PermissionGroup
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import allowed, site_of
 
-router = APIRouter(prefix="/api/permissions", tags=["permissions"])
+router = Router(prefix="/api/permissions", tags=["permissions"])
 
 
 @router.get("", responses=answers("Permissions"), response_class=Json)

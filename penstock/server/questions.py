@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -15,9 +15,10 @@ from penstock.server.bodies import Form, read_json
 from penstock.server.lists import ListQuery, page_of
 from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import admitted, owned, site_of
 
-router = APIRouter(prefix="/api/questions", tags=["questions"])
+router = Router(prefix="/api/questions", tags=["questions"])
 
 SORTS = ("createdAt",)
 """By what questions are sorted."""

@@ -2,7 +2,7 @@
 
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 
@@ -12,9 +12,10 @@ from penstock.server.cookies import Cookies
 from penstock.server.openapi import answers, takes
 from penstock.server.plain import FORM, HEADERS, element, html_page
 from penstock.server.rates import WrongKeys
+from penstock.server.router import Router
 from penstock.server.site import ADDRESS, site_of
 
-router = APIRouter(tags=["sign-in"])
+router = Router(tags=["sign-in"])
 
 KEY = Form({"key": {"type": "string", "minLength": 1, "writeOnly": True}}, required=("key",))
 WRONG = "This key does not count here. Keys are made with: penstock keys create NAME"

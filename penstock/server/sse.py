@@ -149,7 +149,8 @@ class EventStream(Response):
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send frames as they come, in as few pieces as possible."""
-        self._listen(receive)
+        self._receive = receive
+        self._listen()
         try:
             if not await self._pass_on(send):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -196,17 +197,16 @@ class EventStream(Response):
         frames, tail = self._frames, self._tail
         return frames.is_over and not tail.is_stored
 
-    def _listen(self, receive: Receive) -> None:
+    def _listen(self) -> None:
         """Wait for what the client says next: that it has gone ends the stream."""
-        self._said = asyncio.ensure_future(receive())
+        self._said = asyncio.ensure_future(self._receive())
+        self._said.add_done_callback(self._hear)
 
-        def hear(said: "asyncio.Future[Message]") -> None:
-            if said.cancelled() or said.exception() or said.result()["type"] == _GONE:
-                self._tail.stop()
-            else:
-                self._listen(receive)
-
-        self._said.add_done_callback(hear)
+    def _hear(self, said: "asyncio.Future[Message]") -> None:
+        if said.cancelled() or said.exception() or said.result()["type"] == _GONE:
+            self._tail.stop()
+        else:
+            self._listen()
 
 
 def encode(frames: Sequence[Frame]) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -26,10 +26,11 @@ from penstock.engine.bus import Live
 from penstock.server.frame import Frame, Position
 from penstock.server.openapi import answers, streams
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import Site, admitted, owned, site_of
 from penstock.server.sse import EventStream
 
-router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+router = Router(prefix="/api/tasks", tags=["tasks"])
 
 _STREAM = "text/event-stream"
 

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from penstock.chat.history import Wanted
@@ -12,9 +12,10 @@ from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import READ
 from penstock.server.conversations import directory_of
 from penstock.server.plain import HEADERS, element, html_page, link
+from penstock.server.router import Router
 from penstock.server.site import PROFILE, admitted, site_of
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 AT_ONCE = 200
 WHO = {"user": "You", "assistant": "Agent"}

@@ -3,7 +3,7 @@
 import logging
 from enum import StrEnum
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from penstock.core.clock import to_iso
@@ -16,10 +16,11 @@ from penstock.server.bodies import Form, read_json
 from penstock.server.lists import Listed, page_of
 from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.site import allowed, owned, site_of
 
 log = logging.getLogger(__name__)
-router = APIRouter(prefix="/api/vault", tags=["vault"])
+router = Router(prefix="/api/vault", tags=["vault"])
 
 SECRET = Form({"value": {"type": "string", "minLength": 1, "writeOnly": True}}, required=("value",))
 VAULT_WRITE = "vault.write"

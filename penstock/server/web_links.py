@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from penstock.core.clock import to_iso
@@ -10,10 +10,11 @@ from penstock.core.errors import LinkExpired
 from penstock.server.openapi import answers
 from penstock.server.plain import FORM, HEADERS, button_to, element, html_page
 from penstock.server.problem import Json
+from penstock.server.router import Router
 from penstock.server.sign_in import signed_in
 from penstock.server.site import site_of
 
-router = APIRouter(tags=["web links"])
+router = Router(tags=["web links"])
 
 
 @router.api_route("/link/{token}", methods=["GET", "HEAD"], include_in_schema=False)

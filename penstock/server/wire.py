@@ -10,6 +10,7 @@ from penstock.core.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
+    Event,
     MessageReceived,
     NoteEmitted,
     QuestionAnswered,
@@ -104,7 +105,7 @@ class ChatFrames:
             argument_chars=view.argument_chars,
         )
         self._queue: dict[TaskId, MessageId | None] = {}
-        self._silent: set[TaskId] = set()
+        self._silent: dict[TaskId, None] = {}
         self._awaited: tuple[TaskId, ...] = ()
         self._task: TaskId | None = None
         self._calls: list[dict[str, Any]] = []
@@ -149,6 +150,10 @@ class ChatFrames:
         """The task that is at work, as far as was fed."""
         return self._task
 
+    def _pass_over(self, task_id: TaskId, event: Event) -> None:
+        if type(event) is TaskEnded:
+            del self._silent[task_id]
+
     def _record(self, record: Record, task_id: TaskId) -> None:
         event = record.event
         match event:
@@ -156,9 +161,9 @@ class ChatFrames:
                 self._queue[task_id] = message_id
                 self._is_over = False
             case CallRequested():
-                self._silent.add(task_id)
+                self._silent[task_id] = None
             case _ if task_id in self._silent:
-                self._silent -= {task_id} if type(event) is TaskEnded else set()
+                self._pass_over(task_id, event)
             case _ if self._aside.has(event, record.path):
                 pass
             case TaskStarted():

@@ -23,6 +23,8 @@ from penstock.store.writer import Writer
 Done = TypeVar("Done")
 
 IN_MEMORY = {None, "", ":memory:"}
+_CACHE_KIB = 512
+"""Of one SQLite connection: the system keeps the file in memory anyway, once for all of them."""
 _OLDEST_SQLITE = (3, 35, 0)
 _DRIVERS = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}
 
@@ -168,6 +170,7 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
     def set_up(connection: sqlite3.Connection, _: object) -> None:
         connection.create_function("lower", 1, _lower, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if is_reader:
             connection.execute("PRAGMA query_only = ON")
         elif connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):

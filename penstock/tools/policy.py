@@ -1,6 +1,6 @@
 """Who may call what. The whole visibility table of the runtime is in this file."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from penstock.core.call import Origin
@@ -33,7 +33,7 @@ class Caller:
     origin: Origin
     profile: Profile = LOCAL_PROFILE
     agent: str = ASSISTANT
-    agent_tools: frozenset[str] = frozenset()
+    agent_tools: Collection[str] = ()
     """What the settings of the agent offer to its model."""
     selection: Selection = NOTHING
     """What the skills grant that were selected when it began."""

@@ -71,7 +71,7 @@ def test_a_tool_that_the_profile_may_not_use_is_not_offered() -> None:
 def test_a_model_is_a_caller_that_reads_clipped_results() -> None:
     caller = caller_for(agent(result_max_chars=100, question_ttl_seconds=5), ANN, ("look",))
     assert (caller.origin, caller.profile) == (Origin.MODEL, ANN)
-    assert (caller.agent_tools, caller.clip_at) == (frozenset({"look"}), 100)
+    assert (caller.agent_tools, caller.clip_at) == (("look",), 100)
     assert caller.question_ttl_seconds == 5
 
 

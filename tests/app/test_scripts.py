@@ -131,7 +131,7 @@ async def test_hardened_does_not_start_where_a_layer_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`true`: a layer the kernel lacks stops the start and is named."""
-    monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: LACKING)
+    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: LACKING)
     sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened=True))
     with pytest.raises(ConfigError, match="lacks namespaces: Operation not permitted"):
         sandbox.check()
@@ -142,7 +142,7 @@ async def test_hardened_does_not_start_where_a_layer_is_missing(
 def test_hardened_where_it_can_be_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: LACKING)
+    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: LACKING)
     with caplog.at_level(logging.INFO):
         sandbox = ProjectSandbox(tmp_path, SandboxSection(hardened="auto"))
         sandbox.check()

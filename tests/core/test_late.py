@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.core.late import late, load_file, open_folder
+from penstock.core.late import hidden, late, load_file, open_folder
 
 NOWHERE = "penstock.nowhere:thing"
 NO_SUCH_NAME = "penstock.core.errors:thing"
@@ -66,3 +66,14 @@ def test_a_file_that_breaks_leaves_no_half_of_a_module(tmp_path: Path) -> None:
 def test_what_is_no_python_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(ImportError, match="is no Python file"):
         load_file(tmp_path / "x.unknown", "x_of_ours")
+
+
+def test_a_hidden_module_is_not_there_until_it_is_wanted_again() -> None:
+    with hidden("penstock.nowhere"), pytest.raises(ModuleNotFoundError, match="nowhere"):
+        late(NOWHERE)
+    assert "penstock.nowhere" not in sys.modules
+
+
+def test_a_module_that_is_loaded_stays_while_it_is_hidden() -> None:
+    with hidden("penstock.core.errors"):
+        assert late("penstock.core.errors:ConfigError") is ConfigError

@@ -333,9 +333,7 @@ async def test_work_that_cancels_itself_counts_as_a_crash_and_fails_in_the_end()
 
 
 @pytest.mark.parametrize("error", [ValueError("?"), Cancel()])
-async def test_a_write_on_its_way_is_settled_before_its_task_is_closed(
-    error: BaseException,
-) -> None:
+async def test_a_write_on_its_way_is_settled_before_its_task_ends(error: BaseException) -> None:
     path = path_of("write")
     known: list[bool] = []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tools.counted import Counted
+from tests.kit.counted import Counted
 
 
 @pytest.fixture

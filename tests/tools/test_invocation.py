@@ -15,7 +15,7 @@ from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import Retry, tool
 from penstock.tools.skills import Selection
-from tests.tools.counted import Counted, code, killed
+from tests.kit.counted import Counted, code, killed
 
 
 @tool(effect="none", direct_call=True)

@@ -23,7 +23,7 @@ from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import Retry, tool
 from penstock.tools.rules import Action, Rule
 from tests.kit.tools import Act
-from tests.tools.counted import Counted, code, killed
+from tests.kit.counted import Counted, code, killed
 
 # ---- replay --------------------------------------------------------------------------------------
 

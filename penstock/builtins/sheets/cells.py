@@ -7,6 +7,8 @@ from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
 from penstock.tools.builtin import fields_of, list_of
 
+MOST_BYTES = 16 * 1024 * 1024
+"""Of a workbook that is read or looked at."""
 PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
 MOST_READ = 50_000
 MOST_CREATED = 100_000

@@ -5,8 +5,13 @@ from functools import partial
 from typing import Any
 
 from penstock.builtins.sheets.a1 import MOST_COLUMNS, MOST_ROWS, read_area
-from penstock.builtins.sheets.cells import VALUES, assignments_of, check_size, check_values
-from penstock.builtins.sheets.package import MOST_BYTES
+from penstock.builtins.sheets.cells import (
+    MOST_BYTES,
+    VALUES,
+    assignments_of,
+    check_size,
+    check_values,
+)
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, tool_failure
 from penstock.core.changes import FileChanges

@@ -9,7 +9,6 @@ from zipfile import BadZipFile, ZipFile
 from penstock.builtins.sheets.a1 import read_area
 from penstock.core.call_errors import ToolFailed, tool_failure
 
-MOST_BYTES = 16 * 1024 * 1024
 MOST_UNPACKED = 128 * 1024 * 1024
 MOST_PARTS = 10_000
 MOST_ELEMENTS = 2_000_000

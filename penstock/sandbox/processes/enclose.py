@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.sandbox.processes.confine import LAYERS
+from penstock.sandbox.processes.home import HOME
 
-HOME = "/run/home"
 _TEMPORARY, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  its own, which nobody else sees
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
 _SETTINGS = (

@@ -1,0 +1,3 @@
+"""What an enclosed shell command has as its home."""
+
+HOME = "/run/home"
