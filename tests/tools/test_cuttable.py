@@ -12,8 +12,8 @@ from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.testing.clock import settle
 from penstock.testing.invocation import Workbench, open_workbench
-from tests.kit.tools import Act, calling, raising
 from tests.kit.counted import code
+from tests.kit.tools import Act, calling, raising
 
 QUICK = Limits(cut_again_seconds=0.002, cut_seconds=0.02)
 LEFT = "tool stubborn went on for 0.02 s after it was cancelled, and is left behind"

@@ -22,8 +22,8 @@ from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import Retry, tool
 from penstock.tools.rules import Action, Rule
-from tests.kit.tools import Act
 from tests.kit.counted import Counted, code, killed
+from tests.kit.tools import Act
 
 # ---- replay --------------------------------------------------------------------------------------
 
