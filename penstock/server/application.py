@@ -36,7 +36,7 @@ from penstock.server import (
     vault,
     web_links,
 )
-from penstock.server.auth import Gate
+from penstock.server.auth import Entrance
 from penstock.server.cookies import Cookies
 from penstock.server.openapi import document
 from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
@@ -101,7 +101,7 @@ def create_application(
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
     counted = Rates(rates or RateSection())
-    app.add_middleware(Gate, doorstep=doorstep, server=server, rates=counted)
+    app.add_middleware(Entrance, doorstep=doorstep, server=server, rates=counted)
     if server.cors_origins:
         app.add_middleware(
             CORSMiddleware,

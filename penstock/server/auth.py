@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Gate:
+class Entrance:
     """Lets requests in, each with an id and with whom it is made for."""
 
     def __init__(

@@ -18,9 +18,9 @@ from penstock.resources.links import Links
 from penstock.server.sse import Streams
 
 PROFILE = "penstock.profile"
-"""Where the gate leaves whom a request is made for; None without a key, on the few open paths."""
+"""Where the entrance leaves whom a request is made for; None without a key, on the few open paths."""
 ADDRESS = "penstock.address"
-"""Where the gate leaves where a request comes from."""
+"""Where the entrance leaves where a request comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
