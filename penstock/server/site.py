@@ -18,7 +18,7 @@ from penstock.resources.links import Links
 from penstock.server.sse import Streams
 
 PROFILE = "penstock.profile"
-"""Where the entrance leaves whom a request is made for; None without a key, on the few open paths."""
+"""Where the entrance leaves whom a request is made for; None without a key, on open paths."""
 ADDRESS = "penstock.address"
 """Where the entrance leaves where a request comes from."""
 
