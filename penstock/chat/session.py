@@ -191,7 +191,14 @@ def detail(error: PenstockError) -> ErrorDetail:
         code = ModelUnavailable.code
     elif isinstance(error, NotFound):
         code = PenstockError.code
-    return ErrorDetail(code=code, message=str(error), retryable=retryable, continuable=False)
+    wait = error.retry_after if isinstance(error, ModelUnavailable) else None
+    return ErrorDetail(
+        code=code,
+        message=str(error),
+        retryable=retryable,
+        continuable=False,
+        details=None if wait is None else {"retryAfter": wait},
+    )
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:

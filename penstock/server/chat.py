@@ -13,12 +13,12 @@ from penstock.chat.selecting import unknown_skills
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import LogId, MessageId, SessionId
-from penstock.core.profile import CHAT, Profile
+from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 from penstock.server.chapters import spoken
 from penstock.server.openapi import answers, streams, takes
-from penstock.server.problem import Json, end_problem
+from penstock.server.problem import Json, end_problem, request_id_of
 from penstock.server.router import Router
 from penstock.server.site import Site, admitted, site_of
 from penstock.server.stream import stream_of_sent
@@ -70,7 +70,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         selected_skills=named,
         idempotency=key_of(request, raw),
     )
-    return await _send(site, profile, message, stream=asked.get("stream", False))
+    return await _send(request, message, stream=asked.get("stream", False))
 
 
 async def _send_message(request: Request) -> Response:
@@ -113,7 +113,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         head=head,
         message_id=chapter.brief.message_id,
     )
-    return await _send(site, profile, message, stream=asked.get("stream", False))
+    return await _send(request, message, stream=asked.get("stream", False))
 
 
 def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
@@ -121,9 +121,11 @@ def _went_on(task: TaskRecord, asked_at: Moment) -> bool:
     return task.ended_at is None or task.ended_at >= asked_at
 
 
-async def _send(site: Site, profile: Profile, message: NewMessage, *, stream: bool) -> Response:
+async def _send(request: Request, message: NewMessage, *, stream: bool) -> Response:
+    site, profile = site_of(request), admitted(request, CHAT)
     if not stream:
-        return await _answer(site, await site.runtime.send(message, profile))
+        sent = await site.runtime.send(message, profile)
+        return await _answer(site, sent, request_id_of(request.scope))
     place = site.streams.enter(profile)
     try:
         sent = await site.runtime.send(message, profile)
@@ -134,7 +136,7 @@ async def _send(site: Site, profile: Profile, message: NewMessage, *, stream: bo
         raise
 
 
-async def _answer(site: Site, sent: Sent) -> Response:
+async def _answer(site: Site, sent: Sent, request_id: str) -> Response:
     """Wait for the end of a task, as long as a request may, and tell how it ended."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     clock, reply = site.runtime.parts.clock, None
@@ -160,7 +162,7 @@ async def _answer(site: Site, sent: Sent) -> Response:
             202,
             headers,
         )
-    return end_problem(reply, _culprit(chapter, reply), headers)
+    return end_problem(reply, _culprit(chapter, reply), headers, request_id)
 
 
 def _culprit(chapter: Chapter, reply: Reply) -> dict[str, Any]:

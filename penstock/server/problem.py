@@ -1,6 +1,7 @@
 """Exceptions as answers: one table of statuses, one form of body."""
 
 import logging
+import math
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from penstock.chat.message import Reply
 from penstock.core import call_errors, errors
 from penstock.core.canonical import compact
+from penstock.core.envelope import ErrorDetail
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 
@@ -120,7 +122,9 @@ def answer(
     return Json({"error": error}, status, headers)
 
 
-def end_problem(reply: Reply, culprit: dict[str, Any], headers: dict[str, str]) -> Json:
+def end_problem(
+    reply: Reply, culprit: dict[str, Any], headers: dict[str, str], request_id: str
+) -> Json:
     """Return the answer about a task that did not succeed, for who did not stream it.
 
     `culprit` names the call that ended the task, if one did.
@@ -134,6 +138,9 @@ def end_problem(reply: Reply, culprit: dict[str, Any], headers: dict[str, str]) 
     status = END_STATUS.get(error.code, 422)
     if status == END_STATUS[errors.ModelUnavailable.code]:
         details["retryable"] = error.retryable
+        headers = headers | _wait(error)
+    elif status == END_STATUS[errors.PenstockError.code]:
+        details["requestId"] = request_id
     details |= culprit
     return answer(status, error.code, error.message, details=details, headers=headers)
 
@@ -174,6 +181,12 @@ def request_id_of(scope: Any) -> str:
     """Return the id that the request was given."""
     request_id: str = scope.get("penstock.request_id", "")
     return request_id
+
+
+def _wait(error: ErrorDetail) -> dict[str, str]:
+    """Return when to come back, if the model's provider said so."""
+    seconds = (error.details or {}).get("retryAfter")
+    return {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
 
 
 def _headers(error: errors.PenstockError, status: int) -> dict[str, str] | None:

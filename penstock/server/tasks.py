@@ -29,6 +29,7 @@ from penstock.server.problem import Json
 from penstock.server.router import Router
 from penstock.server.site import Site, admitted, owned, site_of
 from penstock.server.sse import EventStream
+from penstock.server.stream import NO_CONTENT
 
 router = Router(prefix="/api/tasks", tags=["tasks"])
 
@@ -40,6 +41,7 @@ class EventQuery(BaseModel):
 
     after: int = Field(default=0, ge=0, le=2**53)
     limit: int = Field(default=50, ge=1, le=200)
+    last: str | None = Field(default=None, alias="lastEventId")
 
 
 class TaskFrames:
@@ -94,7 +96,11 @@ async def cancel_task(task_id: str, request: Request) -> Response:
     return Json({"id": task.task_id, "status": task.status.value}, 202)
 
 
-@router.get("/{task_id}/events", responses=streams(answers("TaskEvents")), response_class=Json)
+@router.get(
+    "/{task_id}/events",
+    responses=streams(answers("TaskEvents") | answers(None, NO_CONTENT)),
+    response_class=Json,
+)
 async def read_events(
     task_id: str, request: Request, query: Annotated[EventQuery, Query()]
 ) -> Response:
@@ -102,7 +108,8 @@ async def read_events(
     site, profile = site_of(request), admitted(request, READ)
     task = await _own(site, profile, task_id)
     if _STREAM in request.headers.get("accept", ""):
-        return await _follow(site, profile, task, request.headers.get("last-event-id"))
+        last = request.headers.get("last-event-id") or query.last
+        return await _follow(site, profile, task, last)
     found: list[Record] = []
     after = max(query.after, task.first_seq - 1)
     while len(found) <= query.limit and (task.ended_seq is None or after < task.ended_seq):
@@ -119,6 +126,8 @@ async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | No
     shown = Position.parse(last).seq if last else 0
     if shown > await site.runtime.parts.log.head(task.log_id):
         raise BadLastEventId(f"this task has not come to event {last}")
+    if task.ended_seq is not None and shown >= task.ended_seq:
+        return Response(status_code=NO_CONTENT)
     place = site.streams.enter(profile)
     tail = Tail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     headers = {"x-task-id": task.task_id}

@@ -1,12 +1,14 @@
 """Messages to an agent over HTTP."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
+from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
 from tests.kit.server import CHAT, frames, served, types
@@ -121,6 +123,29 @@ async def test_a_task_that_does_not_succeed(
         assert history[0]["metadata"]["error"]["code"] == code
         shown = await server.follow(response.headers["x-conversation-id"])
         assert frames(shown.text)[-1][1]["code"] == code
+
+
+async def test_who_comes_back_too_early_is_told_when_to() -> None:
+    """Page, of 502: "`Retry-After` when the provider gave one"."""
+    script = [fail(429, retry_after=6.2), fail(503)]
+    async with served(model=ScriptedModel(script), limits=Limits(model_tries=1)) as server:
+        told, untold = await server.say("Go"), await server.say("Go")
+    assert (told.status_code, told.headers["retry-after"]) == (502, "7")
+    assert (untold.status_code, "retry-after" in untold.headers) == (502, False)
+
+
+async def test_what_went_wrong_here_has_the_id_of_its_request() -> None:
+    """Page: "`INTERNAL_ERROR` | 500 | request id"."""
+
+    class Wrong(ScriptedModel):
+        def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            raise ValueError("a secret")
+
+    async with served(model=Wrong([])) as server:
+        response = await server.say("Go")
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (500, "INTERNAL_ERROR")
+    assert error["details"]["requestId"] == response.headers["x-request-id"]
 
 
 async def test_a_cancelled_task() -> None:

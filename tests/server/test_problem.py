@@ -154,17 +154,18 @@ ENDS = [
 @pytest.mark.parametrize(("code", "status"), ENDS)
 def test_how_a_task_ended_without_a_stream(code: str, status: int) -> None:
     reply = ended(TaskStatus.FAILED, code)
-    response = end_problem(reply, {"toolName": "print"}, {"x-task-id": "task_1"})
+    response = end_problem(reply, {"toolName": "print"}, {"x-task-id": "task_1"}, "req_1")
     assert (response.status_code, body(response)["code"]) == (status, code)
     details = body(response)["details"]
     assert (details["taskId"], details["conversationId"]) == ("task_1", "conv_1")
     assert details["toolName"] == "print"
     assert ("retryable" in details) is (status == 502)
+    assert details.get("requestId") == ("req_1" if status == 500 else None)
     assert response.headers["x-task-id"] == "task_1"
 
 
 def test_a_cancelled_task_has_ended() -> None:
-    said = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}))
+    said = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}, "req_1"))
     assert (said["code"], said["details"]["status"]) == ("TASK_ENDED", "cancelled")
 
 

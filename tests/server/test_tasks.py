@@ -76,6 +76,12 @@ async def test_events_come_as_a_stream() -> None:
         assert whole[-1][1]["kind"] == "task_ended"
         again = await server.client.get(url, headers=STREAM | {"last-event-id": "4"})
         assert frames(again.text) == whole[3:]
+        named = await server.client.get(f"{url}?lastEventId=4", headers=STREAM)
+        assert named.text == again.text
+        last = frames(again.text)[-1][0]
+        for place, more in ((url, {"last-event-id": last}), (f"{url}?lastEventId={last}", {})):
+            seen = await server.client.get(place, headers=STREAM | more)
+            assert (seen.status_code, seen.content) == (204, b"")
         bad = await server.client.get(url, headers=STREAM | {"last-event-id": "99"})
         assert bad.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
 
