@@ -366,11 +366,34 @@ def test_what_tests_share_stands_in_the_kit() -> None:
 
 def test_every_class_in_the_glossary_stands_where_it_says() -> None:
     text = (ROOT / "docs" / "words.md").read_text()
-    rows = re.findall(r"^\| (\*\*.+\*\*) \| `(\w+)/(\w+)` \|", text, flags=re.MULTILINE)
-    words = [
-        (f"{PACKAGE}.{floor}.{name}", word)
-        for cell, floor, name in rows
-        for word in re.findall(r"\*\*(\w+)\*\*", cell)
+    rows = re.findall(r"^\| (\*\*.+\*\*) \| (`\w+/[^|]+`) \|", text, flags=re.MULTILINE)
+    wrong = [
+        f"{word}: {places}"
+        for words, places in rows
+        for word in re.findall(r"\*\*(\w+)\*\*", words)
+        if not any(
+            word in defined(f"{PACKAGE}.{place.replace('/', '.')}")
+            for place in re.findall(r"`(.+?)`", places)
+        )
     ]
-    assert [(module, word) for module, word in words if word not in defined(module)] == []
-    assert len(words) > 40
+    assert wrong == [], "\n".join(wrong)
+    assert len(rows) > 100
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    """`floor/file` and `tests/...` anywhere; before its first heading, a floor's list of files."""
+    floors = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    pages = [ROOT / "AGENTS.md", *(ROOT / "docs" / f"{each}.md" for each in ("words", *floors))]
+    wrong = []
+    for page in (each for each in pages if each.exists()):
+        text = page.read_text()
+        named = re.findall(rf"`((?:{'|'.join(floors)})/[\w/]+|tests/[\w/]+(?:\.py)?)`", text)
+        heads = re.findall(r"^- (`\w+`(?:, `\w+`)*)", text.partition("\n## ")[0], re.MULTILINE)
+        named += [f"{page.stem}/{each}" for head in heads for each in re.findall(r"\w+", head)]
+        homes = {each: (SOURCE, ROOT)[each.startswith("tests/")] / each for each in named}
+        wrong += [
+            f"{page.name}: {each}"
+            for each, home in homes.items()
+            if not home.exists() and not home.with_suffix(".py").exists()
+        ]
+    assert wrong == [], "\n".join(wrong)
