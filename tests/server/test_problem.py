@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from penstock.server.problem import (
 )
 from tests.kit.server import CHAT, served
 
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 PROBLEMS = [{"field": "/a", "issue": "is missing"}]
 TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.BadRequest(), 400, "BAD_REQUEST"),
@@ -167,6 +169,16 @@ def test_how_a_task_ended_without_a_stream(code: str, status: int) -> None:
 def test_a_cancelled_task_has_ended() -> None:
     said = body(end_problem(ended(TaskStatus.CANCELLED, "CANCELLED"), {}, {}, "req_1"))
     assert (said["code"], said["details"]["status"]) == ("TASK_ENDED", "cancelled")
+
+
+@pytest.mark.parametrize(("error", "status", "told"), TABLE)
+def test_the_page_tells_the_code_that_is_sent(
+    error: errors.PenstockError, status: int, told: str
+) -> None:
+    """Page: "the code after a status is told in place of the first"."""
+    http = f"{status}" if told == error.code else f"{status} `{told}`"
+    row = f"| `{error.code}` | {http} | `{type(error).__name__}` |"
+    assert isinstance(error, NotAvailable) or row in PAGE.read_text()
 
 
 def test_every_error_that_a_route_may_raise_is_in_the_table() -> None:
