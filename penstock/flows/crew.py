@@ -18,7 +18,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.finish import Contract, known
 from penstock.flows.handouts import Handouts
 from penstock.flows.hands import SessionHands
-from penstock.flows.kept_agents import kept_agent, kept_charter
+from penstock.flows.kept_agents import kept_agent, kept_of
 from penstock.flows.place import Place, warn_once
 from penstock.flows.prompt import Briefing, system_prompt, user_message
 from penstock.flows.session import (
@@ -165,7 +165,7 @@ class Crew:
             model=model.card.model_id,
             offered=tuple(guard.tools),
             agent_hash=visit.agent.charter.content_hash,
-            charter=kept_charter(visit.agent.charter, _level(model)),
+            charter=kept_of(visit.agent, _level(model)),
         )
         ledger.add(began, visit.frame)
 

@@ -1,21 +1,24 @@
 """What a session keeps of its agent's file: it goes on with it, whatever is written (17)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
+from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.envelope import Json
 from penstock.core.flow_events import AgentBegan
 from penstock.core.step import Output, ValueType
 from penstock.resources.project_access import Access
 
 
-def kept_charter(charter: Charter, level: str | None) -> Json:
-    """Return what the log keeps of a charter; `level` is how much the model thinks."""
-    access = charter.access
+def kept_of(agent: Agent, level: str | None) -> Json:
+    """Return what the log keeps of an agent; `level` is how much its model thinks."""
+    charter, access = agent.charter, agent.charter.access
     return {
+        "file": charter.file,
+        "settings": _changed(agent.settings),
         "thinking": level,
         "tools": list(charter.tools),
         "outputs": [_output(each) for each in charter.outputs],
@@ -31,8 +34,25 @@ def kept_agent(began: AgentBegan, now: Agent | None) -> Agent | None:
     """Return the agent of a session as it began; as it is now, if the log is from before."""
     if not began.charter:
         return now
-    agent = now or Agent(began.agent)
-    return replace(agent, charter=_charter(began))
+    settings = _settings(began.charter["settings"])
+    return replace(now or Agent(began.agent), settings=settings, charter=_charter(began))
+
+
+def _settings(kept: Mapping[str, Any]) -> ChatSettings:
+    """Return the settings that were kept; one that is not known any more is passed over."""
+    known: dict[str, Any] = {
+        each.name: tuple(value) if isinstance(value := kept[each.name], list) else value
+        for each in fields(ChatSettings)
+        if each.name in kept
+    }
+    return ChatSettings(**known)
+
+
+def _changed(settings: ChatSettings) -> Json:
+    """Return the settings that are not the usual ones, as JSON."""
+    usual = asdict(DEFAULTS)
+    changed = {name: each for name, each in asdict(settings).items() if each != usual[name]}
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in changed.items()}
 
 
 def _output(output: Output) -> Json:
@@ -48,6 +68,7 @@ def _output(output: Output) -> Json:
 def _charter(began: AgentBegan) -> Charter:
     kept = began.charter
     return Charter(
+        file=kept["file"],
         content_hash=began.agent_hash,
         thinking=kept["thinking"],
         tools=tuple(kept["tools"]),
