@@ -1,6 +1,6 @@
 """Flows that are written and removed while a project is open: checked first, then whole or not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,8 @@ def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:
     wrong = bad_name(file)
     found = [wrong, *found] if wrong is not None else found
     if not has_error(found):
-        found = in_file_order([*found, *(_beside(file, each) for each in find_namesakes(file))])
+        others = [*find_namesakes(file), *_swallowed(flows, file)]
+        found = in_file_order([*found, *(_beside(file, each) for each in others)])
     written = WrittenFlow(path=place, command=file.command, diagnostics=found)
     if has_error(found):
         return written
@@ -97,9 +98,18 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
     return real
 
 
+def _swallowed(flows: ProjectFlows, file: FlowFile) -> Iterator[FlowFile]:
+    """Yield the flows of a folder that becomes one flow itself."""
+    folder, _, name = file.path.rpartition("/")
+    for other in flows.files().files.values() if name == FLOW and folder not in FOLDERS else ():
+        is_inside = other.tier is Tier.LOCAL and other.path.startswith(f"{folder}/")
+        if is_inside and other.path != file.path:
+            yield other
+
+
 def _beside(file: FlowFile, other: FlowFile) -> Diagnostic:
-    """Return what is said of a flow that is the same command as another file of the project."""
-    is_first = hides(file, other)
+    """Return what is said of a flow that hides another file of the project, or is hidden by it."""
+    is_first = hides(file, other) or other.command != file.command
     said = f"hides the one in {other.name}" if is_first else f"is hidden by the one in {other.name}"
     advice = None if is_first else f"write {other.name} instead, or choose another name"
     return Diagnostic(

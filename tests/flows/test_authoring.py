@@ -120,6 +120,20 @@ def test_a_flow_that_hides_another_or_is_hidden_says_so(
     assert [each.code for each in flows.files().diagnostics] == ["hidden"]
 
 
+def test_a_folder_that_becomes_one_flow_hides_those_that_were_in_it(flows: ProjectFlows) -> None:
+    """D2: a directory that holds `flow.yaml` is one flow: "Nothing else in it is searched"."""
+    for path in ("flows/dom/a.yaml", "flows/dom/sub/b.yaml", "flows/other.yaml"):
+        write_flow(flows, path, GOOD)
+    written = write_flow(flows, "flows/dom/flow.yaml", GOOD)
+    assert [each.message for each in written.diagnostics] == [
+        'flow "/dom" hides the one in flows/dom/a.yaml',
+        'flow "/dom" hides the one in flows/dom/sub/b.yaml',
+    ]
+    assert {"dom", "other"} == {
+        each for each in flows.files().files if not each.startswith("flows:")
+    }
+
+
 def test_warnings_do_not_stop_it(flows: ProjectFlows) -> None:
     written = write_flow(flows, "x", GOOD + "more: 1\n")
     assert [each.code for each in written.diagnostics] == ["unknown-field"]
