@@ -52,6 +52,17 @@ _COUNTS_THOUGHTS = {"anthropic", "bedrock"}
 _REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
 
+def lack_of(provider: str) -> str | None:
+    """Return what a provider lacks here, nothing if nothing; None for one that is not known."""
+    try:
+        infer_provider_class(provider)
+    except ImportError as error:
+        return str(error)
+    except ValueError:
+        return None
+    return ""
+
+
 class PydanticAIModel:
     """A model of any provider that Pydantic AI knows."""
 

@@ -1,7 +1,7 @@
 """A model by its name: one of penstock.toml, or `provider:model`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from importlib.util import find_spec
@@ -41,7 +41,10 @@ ADAPTED: Mapping[str, tuple[str, str]] = {
     "openrouter": ("openai", "openai"),
     "together": ("openai", "openai"),
 }
-"""Providers that Pydantic AI speaks to: the package it needs, and the extra that brings it."""
+"""Some of the providers that Pydantic AI speaks to: their package, and the extra that brings it.
+
+Any other that it knows may be named too; it says itself what it needs.
+"""
 
 
 class MakeModel(Protocol):
@@ -201,23 +204,38 @@ def _placed(config: ModelConfig) -> ModelConfig:
 
 def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
     if config.provider not in ADAPTED:
-        known = sorted({OFFLINE, *COMPATIBLE, *ADAPTED})
-        raise ConfigError(
-            f"the model {config.name!r} has the unknown provider {config.provider!r}."
-            f"{did_you_mean(config.provider, known)} There are {', '.join(known)}"
-        )
+        _check_other(config)
+    elif config.model:
+        package, extra = ADAPTED[config.provider]
+        if not (_is_installed("pydantic_ai") and _is_installed(package)):
+            wanted = extra if "[" in extra else f"penstock[{extra}]"
+            raise ConfigError(
+                f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
+                f" not installed: pip install '{wanted}'"
+            )
     if not config.model:
         raise ConfigError(
             f"the model {config.name!r} needs `model`, the name that {config.provider} has for it"
         )
-    package, extra = ADAPTED[config.provider]
-    if not (_is_installed("pydantic_ai") and _is_installed(package)):
-        wanted = extra if "[" in extra else f"penstock[{extra}]"
-        raise ConfigError(
-            f"the model {config.name!r} of provider {config.provider!r} needs a package that is "
-            f"not installed: pip install '{wanted}'"
-        )
     return LateModel(config, limits)
+
+
+def _check_other(config: ModelConfig) -> None:
+    """Raise ConfigError for a provider that Pydantic AI does not know, or that lacks a package."""
+    said: str | None = None
+    if _is_installed("pydantic_ai"):
+        lack: Callable[[str], str | None] = late("penstock.models.pydantic_ai:lack_of")
+        said = lack(config.provider)
+        if said == "":
+            return
+    if said:
+        raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {said}")
+    known = sorted({OFFLINE, *COMPATIBLE, *ADAPTED})
+    raise ConfigError(
+        f"the model {config.name!r} has the unknown provider {config.provider!r}."
+        f"{did_you_mean(config.provider, known)} There are {', '.join(known)}, "
+        "and what else Pydantic AI speaks to: pip install 'penstock[anthropic]'"
+    )
 
 
 def _is_installed(package: str) -> bool:

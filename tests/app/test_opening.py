@@ -57,7 +57,11 @@ async def test_a_folder_that_is_none_and_a_setting_that_is_none_are_named(tmp_pa
     ("name", "said"),
     [
         ("offlin", "there is no model 'offlin'. Did you mean 'offline'?"),
-        ("nobody:fast", "unknown provider 'nobody'"),
+        pytest.param(
+            "nobody:fast",
+            "unknown provider 'nobody'",
+            marks=pytest.mark.slow("asks the library of the other providers"),
+        ),
     ],
 )
 async def test_a_default_model_that_is_none_is_named_at_the_start(

@@ -46,7 +46,6 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
     ("name", "message"),
     [
         ("locl", "there is no model 'locl'. Did you mean 'local'? There are offline, local"),
-        ("anthropics:claude", "unknown provider 'anthropics'. Did you mean 'anthropic'?"),
         ("openai:gpt", "the model 'openai:gpt' needs a key: set the environment variable"),
         ("openai:", "there is no model 'openai:'"),
         ("", "there is no model 'nothing'"),
@@ -95,6 +94,19 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
     loaded = {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys()
     Models().get("anthropic:claude")
     assert {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys() == loaded
+
+
+@pytest.mark.slow("loads the library of the other providers")
+def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
+    """Page: "and everything else it knows"."""
+    models = Models()
+    assert isinstance(models.get("moonshotai:kimi"), LateModel)
+    with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
+        models.get("xai:grok")
+    with pytest.raises(
+        ConfigError, match=r"'anthropics'\. Did you mean 'anthropic'\?.* Pydantic AI"
+    ):
+        models.get("anthropics:claude")
 
 
 def test_every_provider_is_spoken_to_one_way() -> None:
