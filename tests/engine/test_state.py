@@ -318,7 +318,7 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
 ) -> None:
     state = folded(message(), TaskStarted(), *events)
     assert state.current
-    assert (state.current.is_suspended, state.current.awaited) == (waits, awaited)
+    assert (state.current.is_suspended, set(state.current.awaited)) == (waits, awaited)
 
 
 def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:

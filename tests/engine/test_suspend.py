@@ -117,4 +117,4 @@ async def test_a_run_whose_end_was_told_is_not_waited_for() -> None:
     held = await held_log(TaskStarted(), RunEnded(run_id=RUN))
     ledger = ledger_of(held)
     await_run(ledger, RUN)
-    assert (ledger.task.awaited, ledger.task.heard) == (set(), 0)
+    assert (list(ledger.task.awaited), ledger.task.heard) == ([], 0)
