@@ -17,9 +17,10 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import run
 from penstock.cli.render import clean, compact, envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
-from penstock.core.ids import QuestionId
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import LogId, QuestionId
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
-from penstock.core.text import cut
+from penstock.core.text import cut, one_line
 from penstock.store.projections import Page
 
 Which = Annotated[
@@ -43,6 +44,9 @@ Cancel = Annotated[
 ]
 
 _LEAST_INPUT = 40
+_PATIENCE_SECONDS = 60
+"""How long a task may take that another process goes on with."""
+_MOST_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,8 @@ def answer(options: Options) -> None:
         reply = await runtime.wait(taken.task_id)
         code = _show(taken, reply, as_json=options.as_json)
         await runtime.parts.launcher.rest()  # a chat that waited for this run goes on here
+        if reply is not None and reply.status.is_final:
+            await _tell_waiters(runtime, taken.log_id)
         return code
 
     raise typer.Exit(run(options.project, work))
@@ -147,6 +153,28 @@ def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> d
         except ValueError as error:
             raise typer.BadParameter(f"--input must be JSON: {error}") from None
     return extras
+
+
+async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
+    """Tell what became of the task that waited for a run which ended, and of who waits for that."""
+    records = await runtime.parts.log.read(run, limit=1)
+    brief = records[0].event if records else None
+    if not isinstance(brief, FlowRequested) or brief.waiter is None:
+        return
+    try:
+        reply = await runtime.wait(brief.waiter, seconds=_PATIENCE_SECONDS)
+    except NotFound:
+        return
+    note(clean(f"{brief.waiter} waited for it: {_standing(reply)}"))
+    if reply is not None and reply.status.is_final:
+        await _tell_waiters(runtime, LogId(brief.waiter))
+
+
+def _standing(reply: Reply | None) -> str:
+    if reply is None:
+        return "it is at work still"
+    said = reply.error.message if reply.error is not None else reply.content
+    return f"{reply.status.value} {cut(one_line(said), _MOST_SHOWN)}".rstrip()
 
 
 def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """What a call tells on its way: its console, its events, and the calls inside it."""
 
+import asyncio
 from contextlib import aclosing
 
 from penstock.app.runtime import Runtime
@@ -35,14 +36,36 @@ class Timeline:
     async def show(self) -> None:
         """Go on until the task has ended or waits for a person.
 
-        A reader that was cut comes back for the rest; where there is none, that is said.
+        That a run which it waits for asks once more does not stand in its own log.
         """
+        telling = asyncio.create_task(self._tell())
+        resting = asyncio.create_task(self._runtime.wait(self._task_id))
+        try:
+            await asyncio.wait((telling, resting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_told = telling.done()
+            for each in (telling, resting):
+                each.cancel()
+            await asyncio.gather(telling, resting, return_exceptions=True)
+        if is_told:
+            await telling
+        else:
+            await self._tell_rest()
+
+    async def _tell(self) -> None:
+        """Show what comes; a reader that was cut comes back for the rest, if there is one."""
         before = -1
         while before < self._seq:
             before = self._seq
             if await self._follow():
                 return
         note(CUT)
+
+    async def _tell_rest(self) -> None:
+        """Show what is there already."""
+        for record in await self._runtime.parts.log.read(LogId(self._task_id), after=self._seq):
+            if record.task_id == self._task_id:
+                self._take(record)
 
     async def _follow(self) -> bool:
         """Show what comes; False when the stream was over before the task was."""
@@ -52,13 +75,16 @@ class Timeline:
             async for item in feed:
                 if not isinstance(item, Record):
                     continue
-                self._seq = item.seq
-                is_shown = self._asks or not isinstance(item.event, QuestionAsked)
-                if is_shown and (line := line_of(item)):
-                    note(clean(line))
+                self._take(item)
                 if isinstance(item.event, TaskEnded | TaskSuspended):
                     return True
         return False
+
+    def _take(self, record: Record) -> None:
+        self._seq = record.seq
+        is_shown = self._asks or not isinstance(record.event, QuestionAsked)
+        if is_shown and (line := line_of(record)):
+            note(clean(line))
 
 
 def line_of(record: Record) -> str | None:

@@ -160,7 +160,8 @@ def test_a_chat_that_waited_for_the_answered_run_goes_on_to_its_end(
     laid(project)
     assert run("chat", "execute_workflow workflowId=dom:asks")[0] == WAITING
     (question,) = run_json("answer")["questions"]
-    assert run("answer", question["id"], "Go")[0] == 0
+    code, _, told = run("answer", question["id"], "Go")
+    assert (code, "waited for it: succeeded" in told) == (0, True), told
     tasks = run_json("tasks", "list")["tasks"]
     assert {(each["kind"], each["status"]) for each in tasks} == {
         ("flow", "succeeded"),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.flow_server import laid
+from tests.kit.flows import HEAD
 from tests.kit.project import ProjectFolder
 
 pytestmark = pytest.mark.slow("opens a store for each command")
@@ -95,6 +97,35 @@ def test_answers_are_given_in_order(
         assert envelope["status"] == "suspended"
     else:
         assert [envelope["output"][0], envelope["output"][1]["user_message"]] == output
+
+
+TWICE = (
+    HEAD
+    + """steps:
+  - {id: pick, question: "Which?", branches: {Go: again, Stop: again}}
+  - {id: again, question: "Really?", branches: {Go: tell, Stop: tell}}
+  - {id: tell, agent: scout, task: "tell"}
+"""
+)
+RUNS = """
+    export const run = async () =>
+      (await flo.callTool({ tool_id: "execute_workflow", input: { workflowId: "twice" } })).status;
+"""
+
+
+@pytest.mark.parametrize(("answers", "code"), [(["Go"], 4), (["Go", "Stop"], 0)])
+def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
+    scripts: ProjectFolder, run: Run, answers: list[str], code: int
+) -> None:
+    """The second question stands in the log of the run, not in that of the call."""
+    laid(scripts.root, {"twice.yaml": TWICE})
+    toml = scripts.root / "penstock.toml"
+    toml.write_text(f"{toml.read_text()}\n[limits]\nsweep_seconds = 0.1\n")
+    scripts.tool("runs", RUNS, script_tools="[execute_workflow]")
+    given = [part for each in answers for part in ("--answer", each)]
+    ended, out, _ = run("run-tool", "runs", *given)
+    assert ended == code
+    assert json.loads(out)["status"] == ("success" if code == 0 else "suspended")
 
 
 @pytest.mark.parametrize(
