@@ -82,7 +82,7 @@ class ToolState:
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value, or `default` when there is none or its time is over."""
-        _check_key(key)
+        check_state_key(key)
         invocation = self._invocation
         path = invocation.place(GET, {"key": key}, Effect.READ)
         settled = invocation.ledger.find(path)
@@ -101,9 +101,8 @@ class ToolState:
 
         With `if_revision` only over that revision, or with None only where nothing is.
         """
-        _check_key(key)
-        if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
-            raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
+        check_state_key(key)
+        check_ttl(ttl)
         invocation = self._invocation
         value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
         wanted = "" if isinstance(if_revision, Always) else [if_revision]
@@ -127,6 +126,13 @@ class ToolState:
         return StateWrite(*settled.envelope.output)
 
 
-def _check_key(key: str) -> None:
+def check_ttl(ttl: float | None) -> None:
+    """Raise ValueError for a time that no value may be kept."""
+    if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
+        raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
+
+
+def check_state_key(key: str) -> None:
+    """Raise ValueError for a text that is no key."""
     if not 1 <= len(key) <= KEY_CHARACTERS:
         raise ValueError(f"a key is a text of 1 to {KEY_CHARACTERS} characters, not {key!r}")

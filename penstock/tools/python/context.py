@@ -12,8 +12,10 @@ from penstock.core.events import CallSettled, NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
+from penstock.core.scope import Scope, ScopeKind
 from penstock.tools.invocation import Form, Invocation
 from penstock.tools.outputs import given_json
+from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
 from penstock.tools.redaction import redacted_note
 from penstock.tools.state import ToolState
 
@@ -28,16 +30,18 @@ MESSAGE_CHARACTERS = 4096
 class ToolContext:
     """Handed to a Python tool that has a parameter with this hint, under whatever name."""
 
-    __slots__ = ("_invocation", "_loop", "_thread", "artifacts", "state")
+    __slots__ = ("_invocation", "_loop", "_thread", "artifacts", "state", "workspace")
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.state = ToolState(invocation)
-        """What the tool remembers within this task."""
+        self.state = ToolMemory(invocation)
+        """What the tool remembers: within this task, `.session` in its conversation, `.profile`."""
         self.artifacts = Keeping(invocation)
         """Bytes kept beside the output, shown to people."""
+        self.workspace = ToolFiles(invocation)
+        """The files of the task and of its conversation."""
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
         """Call another tool, with the grants that a script has; its failure is an Envelope too.
@@ -51,6 +55,14 @@ class ToolContext:
     def call_sync(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
         """Call another tool from a tool that is no coroutine."""
         return self._wait(self.call(tool_id, input))
+
+    async def secret(self, key: str, shared: str | None = None) -> str:
+        """Return a secret of the profile, or of the shared place of this name.
+
+        A profile that has none gets the shared one, if there is one place with it. It is taken out
+        of outputs, events and errors. Raises VaultNotFound.
+        """
+        return await secret_of(self._invocation, key, shared)
 
     async def ask(
         self,
@@ -169,6 +181,21 @@ class ToolContext:
                 "call_sync would stop the event loop here: await ctx.call(…) instead"
             )
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class ToolMemory(ToolState):
+    """What a tool remembers within its task, and beside it."""
+
+    __slots__ = ("profile", "session")
+
+    def __init__(self, invocation: Invocation) -> None:
+        super().__init__(invocation)
+        log_id = invocation.ledger.held.state.log_id
+        self.session = KeptState(invocation, Scope(ScopeKind.SESSION, log_id))
+        """What it remembers in the conversation."""
+        profile_id = invocation.caller.profile.profile_id
+        self.profile = KeptState(invocation, Scope(ScopeKind.PROFILE, profile_id))
+        """What it remembers of whom it works for."""
 
 
 class Keeping:

@@ -1,0 +1,142 @@
+"""What a Python tool reaches beyond its task: kept values, files and secrets."""
+
+from hashlib import blake2b
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import StateDenied, ToolFailed, ToolNotConfigured, VaultNotFound
+from penstock.core.changes import Change, FileChanges, StateChange, StateVerb
+from penstock.core.envelope import Envelope, Json
+from penstock.core.events import CallSettled
+from penstock.core.paths import parse_path
+from penstock.core.scope import Scope, ScopeKind
+from penstock.resources.state import State
+from penstock.tools.given_secrets import note_given
+from penstock.tools.invocation import Invocation
+from penstock.tools.outputs import given_json
+from penstock.tools.redaction import check_key
+from penstock.tools.state import ALWAYS, Always, IfRevision, StateWrite, check_state_key, check_ttl
+
+
+class KeptState:
+    """What a tool remembers for a conversation or a profile, under keys of its own.
+
+    What was read and written is in the log: a function that is entered again gets the same answers,
+    and writes nothing twice.
+    """
+
+    __slots__ = ("_invocation", "_scope")
+
+    def __init__(self, invocation: Invocation, scope: Scope) -> None:
+        self._invocation = invocation
+        self._scope = scope
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """Return the value, or `default` when there is none or its time is over."""
+        check_state_key(key)
+        name, state = f"state.{self._scope.kind}.get", self._state
+        path = self._invocation.place(name, {"key": key}, Effect.READ)
+        settled = self._invocation.ledger.find(path)
+        if settled is None:
+            entry = await state.find(self._scope, self._own(key))
+            found = [] if entry is None else [entry.value]
+            settled = CallSettled(tool_id=name, envelope=Envelope.success(found), ran=False)
+            self._invocation.ledger.settle(path, settled)
+        found = settled.envelope.output
+        return found[0] if found else default
+
+    async def put(
+        self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
+    ) -> StateWrite:
+        """Store a value for so many seconds, or for ever; None removes it.
+
+        With `if_revision` only over that revision, or with None only where nothing is.
+        """
+        check_state_key(key)
+        check_ttl(ttl)
+        invocation, _ = self._invocation, self._state
+        value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
+        check_key(secrets := invocation.caller.secrets, key)
+        if secrets.holds_secret(value):
+            raise StateDenied("secrets belong in the vault")
+        expected = () if isinstance(if_revision, Always) else (if_revision,)
+        change = StateChange(
+            verb=StateVerb.DELETE if value is None else StateVerb.PUT,
+            scope=self._scope,
+            key=self._own(key),
+            revision=invocation.inside.world.new_id("rev"),
+            value=value,
+            expected=expected,
+            ttl_seconds=None if ttl is None or value is None else round(ttl),
+        )
+        shape = {"key": key, "value": value, "ttl": ttl, "if_revision": list(expected)}
+        made = await _once(invocation, f"state.{self._scope.kind}.put", shape, change)
+        entry = made.get("entry") or {}
+        return StateWrite(made["ok"], entry.get("revision") or made.get("conflict_revision"))
+
+    def _own(self, key: str) -> str:
+        return f"{self._invocation.spec.tool_id}/{key}"
+
+    @property
+    def _state(self) -> State:
+        state = self._invocation.inside.resources.state
+        if state is None:
+            raise ToolNotConfigured("no values are kept here beyond a task")
+        return state
+
+
+class ToolFiles:
+    """The files of the task and of its conversation, by `task://` and `session://`."""
+
+    __slots__ = ("_invocation",)
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+
+    async def read(self, uri: str) -> bytes:
+        """Return what a file holds now. Raises ToolFailed, and ValueError for no such address."""
+        most = self._invocation.inside.world.limits.read_bytes
+        return await self._invocation.workspace.read(parse_path(uri), most=most)
+
+    async def write(self, uri: str, data: bytes) -> None:
+        """Make a file of the bytes, or another one of a file; once, however often it is entered."""
+        if not isinstance(data, bytes):
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        change = await self._invocation.workspace.write(parse_path(uri), data)
+        shape = {"uri": uri, "bytes": blake2b(data, digest_size=16).hexdigest()}
+        await _once(self._invocation, "workspace.write", shape, FileChanges(files=(change,)))
+
+
+async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str:
+    """Return a secret, which from now on is taken out of all that the task records or shows."""
+    vault = invocation.inside.resources.vault
+    if vault is None:
+        raise ToolNotConfigured("no secrets are kept here")
+    scope = Scope(ScopeKind.PROFILE, invocation.caller.profile.profile_id)
+    if shared is not None:
+        scope = Scope(ScopeKind.SHARED, shared)
+    try:
+        value = await vault.get(scope, key)
+    except VaultNotFound:
+        found = [each for each in await vault.notes() if each.key == key]
+        of_all = [each.scope for each in found if each.scope.kind is ScopeKind.SHARED]
+        if shared is not None or len(of_all) != 1:
+            raise
+        scope = of_all[0]
+        value = await vault.get(scope, key)
+    note_given(invocation.ledger, invocation.call.path, scope, key)
+    invocation.caller.secrets.add(key, value)
+    return value
+
+
+async def _once(invocation: Invocation, name: str, shape: Json, change: Change) -> Json:
+    """Make a change in the transaction that records it: exactly once."""
+    path = invocation.place(name, shape, Effect.WRITE)
+    settled = invocation.ledger.find(path)
+    if settled is None:
+        done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False)
+        settled = await invocation.ledger.change(path, done, change)
+    if (error := settled.envelope.error) is not None:
+        raise ToolFailed(error.message, details=error.details)
+    made: Json = settled.envelope.output or {}
+    return made

@@ -1,0 +1,165 @@
+"""What a Python tool reaches beyond its task."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import ToolFailed
+from penstock.core.codec import to_wire
+from penstock.core.profile import LOCAL
+from penstock.core.scope import Scope, ScopeKind
+from penstock.core.secret_events import SecretGiven
+from penstock.core.signals import Suspend
+from penstock.testing.clock import FakeClock
+from penstock.testing.invocation import open_workbench
+from penstock.testing.vault import MemoryVault
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import FunctionTool, tool
+
+MINE = Scope(ScopeKind.PROFILE, LOCAL)
+HIDDEN = "hunter2-and-more"
+
+
+def doing(work: Any, tool_id: str = "does") -> FunctionTool[Any, Any]:
+    """Return a tool that does something with its context."""
+
+    @tool(id=tool_id, effect="none")
+    async def does(*, ctx: ToolContext) -> Any:
+        """Do something."""
+        return await work(ctx)
+
+    return does
+
+
+async def vault_with(*places: Scope) -> MemoryVault:
+    vault = MemoryVault(FakeClock())
+    for number, place in enumerate(places):
+        await vault.set(place, "key", f"{HIDDEN}-{number}")
+    return vault
+
+
+async def test_a_secret_that_is_returned_is_redacted_in_output_events_and_errors() -> None:
+    """Page: "returns a secret from `ctx.secret`" | "redacted in output, events, errors"."""
+
+    async def tell(ctx: ToolContext) -> str:
+        secret = await ctx.secret("key")
+        ctx.emit("told", f"it is {secret}", {"is": secret})
+        return f"it is {secret}"
+
+    async def fail(ctx: ToolContext) -> None:
+        raise ToolFailed(f"it is {await ctx.secret('key')}")
+
+    bench = await open_workbench(doing(tell), doing(fail, "fails"), vault=await vault_with(MINE))
+    assert (await bench.call("does")).output == "it is [secret:key]"
+    error = (await bench.call("fails")).error
+    assert error is not None
+    assert error.message == "it is [secret:key]"
+    told = str([to_wire(event) for event in await bench.events()])
+    assert HIDDEN not in told
+    assert any(isinstance(event, SecretGiven) for event in await bench.events())
+
+
+@pytest.mark.parametrize(
+    ("places", "shared", "found"),
+    [
+        ([MINE, Scope(ScopeKind.SHARED, "shop")], None, "0"),
+        ([MINE, Scope(ScopeKind.SHARED, "shop")], "shop", "1"),
+        ([Scope(ScopeKind.SHARED, "shop")], None, "0"),
+        ([Scope(ScopeKind.SHARED, "a"), Scope(ScopeKind.SHARED, "b")], None, None),
+        ([MINE], "shop", None),
+        ([], None, None),
+    ],
+)
+async def test_a_secret_is_that_of_the_profile_or_the_shared_one(
+    places: list[Scope], shared: str | None, found: str | None
+) -> None:
+    """Page: "shared or profile vault; the tool is our own code, so no declaration"."""
+
+    async def last(ctx: ToolContext) -> str:
+        return (await ctx.secret("key", shared))[-1]
+
+    bench = await open_workbench(doing(last), vault=await vault_with(*places))
+    envelope = await bench.call("does")
+    assert envelope.output == found
+    assert found or (envelope.error and envelope.error.code == "VAULT_NOT_FOUND")
+
+
+@pytest.mark.parametrize("kind", ["session", "profile"])
+async def test_a_value_is_kept_beyond_the_task_under_the_name_of_the_tool(kind: str) -> None:
+    """Page: "`ctx.state.session`, `.profile` the same with prefix `{tool id}/`"."""
+
+    async def keep(ctx: ToolContext) -> list[Any]:
+        state = getattr(ctx.state, kind)
+        before = await state.get("seen", "nothing")
+        first = await state.put("seen", {"n": 1}, ttl=60)
+        refused = await state.put("seen", 2, if_revision=None)
+        after = await state.get("seen")
+        return [before, first.ok, refused.ok, refused.revision == first.revision, after]
+
+    bench = await open_workbench(doing(keep))
+    assert (await bench.call("does")).output == ["nothing", True, False, True, {"n": 1}]
+    scope = Scope(ScopeKind(kind), LOCAL if kind == "profile" else bench.ledger.held.state.log_id)
+    assert bench.resources.state is not None
+    entry = await bench.resources.state.find(scope, "does/seen")
+    assert entry is not None
+    assert entry.value == {"n": 1}
+
+
+async def test_a_kept_value_can_be_removed_and_holds_no_secret() -> None:
+    async def keep(ctx: ToolContext) -> Any:
+        await ctx.state.session.put("a", 1)
+        await ctx.state.session.put("a", None)
+        gone = await ctx.state.session.get("a", "gone")
+        await ctx.state.session.put("b", f"x{await ctx.secret('key')}")
+        return gone
+
+    bench = await open_workbench(doing(keep), vault=await vault_with(MINE))
+    error = (await bench.call("does")).error
+    assert error is not None
+    assert error.code == "STATE_DENIED"
+
+
+async def test_files_are_written_and_read() -> None:
+    async def write(ctx: ToolContext) -> str:
+        await ctx.workspace.write("session://notes/a.txt", b"hello")
+        return (await ctx.workspace.read("session://notes/a.txt")).decode()
+
+    bench = await open_workbench(doing(write))
+    assert (await bench.call("does")).output == "hello"
+
+
+@pytest.mark.parametrize(
+    ("uri", "data", "said"),
+    [
+        ("/etc/passwd", b"", "a path begins with task:// or session://"),
+        ("task://../x", b"", "no segment"),
+        ("task://x", "text", "data must be bytes, not str"),
+        ("task://x/y/", b"", "no segment"),
+    ],
+)
+async def test_a_file_elsewhere_is_refused(uri: str, data: Any, said: str) -> None:
+    async def write(ctx: ToolContext) -> None:
+        await ctx.workspace.write(uri, data)
+
+    bench = await open_workbench(doing(write))
+    error = (await bench.call("does")).error
+    assert error is not None
+    assert said in error.message
+
+
+async def test_a_change_is_made_once_however_often_the_function_is_entered() -> None:
+    """Page: "the function is entered again from the top: calls by `ctx` are answered"."""
+    revisions = []
+
+    async def work(ctx: ToolContext) -> None:
+        revisions.append((await ctx.state.profile.put("n", 1)).revision)
+        await ctx.workspace.write("task://a", b"1")
+        await ctx.ask("Go on?")
+
+    bench = await open_workbench(doing(work))
+    with pytest.raises(Suspend):
+        await bench.call("does")
+    await bench.answer({"text": "yes"})
+    bench.enter()
+    assert (await bench.call("does")).ok
+    assert (len(revisions), len(set(revisions))) == (2, 1)
