@@ -96,8 +96,14 @@ class Node:
         """Note that the value is of the right type, and wrong."""
         return self._unfit("bad-value", wanted, seen or found(self.value))
 
-    def _unfit(self, code: str, wanted: str, seen: str) -> Wrong:
-        return self.refuse(code, f'"{self.name}" must be {wanted}, found {seen}')
+    def too_long(self, wanted: str, most: int) -> Wrong:
+        """Note that the value is a list of more items than may be."""
+        hint = f"it has {len(self.value)} items, the limit is {most}"
+        return self._unfit("bad-value", wanted, found(self.value), hint)
+
+    def _unfit(self, code: str, wanted: str, seen: str, suggestion: str | None = None) -> Wrong:
+        said = f'"{self.name}" must be {wanted}, found {seen}'
+        return self.refuse(code, said, suggestion=suggestion)
 
 
 class Kind(Protocol):

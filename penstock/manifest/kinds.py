@@ -155,7 +155,7 @@ class ListOf:
             return node.wrong_type(self.wanted)
         count = len(node.value)
         if count > self.most:
-            return node.bad_value(self.wanted, f"array of {count}; the limit is {self.most}")
+            return node.too_long(self.wanted, self.most)
         if count < self.least:
             return node.bad_value(self.wanted)
         items = [self.item.read(node.at(number)) for number in range(count)]

@@ -117,8 +117,7 @@ class _Definitions:
         if not isinstance(node.value, list):
             return node.wrong_type(self.wanted)
         if len(node.value) > MOST_INLINE:
-            seen = f"array of {len(node.value)}; the limit is {MOST_INLINE}"
-            return node.bad_value(self.wanted, seen)
+            return node.too_long(self.wanted, MOST_INLINE)
         return ()
 
 

@@ -169,5 +169,5 @@ def test_prefixes_of_other_scopes_do_not_meet(tmp_path: Path) -> None:
 def test_a_long_list_of_bindings_is_refused_without_looking_at_pairs(tmp_path: Path) -> None:
     bindings = ", ".join(f"{{name: n{n}, key_prefix: p, scope_kind: task}}" for n in range(3000))
     found = findings(tmp_path, {"a.tool.yaml": tool(f"state: [{bindings}]")})
-    assert found[0].endswith("scope_id}, found array of 3000; the limit is 64")
+    assert found[0].endswith("; it has 3000 items, the limit is 64")
     assert len(found) == 1 + 64 * 63 / 2
