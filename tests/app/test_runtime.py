@@ -42,6 +42,7 @@ async def test_a_direct_call_that_needs_a_person_says_which_question_is_open() -
         assert envelope.error
         assert (envelope.status, envelope.error.code) == (Status.SUSPENDED, SUSPENDED)
         details = envelope.error.details or {}
+        assert details.keys() == {"question_ids", "task_id"}
         (question_id,) = details["question_ids"]
         await runtime.answer(QuestionId(question_id), {"decision": "approve"})
         reply = await runtime.wait(details["task_id"])
