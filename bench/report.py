@@ -81,6 +81,7 @@ BARS = (
     Bar("flow", "steps_per_s", 500, "steps/s, 100 flows of 10 at once", higher=True),
     Bar("flow", "resume_1000_s", 0.5, "end of a killed run of 1,000 steps, s"),
     Bar("cli", "help_ms", 150, "penstock --help, ms"),
+    Bar("model", "stream_share", 0.3, "streamed reply, CPU beside an SDK", timed=False),
 )
 STANDS_BESIDE = {
     "call_normal_ms": "call_full_ms",
@@ -101,7 +102,7 @@ def table(lines: list[Line]) -> str:
     """Draw a row per bar: the bar, ours, the best peer, and how far we are ahead of it."""
     readings = [line["quiet_ms"] for line in lines if "quiet_ms" in line]
     speed = min(readings, default=CALIBRATION_MS) / CALIBRATION_MS
-    rows = [_row(bar, lines, speed) for bar in BARS]
+    rows = [_row(bar, lines, speed) for bar in (*BARS, *_beside_new(lines))]
     rows += _model_rows(lines)
     heads = ["figure", "bar", "bar here", "penstock", "the bar is", "best peer", "ahead by"]
     said = f"Calibration {min(readings, default=0):.2f} ms; bars hold at {CALIBRATION_MS} ms."
@@ -109,6 +110,16 @@ def table(lines: list[Line]) -> str:
     if slow := [_slow(line) for line in lines if line.get("calibration_ratio", 1) > BUSY]:
         parts.append(f"From slow moments, to be repeated: {', '.join(slow)}.")
     return "\n".join(parts)
+
+
+def _beside_new(lines: list[Line]) -> list[Bar]:
+    """Return that a long conversation answers as soon as a new one, of the same line."""
+    text = "first event after 10,000 events, as soon as in a new conversation, ms"
+    return [
+        Bar("fold", "warm_first_event_ms", new, text, timed=False)
+        for line in _of("fold", lines, ours=True)
+        if (new := _figure(line, "new_first_event_ms")) is not None
+    ]
 
 
 def _row(bar: Bar, lines: list[Line], speed: float) -> list[str]:

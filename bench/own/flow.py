@@ -152,7 +152,9 @@ def _name(length: int) -> str:
 
 
 def _writer(model: Fake) -> Agent:
-    return Agent("writer", instructions="You write.", model=model, charter=Charter())
+    return Agent(
+        "writer", instructions="You write.", model=model, charter=Charter(file="agents/writer.md")
+    )
 
 
 def _write(directory: str, lengths: list[int]) -> None:

@@ -106,8 +106,9 @@ class InlineLauncher:
         except StoreCorrupt as error:
             self._broken.add(log_id)
             log.error("log %s is left alone: %s", log_id, error)  # noqa: TRY400  says it all
-        except StoreError:
-            log.exception("log %s could not be worked on; it is tried again", log_id)
+        except StoreError as error:
+            said = "log %s could not be worked on; it is tried again: %s"
+            log.error(said, log_id, error)  # noqa: TRY400  comes again and again
         finally:
             del self._running[log_id]
             if log_id in self._woken:
@@ -127,8 +128,9 @@ class InlineLauncher:
         while True:
             try:
                 await self._look_around()
-            except StoreError:
-                log.exception("the logs that need a run could not be read; it is tried again")
+            except StoreError as error:
+                said = "the logs that need a run could not be read; it is tried again: %s"
+                log.error(said, error)  # noqa: TRY400  comes again and again
             await self._clock.sleep(self._limits.sweep_seconds)
 
     async def _look_around(self) -> None:

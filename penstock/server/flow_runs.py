@@ -31,7 +31,7 @@ from penstock.server.flow_results import (
 from penstock.server.flow_wire import RunFrames
 from penstock.server.flows import flows_of
 from penstock.server.frame import Position
-from penstock.server.lists import ListQuery, page_of
+from penstock.server.lists import PageQuery, page_of
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
 from penstock.server.router import Router
@@ -66,7 +66,7 @@ RunState = Literal["queued", "running", "suspended", "success", "error", "aborte
 Wait = Annotated[float, Query(ge=0, le=300)]
 
 
-class RunQuery(ListQuery):
+class RunQuery(PageQuery):
     """Which runs."""
 
     status: RunState | None = None

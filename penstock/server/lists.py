@@ -18,12 +18,11 @@ Words = Annotated[str, Field(max_length=200)]
 _SAID = 60
 
 
-class ListQuery(BaseModel):
-    """Which page of a list, and of what."""
+class PageQuery(BaseModel):
+    """Which page of a list."""
 
     limit: Number = 50
     offset: int = Field(default=0, ge=0, le=2**53)
-    search: Words = ""
     sort: str = ""
     order: Literal["asc", "desc"] | None = None
 
@@ -43,6 +42,12 @@ class ListQuery(BaseModel):
             issue = f"must be one of: {', '.join(allowed)}; found {cut(name, _SAID)!r}"
             raise InvalidRequest([{"field": "/sort", "issue": issue}])
         return name
+
+
+class ListQuery(PageQuery):
+    """Which page of a list, and of what."""
+
+    search: Words = ""
 
 
 class HistoryQuery(BaseModel):

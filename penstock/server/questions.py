@@ -12,7 +12,7 @@ from penstock.core.ids import LogId, QuestionId
 from penstock.core.profile import ADMIN, READ
 from penstock.core.question import QuestionStatus
 from penstock.server.bodies import Form, read_json
-from penstock.server.lists import ListQuery, page_of
+from penstock.server.lists import PageQuery, page_of
 from penstock.server.openapi import answers, takes
 from penstock.server.problem import Json
 from penstock.server.router import Router
@@ -40,7 +40,7 @@ ANSWER = Form(
 """What any answer may hold; which of it, its question says."""
 
 
-class QuestionQuery(ListQuery):
+class QuestionQuery(PageQuery):
     """Which questions."""
 
     status: QuestionStatus | None = None

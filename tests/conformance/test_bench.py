@@ -14,12 +14,19 @@ from bench.kit import script
 DURABLE = {"call_full_ms", "call_normal_ms", "call_full_10_ms", "call_normal_10_ms"}
 LOOP = {"turn_us", "parallel_tool_us", "runs_per_cpu_s", "instantiate_us", "marginal_us"}
 SSE = {"runs_per_s_200", "cpu_ms_per_run_200", "first_event_p50_ms_200", "synchronous"}
+ALONE = {"runs_per_s_1", "runs_per_s_50", "rss_mib"}
+FOLD = {"cold_10k_ms", "warm_first_event_ms", "new_first_event_ms"}
+FLOW = {"step_us_10", "step_us_1000", "plan_1000_ms", "check_200_ms", "steps_per_s"}
 KEYS = [
     ("durable", "raw", {*DURABLE, "bytes_per_call"}),
     ("durable", "penstock", {*DURABLE, "bytes_per_call", "bytes_per_call_300"}),
     ("idle", "penstock", {"streams", "rss_mib", "kib_per_stream"}),
-    ("sse", "penstock", {*SSE, *(f"normal_{key}" for key in SSE)}),
+    ("sse", "penstock", {*SSE, *ALONE, *(f"normal_{key}" for key in SSE)}),
     ("sandbox", "penstock", {"warm_ms", "pool_ms", "mib_per_vm", "first_call_ms", "load_1000_s"}),
+    ("fold", "penstock", FOLD),
+    ("cli", "penstock", {"help_ms"}),
+    ("model", "penstock", {"stream_cpu_ms", "stream_share", "paced_share"}),
+    ("flow", "penstock", {*FLOW, "resume_1000_s"}),
     ("nested", "penstock", {"nested_us", "all_us", "inv_per_s"}),
     ("loop", "penstock", {*LOOP, *(f"tool_turn_us_{n}" for n in (10, 100, 300, 1000))}),
 ]
@@ -116,6 +123,19 @@ def test_a_bar_follows_the_speed_of_the_machine_but_for_memory() -> None:
     assert rows["turn without tools, CPU µs"][1:4] == ["180", "170", "met"]
     assert rows["one-tool runs per CPU-second"][1:4] == ["1,800", "1,900", "met"]
     assert rows["server MiB with those streams"][1:4] == ["110", "111", "MISSED"]
+
+
+@pytest.mark.parametrize(("warm", "said"), [(2.0, "met"), (2.1, "MISSED")])
+def test_a_long_conversation_stands_beside_a_new_one(warm: float, said: str) -> None:
+    line = {"bench": "fold", "target": "penstock", "cold_10k_ms": 90.0, "new_first_event_ms": 2.0}
+    rows = rows_of([line | {"warm_first_event_ms": warm}])
+    name = "first event after 10,000 events, as soon as in a new conversation, ms"
+    assert rows[name][:4] == ["≤ 2", "2.00", f"{warm:.2f}", said]
+
+
+def test_a_streamed_reply_stands_beside_an_sdk() -> None:
+    rows = rows_of([{"bench": "model", "target": "penstock", "stream_share": 0.31}])
+    assert rows["streamed reply, CPU beside an SDK"][:4] == ["≤ 0.3", "0.30", "0.31", "MISSED"]
 
 
 def test_the_floor_of_the_machine_is_no_peer() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreLocked
+from penstock.core.errors import StoreClosed, StoreCorrupt, StoreError, StoreFull, StoreLocked
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.log import Lease, Pending
@@ -46,6 +46,20 @@ async def test_a_log_that_could_not_be_taken_is_tried_again() -> None:
         assert running.worked == []
         await clock.elapse(5)
         assert len(running.worked) == 1
+
+
+@pytest.mark.parametrize(("acquire", "pending"), [(2, 0), (0, 2)])
+async def test_a_store_that_fails_is_named_in_one_line_each_time(
+    caplog: pytest.LogCaptureFixture, acquire: int, pending: int
+) -> None:
+    clock = FakeClock()
+    log = MoodyLog(clock, StoreFull("no space for /data/p.db"), acquire=acquire, pending=pending)
+    async with opened(log, clock) as running:
+        await running.say("a", wake=bool(acquire))
+        await clock.elapse(5)
+    assert caplog.records
+    assert all(each.exc_info is None for each in caplog.records)
+    assert all(each.message.endswith(": no space for /data/p.db") for each in caplog.records)
 
 
 async def test_the_sweep_goes_on_when_the_store_failed_once() -> None:
