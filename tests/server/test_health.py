@@ -99,7 +99,7 @@ async def test_a_server_says_what_its_machine_lacks_to_confine_scripts(
 ) -> None:
     """`"auto"`: goes on, `penstock doctor` and `/api/ready` say what is missing."""
     found = {"namespaces": "Operation not permitted", "seccomp": ""}
-    monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: found)
+    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: found)
     async with project.opened(settings={"sandbox": {"hardened": "auto"}}) as runtime:
         transport = httpx2.ASGITransport(app=create_application(runtime))
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
