@@ -45,9 +45,7 @@ class Approvals:
     def _decide(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> Action:
         action = self._rules.decide(tool.spec, passage.caller, input)
         if action is Action.DENY:
-            raise NotPermitted(
-                f'a rule of this project forbids this call of "{passage.call.tool_id}"'
-            )
+            raise NotPermitted(self._rules.denial(tool.spec, passage.caller, input))
         return action
 
     def _question(self, tool: Tool, passage: Passage, nest: Nest | None) -> Question:

@@ -44,7 +44,7 @@ class DirectTools:
         if refusal is not None:
             raise refusal
         if self._invoker.rules.hides(tool.spec, caller):
-            raise NotPermitted(f'a rule of this project forbids "{tool_id}"')
+            raise NotPermitted(self._invoker.rules.denial(tool.spec, caller))
         return tool
 
     def check(self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()) -> None:

@@ -205,8 +205,8 @@ class Invoker:
         raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
 
     def _permit(self, passage: Passage) -> None:
-        if passage.is_hidden:
-            raise NotPermitted(f'a rule of this project forbids "{passage.call.tool_id}"')
+        if passage.is_hidden and passage.tool is not None:
+            raise NotPermitted(self.rules.denial(passage.tool.spec, passage.caller))
         if passage.refusal is not None:
             raise passage.refusal
 

@@ -35,6 +35,12 @@ class Rule:
     when: Schema | None = None
     """The input matches."""
 
+    def __str__(self) -> str:
+        """Return what it is about, as penstock.toml has it."""
+        agent = "" if self.agent == "*" else f", agent {self.agent!r}"
+        labels = f", labels {sorted(self.labels)}" if self.labels else ""
+        return f"tool {self.tool!r}{agent}{labels}{', when' if self.when is not None else ''}"
+
     def is_about(self, spec: ToolSpec, caller: Caller) -> bool:
         """Whether the rule speaks of this tool and this agent, whatever the input."""
         if self.labels and not self.labels.intersection(spec.labels):
@@ -73,6 +79,18 @@ class Rules:
             return True
         about = self._about(spec, caller)
         return any(rule.action is Action.DENY and rule.when is None for rule in about)
+
+    def denial(self, spec: ToolSpec, caller: Caller, input: Json | None = None) -> str:
+        """Return what forbids a tool, or a call of it, in words: a permission or a rule."""
+        if caller.permissions.get(spec.tool_id) == Action.DENY:
+            return f'the permissions of the agent "{caller.agent}" forbid "{spec.tool_id}"'
+        for number, rule in enumerate(self._rules, 1):
+            fits = rule.when is None or (input is not None and _fits(rule.when, input))
+            if rule.action is Action.DENY and fits and rule.is_about(spec, caller):
+                return (
+                    f'a rule of this project forbids "{spec.tool_id}": [[rules]] {number}, {rule}'
+                )
+        return f'a rule of this project forbids "{spec.tool_id}"'
 
     def _about(self, spec: ToolSpec, caller: Caller) -> list[Rule]:
         return [rule for rule in self._rules if rule.is_about(spec, caller)]

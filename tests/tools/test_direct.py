@@ -31,6 +31,9 @@ async def test_a_profile_sees_what_it_may_call_by_id() -> None:
     assert everything == ["locked", "look", "write"]
 
 
+DENIED = """a rule of this project forbids "denied": [[rules]] 1, tool 'denied'"""
+
+
 @pytest.mark.parametrize(
     ("tool_id", "error", "message"),
     [
@@ -40,7 +43,7 @@ async def test_a_profile_sees_what_it_may_call_by_id() -> None:
         ("brokn", ToolNotFound, 'no direct-call tool "brokn"'),
         ("hidden", ToolNotFound, 'no direct-call tool "hidden"'),
         ("locked", NotPermitted, '"locked" needs the permission root'),
-        ("denied", NotPermitted, 'a rule of this project forbids "denied"'),
+        ("denied", NotPermitted, DENIED),
     ],
 )
 async def test_what_may_not_be_called_is_refused(

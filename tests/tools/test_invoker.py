@@ -79,7 +79,8 @@ async def test_a_denied_tool_is_not_permitted_though_it_is_there(counted: Counte
     envelope = await bench.call("look")
     assert envelope.error
     assert envelope.error.code == "NOT_PERMITTED"
-    assert envelope.error.message == 'a rule of this project forbids "look"'
+    named = """a rule of this project forbids "look": [[rules]] 1, tool 'lo*'"""
+    assert envelope.error.message == named
 
 
 async def test_a_deny_with_when_refuses_only_what_matches(counted: Counted) -> None:

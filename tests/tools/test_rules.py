@@ -94,3 +94,25 @@ def test_a_deny_hides_the_tool_unless_it_depends_on_the_input(
 ) -> None:
     """A `deny` with `when` refuses only calls that match and keeps the tool offered."""
     assert Rules(rules).hides(spec(), caller(permission)) is hidden
+
+
+@pytest.mark.parametrize(
+    ("rules", "input", "said"),
+    [
+        ([rule(ALLOW), rule(DENY, "t*")], {}, "[[rules]] 2, tool 't*'"),
+        ([rule(DENY, agent="a*")], {}, "[[rules]] 1, tool '*', agent 'a*'"),
+        ([rule(DENY, agent="b"), rule(DENY, "t*", agent="assistant")], {}, "[[rules]] 2, tool"),
+        ([rule(DENY, when=Schema({"required": ["a"]})), rule(DENY, "t")], {}, "2, tool 't'"),
+        ([rule(DENY, when=Schema({"required": ["a"]}))], {"a": 1}, "[[rules]] 1, tool '*', when"),
+    ],
+)
+def test_a_deny_names_its_rule(rules: list[Rule], input: Any, said: str) -> None:
+    spec = ToolSpec(tool_id="t", description="T", input_schema={})
+    assert said in Rules(rules).denial(spec, Caller(origin=Origin.MODEL), input)
+
+
+def test_a_permission_that_denies_is_named_first() -> None:
+    spec = ToolSpec(tool_id="t", description="T", input_schema={})
+    caller = Caller(origin=Origin.MODEL, permissions={"t": "deny"})
+    said = Rules([rule(DENY)]).denial(spec, caller)
+    assert said == 'the permissions of the agent "assistant" forbid "t"'
