@@ -39,7 +39,7 @@ def test_every_layer_that_confines_scripts_is_named(
 ) -> None:
     """`penstock doctor` and `/api/ready` say what is missing."""
     layers = {"landlock": "", "seccomp": "its numbers are not known for pdp11"}
-    monkeypatch.setattr("penstock.app.scripts.found_layers", lambda: layers)
+    monkeypatch.setattr("penstock.sandbox.processes.hardening.found_layers", lambda: layers)
     monkeypatch.setenv("PENSTOCK_SANDBOX__HARDENED", '"auto"')
     code, out, _ = run("doctor")
     assert "✓ hardened landlock: confines scripts" in out
