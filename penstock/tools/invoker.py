@@ -304,10 +304,9 @@ class Invoker:
     def _cut(self, tool: Tool, passage: Passage) -> None:
         """Record that a write inside another call was cut by that call: nobody may run it again."""
         if tool.spec.is_cut_short and passage.call.depth:
-            error = Interrupted(
-                f'"{passage.call.tool_id}" was cut in the middle: it may or may not have happened'
-            )
-            settled = CallSettled(tool_id=passage.call.tool_id, envelope=error.envelope())
+            tool_id = tool.spec.tool_id
+            said = f'"{tool_id}" was cut in the middle: it may or may not have happened'
+            settled = CallSettled(tool_id=tool_id, envelope=Interrupted(said).envelope())
             passage.ledger.settle(passage.call.path, settled)
 
     def _check(self, tool: Tool, output: Any) -> None:

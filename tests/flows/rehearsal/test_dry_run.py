@@ -29,7 +29,7 @@ FILES = {
 @pytest.mark.parametrize("name", WORKED)
 def test_the_examples_are_seen_whole(name: str) -> None:
     """Shortest set of runs that walks every edge."""
-    run = dry(WORKED[name], **FILES)
+    run = dry(WORKED[name], FILES)
     assert (run.runs, unwalked(run), run.is_complete) == (RUNS[name], [], True)
     assert WORKED[name].count("id: ") == len(run.reached)
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_reached_is_named() -> None:
 def test_after_two_seconds_it_is_said_what_was_not_walked() -> None:
     """2 s in all; then `complete: false` and what was not walked."""
     steps = "".join(f"- {{id: s{n}, type: code, on_error: last}}\n" for n in range(9))
-    run = dry(steps + "- {id: last, agent: scout}\n", Hurry())
+    run = dry(steps + "- {id: last, agent: scout}\n", clock=Hurry())
     assert not run.is_complete
     assert 1 < run.runs < 9
     assert unwalked(run)[-1] == ("s8", "on_error")

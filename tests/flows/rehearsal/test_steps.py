@@ -45,7 +45,7 @@ def test_a_flow_inside_is_walked_and_fails_once() -> None:
     """flow-ref: walked inside; a glob: each match."""
     inner = "- {id: sum, agent: scout}\n- {id: more, agent: scout}\n"
     steps = "- {id: all, path: 's*.yaml', on_error: mend}\n- {id: mend, agent: fixer}\n"
-    run = dry(steps, suite=inner, second=inner)
+    run = dry(steps, {"suite": inner, "second": inner})
     assert (run.starts, unwalked(run)) == (6 + 4, [])
 
 

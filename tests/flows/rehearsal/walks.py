@@ -1,5 +1,8 @@
 """Dry runs of flows in memory."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from penstock.agents.catalog import Catalog
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
@@ -35,7 +38,9 @@ class Hurry(SystemClock):
         return self._looks / 10
 
 
-def dry(steps: str, clock: Clock | None = None, **files: str) -> DryRun:
+def dry(
+    steps: str, files: Mapping[str, str] = MappingProxyType({}), *, clock: Clock | None = None
+) -> DryRun:
     """Run a flow of these steps dry, beside other flows."""
     flow = read(steps).flow
     assert flow is not None
@@ -47,7 +52,7 @@ def dry(steps: str, clock: Clock | None = None, **files: str) -> DryRun:
 
 def found(steps: str, **files: str) -> list[str]:
     """Return what a dry run finds, as lines of text."""
-    return told(dry_findings(read(steps), dry(steps, **files)))
+    return told(dry_findings(read(steps), dry(steps, files)))
 
 
 def unwalked(run: DryRun) -> list[tuple[str, str]]:
