@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from typer import Context
 
 from penstock.agents import file_fields
-from penstock.agents.file_kinds import Section
+from penstock.agents.file_kinds import LenientRecord
 from penstock.agents.file_settings import AgentSettings
 from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
@@ -33,7 +33,7 @@ from penstock.core.events import Event, QuestionAnswered, is_outside
 from penstock.core.limits import Limits
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.fields import Field as ManifestField
-from penstock.manifest.kinds import ListOf, Record
+from penstock.manifest.kinds import ListOf, RecordKind
 from penstock.server.application import create_application
 from penstock.server.problem import problem
 from scripts import flo_page, flow_pictures, limits_page
@@ -364,7 +364,7 @@ def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
         inner, mark = each.kind, "."
         if isinstance(inner, ListOf):
             inner, mark = inner.item, "[]."
-        if isinstance(inner, Record | Section | AgentSettings):
+        if isinstance(inner, RecordKind | LenientRecord | AgentSettings):
             yield from _manifest(inner.fields, f"{section}{each.key}{mark}")
 
 

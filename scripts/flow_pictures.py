@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from penstock.agents.agent import Agent
-from penstock.agents.charter import Card, Charter
+from penstock.agents.charter import Charter, DisplayCard
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.cli.flow_board import CardBoard
@@ -23,7 +23,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import START, FakeClock
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.function import tool
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -60,10 +60,10 @@ _RUN = TaskId("task_guide")
 _ELSEWHERE = re.compile(r"\s*@font-face \{.*?\n\s*\}|\s*<!--.*?-->", re.DOTALL)
 """What a picture would load or name of other places."""
 _CARDS = {
-    "scout": Card(card_type="research", label="Scout", metric="calls"),
-    "writer": Card(card_type="writing", label="Writer"),
-    "critic": Card(card_type="review", label="Critic", role="judge"),
-    "translator": Card(card_type="writing", label="Translator", metric="turns"),
+    "scout": DisplayCard(card_type="research", label="Scout", metric="calls"),
+    "writer": DisplayCard(card_type="writing", label="Writer"),
+    "critic": DisplayCard(card_type="review", label="Critic", role="judge"),
+    "translator": DisplayCard(card_type="writing", label="Translator", metric="turns"),
 }
 
 
@@ -119,7 +119,7 @@ def board() -> str:
 async def _happened() -> Sequence[Record]:
     """Run the flow, and return everything that happened."""
     clock = FakeClock()
-    place = MemoryPlace(clock=clock, flows=MemoryFlows({"flows/guide.yaml": FLOW}))
+    place = MemoryStorage(clock=clock, flows=MemoryFlows({"flows/guide.yaml": FLOW}))
     tools = {"scout": ("search",), "translator": ("dictionary",)}
     agents = [
         Agent(name, instructions="", charter=Charter(card=card, tools=tools.get(name, ())))

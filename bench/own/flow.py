@@ -18,13 +18,13 @@ from penstock.core.ids import TaskId
 from penstock.core.messages import NOTHING_SPENT
 from penstock.core.step import Outcome
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import Surroundings, cards_of
+from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.definition import Flow
 from penstock.flows.plan import Plan, RunStatus
 from penstock.flows.reading import read_flow
 from penstock.models.model import CallDelta, Finished, ModelCard, ModelEvent, ModelRequest
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 
 DISTRIBUTION = "penstock"
 META = {"ledger": True, "guard": True, "loop_guard": True, "budgets": True}
@@ -85,7 +85,7 @@ async def begin(lengths: list[int], directory: str | None) -> Context:
     model, closing = Fake(), AsyncExitStack()
     if directory is None:
         texts = {f"flows/{_name(each)}.yaml": text(each) for each in lengths}
-        place = MemoryPlace(flows=MemoryFlows(texts))
+        place = MemoryStorage(flows=MemoryFlows(texts))
         opening = memory_runtime(agents=[_writer(model)], place=place)
     else:
         _write(directory, lengths)
@@ -126,7 +126,7 @@ def read(source: str) -> Flow:
 
 
 def check(source: str) -> None:
-    around = Surroundings(agents=cards_of([_writer(Fake())]), file="flows/book.yaml")
+    around = CheckContext(agents=cards_of([_writer(Fake())]), file="flows/book.yaml")
     found = check_flow(read_flow(source, "flows/book.yaml"), around)
     assert not found, found[0]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.agents.file import ReadAgent, parse_agent
-from penstock.agents.file_checks import Known
+from penstock.agents.file import ParsedAgent, parse_agent
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import FOLDERS, find_namesakes
 from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
@@ -29,7 +29,7 @@ class WrittenAgent:
     """Why it was not written, other than by its text."""
 
 
-def write_agent(files: ProjectFiles, path: str, content: str, known: Known) -> WrittenAgent:
+def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames) -> WrittenAgent:
     """Write an agent in the project, in the place of one that is there, unless it has errors.
 
     What is wrong with the text is said, too, where the place is none.
@@ -73,7 +73,7 @@ def _with_suffix(name: str) -> str:
     return name if "." in name else f"{name}{SUFFIX}"
 
 
-def _beside(read: ReadAgent, path: str, other: str) -> Diagnostic:
+def _beside(read: ParsedAgent, path: str, other: str) -> Diagnostic:
     """Return what is said of an agent that has the name of one in another file of the project."""
     finding = Diagnostic(
         code="duplicate-agent",

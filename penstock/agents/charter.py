@@ -24,7 +24,7 @@ class AgentInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class DisplayCard:
     """How displays show the agent."""
 
     card_type: str = ""
@@ -34,7 +34,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purpose:
+class ArchitectNotes:
     """What who designs a flow is told of the agent."""
 
     use_when: str = ""
@@ -67,8 +67,8 @@ class Charter:
     """A hint what the file of its result is called."""
     context_files: tuple[str, ...] = ()
     access: Access = OPEN
-    card: Card = field(default_factory=Card)
-    purpose: Purpose = field(default_factory=Purpose)
+    card: DisplayCard = field(default_factory=DisplayCard)
+    purpose: ArchitectNotes = field(default_factory=ArchitectNotes)
     max_turns: int | None = None
     """Model calls in one visit; None is what the limits say."""
 

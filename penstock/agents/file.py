@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, Tier
-from penstock.agents.file_checks import Known, body_inputs, check_body, check_names
+from penstock.agents.file_checks import KnownNames, body_inputs, check_body, check_names
 from penstock.agents.file_fields import FIELDS, NAME, SELECTED
 from penstock.agents.file_kinds import converted, read_table
 from penstock.agents.settings import DEFAULTS, ChatSettings
@@ -16,19 +16,19 @@ from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.text import one_line
 from penstock.manifest.fields import Node
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Place
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50
 """What a chat grants of `max_turns`."""
-NOTHING_KNOWN = Known()
-_NOWHERE = Home(folder=Path(), shown=".")
+NOTHING_KNOWN = KnownNames()
+_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 _TOP = Place(line=1, column=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadAgent:
+class ParsedAgent:
     """What was read of an agent file, and all that is wrong in it."""
 
     agent: Agent | None = None
@@ -42,13 +42,13 @@ class ReadAgent:
 
 
 def parse_agent(
-    text: str, file: str, known: Known = NOTHING_KNOWN, tier: Tier = Tier.LOCAL
-) -> ReadAgent:
+    text: str, file: str, known: KnownNames = NOTHING_KNOWN, tier: Tier = Tier.LOCAL
+) -> ParsedAgent:
     """Read one agent file; whatever the text is, problems are noted, and nothing raises."""
     matter = parse_front_matter(text, file)
     head = matter.head
     if not isinstance(head.value, dict):
-        return ReadAgent(findings=head.problems)
+        return ParsedAgent(findings=head.problems)
     values = converted(head.value) if matter.is_loose else head.value
     node = Node(document=head, home=_NOWHERE, what=WHAT, value=values)
     fields = read_table(node, FIELDS, WHAT)
@@ -59,7 +59,7 @@ def parse_agent(
     digest = sha256(text.encode()).hexdigest()
     charter = _charter(fields, matter, Charter(tier=tier, file=file, content_hash=digest))
     check_body(matter, charter)
-    return ReadAgent(
+    return ParsedAgent(
         agent=None if has_error(head.problems) else _agent(fields, matter, charter),
         name=fields["name"] if NAME.fullmatch(fields["name"]) else "",
         place=node.at("name").key_place,

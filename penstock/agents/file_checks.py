@@ -26,7 +26,7 @@ _TOP = Place(line=1, column=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownNames:
     """What there is in a project for agent files to name; None: nobody looks."""
 
     tools: Collection[str] | None = None
@@ -38,7 +38,7 @@ class Known:
     """Besides those that are always known."""
 
 
-def check_names(node: Node, name: str, known: Known) -> None:
+def check_names(node: Node, name: str, known: KnownNames) -> None:
     """Note every name in the front matter that nothing has."""
     _check_missing(node, name)
     _check_tools(node.at("tools"), name, known.tools)

@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from penstock.agents.charter import Card, Purpose
-from penstock.agents.file_kinds import Inputs, Section, Shown
+from penstock.agents.charter import ArchitectNotes, DisplayCard
+from penstock.agents.file_kinds import Inputs, LenientRecord, Shown
 from penstock.agents.file_settings import AgentSettings
-from penstock.manifest.authored_kinds import Names, Whole
+from penstock.manifest.authored_kinds import AuthoredWhole, Names
 from penstock.manifest.fields import Field, Kind
 from penstock.manifest.kinds import Flag, OneOf, Text
 from penstock.manifest.outputs import Outputs
@@ -25,8 +25,8 @@ def _row(key: str, kind: Kind, meaning: str, default: Any = None) -> Field:
     return Field(key=key, kind=kind, meaning=meaning, default=default)
 
 
-def _card(**texts: str) -> Card:
-    return Card(card_type=texts.pop("type"), **texts)
+def _card(**texts: str) -> DisplayCard:
+    return DisplayCard(card_type=texts.pop("type"), **texts)
 
 
 def _access(
@@ -46,7 +46,7 @@ BASH = (_row("deny", _PATTERNS, "Commands that are refused.", ()),)
 ACCESS = (
     _row("read", _PATTERNS, "Files it may read; else all that are not protected."),
     _row("write", _PATTERNS, "Files it may write; else all that are not protected."),
-    _row("bash", Section(fields=BASH, build=lambda deny: deny), "Its shell."),
+    _row("bash", LenientRecord(fields=BASH, build=lambda deny: deny), "Its shell."),
 )
 FIELDS = (
     Field(
@@ -84,12 +84,22 @@ FIELDS = (
     _row("context_files", _PATHS, "Files that it reads from the start.", ()),
     _row("context", _PATHS, "Another name of `context_files`.", ()),
     _row("fork_session", Flag(), "Has no effect.", default=False),
-    _row("access", Section(fields=ACCESS, build=_access), "What it may do with the project.", OPEN),
-    _row("card", Section(fields=CARD, build=_card), "How displays show it.", Card()),
-    _row("architect", Section(fields=PURPOSE, build=Purpose), "For who designs flows.", Purpose()),
+    _row(
+        "access",
+        LenientRecord(fields=ACCESS, build=_access),
+        "What it may do with the project.",
+        OPEN,
+    ),
+    _row("card", LenientRecord(fields=CARD, build=_card), "How displays show it.", DisplayCard()),
+    _row(
+        "architect",
+        LenientRecord(fields=PURPOSE, build=ArchitectNotes),
+        "For who designs flows.",
+        ArchitectNotes(),
+    ),
     _row(
         "max_turns",
-        Whole(low=1, high=MOST_TURNS),
+        AuthoredWhole(low=1, high=MOST_TURNS),
         "How often the model is asked in one visit; a chat grants 50.",
     ),
     _row(

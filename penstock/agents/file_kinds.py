@@ -20,7 +20,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class LenientRecord:
     """A mapping with a table of its own; what it does not know is warned of."""
 
     fields: Sequence[Field]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.manifest.authored_kinds import Names, Whole
+from penstock.manifest.authored_kinds import AuthoredWhole, Names
 from penstock.manifest.fields import Field, Kind, Node, Wrong, quoted, read_fields
 from penstock.manifest.kinds import Flag, Number
 
@@ -97,28 +97,34 @@ def _row(key: str, kind: Kind, meaning: str) -> Field:
 SETTINGS = (
     _row("tools_enabled", Flag(), "Whether it is offered tools."),
     _row("llm_temperature", Number(low=0, high=2), "How freely it chooses its words."),
-    _row("llm_max_tokens", Whole(low=1, high=200_000), "Tokens of one reply."),
+    _row("llm_max_tokens", AuthoredWhole(low=1, high=200_000), "Tokens of one reply."),
     _row("tool_permissions", Permissions(), "What it may call, what a person is asked for."),
     _row(
         "skills",
         OrNull(kind=Names(wanted="a list of skill ids", item_wanted="a skill id")),
         "Skills that may be selected in a chat.",
     ),
-    _row("max_iterations", Whole(low=1, high=50), "Replies with calls; beats `max_turns`."),
-    _row("max_parallel_tools", Whole(low=1, high=32), "Calls of one reply at once."),
-    _row("loop_window", Whole(low=1, high=100), "Calls among which equal ones count."),
-    _row("loop_max_repeats", Whole(low=0, high=100), "Equal calls that run; 0 is any number."),
+    _row("max_iterations", AuthoredWhole(low=1, high=50), "Replies with calls; beats `max_turns`."),
+    _row("max_parallel_tools", AuthoredWhole(low=1, high=32), "Calls of one reply at once."),
+    _row("loop_window", AuthoredWhole(low=1, high=100), "Calls among which equal ones count."),
+    _row(
+        "loop_max_repeats", AuthoredWhole(low=0, high=100), "Equal calls that run; 0 is any number."
+    ),
     _row("loop_cycles", Flag(), "Whether cycles are stopped."),
-    _row("loop_no_progress", Whole(low=0, high=50), "Rounds that may bring nothing new."),
-    _row("result_max_chars", Whole(low=500, high=200_000), "Characters of a result it reads."),
+    _row("loop_no_progress", AuthoredWhole(low=0, high=50), "Rounds that may bring nothing new."),
+    _row(
+        "result_max_chars", AuthoredWhole(low=500, high=200_000), "Characters of a result it reads."
+    ),
     _row(
         "context_max_tokens",
-        OrNull(kind=Whole(low=1_000, high=2_000_000)),
+        OrNull(kind=AuthoredWhole(low=1_000, high=2_000_000)),
         "Tokens that it is sent at most.",
     ),
-    _row("budget_tool_calls", Whole(low=1, high=1_000_000), "Calls of tools in one task."),
-    _row("budget_model_calls", Whole(low=1, high=100_000), "Calls of the model in one task."),
-    _row("budget_tokens", OrNull(kind=Whole(low=1_000, high=10**9)), "Tokens of one task."),
+    _row("budget_tool_calls", AuthoredWhole(low=1, high=1_000_000), "Calls of tools in one task."),
+    _row(
+        "budget_model_calls", AuthoredWhole(low=1, high=100_000), "Calls of the model in one task."
+    ),
+    _row("budget_tokens", OrNull(kind=AuthoredWhole(low=1_000, high=10**9)), "Tokens of one task."),
     _row(
         "budget_cost_usd",
         OrNull(kind=Number(low=0.001, high=10_000)),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Tier
-from penstock.agents.file import NOTHING_KNOWN, ReadAgent, parse_agent
-from penstock.agents.file_checks import Known
+from penstock.agents.file import NOTHING_KNOWN, ParsedAgent, parse_agent
+from penstock.agents.file_checks import KnownNames
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
@@ -46,7 +46,7 @@ class _Folder:
 
 
 def load_agents(
-    root: Path, known: Known = NOTHING_KNOWN, packages: Sequence[Path] = ()
+    root: Path, known: KnownNames = NOTHING_KNOWN, packages: Sequence[Path] = ()
 ) -> AgentFiles:
     """Read every agent of a project, of its packages and our own; one with an error takes no part.
 
@@ -64,7 +64,9 @@ def load_agents(
     return found
 
 
-def find_namesakes(root: Path, name: str, path: str, known: Known = NOTHING_KNOWN) -> Sequence[str]:
+def find_namesakes(
+    root: Path, name: str, path: str, known: KnownNames = NOTHING_KNOWN
+) -> Sequence[str]:
     """Return the other files of a project that have an agent of a name; one with errors has none.
 
     Those that hide others come first.
@@ -83,10 +85,10 @@ def _label(folder: Path, root: Path) -> str:
     return (folder.relative_to(root) if inside else folder).as_posix()
 
 
-def _tier(folders: Iterable[_Folder], known: Known, found: AgentFiles) -> list[Agent]:
+def _tier(folders: Iterable[_Folder], known: KnownNames, found: AgentFiles) -> list[Agent]:
     """Return the agents of one tier; of two with one name the first one counts."""
     agents: dict[str, Agent] = {}
-    homes: dict[str, tuple[_Folder, str, ReadAgent]] = {}
+    homes: dict[str, tuple[_Folder, str, ParsedAgent]] = {}
     for folder in folders:
         for file, read in _read(folder, known, found):
             found.diagnostics += read.findings
@@ -101,7 +103,9 @@ def _tier(folders: Iterable[_Folder], known: Known, found: AgentFiles) -> list[A
     return list(agents.values())
 
 
-def _read(folder: _Folder, known: Known, found: AgentFiles) -> Iterable[tuple[str, ReadAgent]]:
+def _read(
+    folder: _Folder, known: KnownNames, found: AgentFiles
+) -> Iterable[tuple[str, ParsedAgent]]:
     names = _names(folder.path)
     if len(names) > MOST_FILES:
         said = f"the folder has {len(names)} files, only {MOST_FILES} are read"
@@ -120,7 +124,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(wanted, key=os.fsencode)
 
 
-def _read_file(path: Path, file: str, known: Known, tier: Tier) -> ReadAgent:
+def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAgent:
     content = read_bounded(path, MOST_BYTES)
     if isinstance(content, Unread):
         return _refused(content.code, content.message, file)
@@ -130,12 +134,12 @@ def _read_file(path: Path, file: str, known: Known, tier: Tier) -> ReadAgent:
         return _refused("file-encoding", f"not UTF-8 at byte {error.start}", file)
 
 
-def _refused(code: str, message: str, file: str) -> ReadAgent:
-    return ReadAgent(findings=[Diagnostic(code=code, message=message, file=file)])
+def _refused(code: str, message: str, file: str) -> ParsedAgent:
+    return ParsedAgent(findings=[Diagnostic(code=code, message=message, file=file)])
 
 
 def _again(
-    read: ReadAgent, file: str, home: tuple[_Folder, str, ReadAgent], *, is_same: bool
+    read: ParsedAgent, file: str, home: tuple[_Folder, str, ParsedAgent], *, is_same: bool
 ) -> Diagnostic:
     """Return what is said of a second agent of one name: in one folder at it, else at the first."""
     _, first, winner = home

@@ -15,7 +15,7 @@ EMPTY_NOTICE = "I could not produce an answer."
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class FinalReply:
     """The words a task ends with, and why it ended there."""
 
     text: str
@@ -24,7 +24,7 @@ class Ending:
     """None when no model had a say: a fixed notice."""
 
 
-async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending | ErrorDetail:
+async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalReply | ErrorDetail:
     """Go on with a task until it has an answer, or an error that ends it.
 
     Raises Suspend when it waits for a person, Cancel when somebody wants it to end, ModelError when
@@ -52,7 +52,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> Ending 
         if reply.calls:
             await turns.act(turns.dialogue.rounds[-1])
         elif reply.closing or reply.text.strip():
-            return Ending(_said(reply), reply.finish, reply)
+            return FinalReply(_said(reply), reply.finish, reply)
         else:
             closing = "stop"
     return await _close(turns, closing)
@@ -71,11 +71,11 @@ def _ending(turns: Turns) -> str | ErrorDetail | None:
     return final[0] if final else None
 
 
-async def _close(turns: Turns, reason: str) -> Ending:
+async def _close(turns: Turns, reason: str) -> FinalReply:
     reply = await turns.think(closing=reason)
     if reply is None:
-        return Ending(BUDGET_NOTICE, reason, None)
-    return Ending(_said(reply), reason, reply)
+        return FinalReply(BUDGET_NOTICE, reason, None)
+    return FinalReply(_said(reply), reason, reply)
 
 
 def _said(reply: ReplyReceived) -> str:

@@ -19,7 +19,7 @@ _NO_LABELS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ToolOffer:
     """What the model is told and may call, as long as the same skills are selected."""
 
     system: str
@@ -30,12 +30,12 @@ class Offer:
 class OfferSource(Protocol):
     """What a model is offered, turn by turn."""
 
-    def at(self, selected: tuple[str, ...]) -> Offer:
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return the offer while the session has these skills selected."""
         ...
 
 
-class Offers:
+class TaskOffers:
     """The offers of one task: what was offered at its start, and what selected skills add."""
 
     __slots__ = ("_agent", "_caller", "_fixed", "_invoker", "_newest", "_preface")
@@ -55,9 +55,9 @@ class Offers:
         self._fixed = fixed
         """The tools that were offered at the start; None: there are none, nor any of skills."""
         self._preface = preface
-        self._newest: tuple[Selection, Offer] | None = None
+        self._newest: tuple[Selection, ToolOffer] | None = None
 
-    def at(self, selected: tuple[str, ...]) -> Offer:
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered while the session has these skills selected."""
         skills = self._caller.skills
         selection = NOTHING if skills is None else skills.at(selected)
@@ -66,11 +66,11 @@ class Offers:
             newest = self._newest = (selection, self._offer(selection))
         return newest[1]
 
-    def _offer(self, selection: Selection) -> Offer:
+    def _offer(self, selection: Selection) -> ToolOffer:
         caller = self._caller
         if self._fixed is not None and selection is not NOTHING:
             caller = replace(caller, selection=selection)
-        return Offer(
+        return ToolOffer(
             system=self._system(selection),
             definitions=tuple([definition(tool) for tool in self._tools(caller)]),
             caller=caller,

@@ -18,7 +18,7 @@ _AFTER_TRIMMING = 0.8
 _PREVIEW = 200
 
 
-class Window(Sequence[Message]):
+class MessageWindow(Sequence[Message]):
     """The end of a list, without a copy of it."""
 
     __slots__ = ("_messages", "_start")
@@ -122,7 +122,7 @@ class Transcript:
             return self._without_results(count)
         if not self._trimming.start:
             return self.dialogue.said.messages
-        return Window(self.dialogue.said.messages, self._trimming.start)
+        return MessageWindow(self.dialogue.said.messages, self._trimming.start)
 
     def _about(self, tokens: int) -> int:
         now = self._trimming

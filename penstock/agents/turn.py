@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
+from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import SUGGESTION, spelling
-from penstock.agents.hands import Hands
-from penstock.agents.hearing import Hearing
-from penstock.agents.offer import Offer, OfferSource
+from penstock.agents.offer import OfferSource, ToolOffer
+from penstock.agents.reply_reader import ReplyReader
 from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript
 from penstock.core.call import Call, ToolCall
@@ -33,7 +33,7 @@ _SHOWN_AFTER_SECONDS = 0.02
 """Quicker calls are written together with their outcome; who watches sees no difference."""
 
 
-class Voice:
+class AgentModel:
     """The model of a task, and what it is told each time."""
 
     __slots__ = ("model", "offers", "settings")
@@ -44,7 +44,7 @@ class Voice:
         self.settings = settings
 
     def request(
-        self, offer: Offer, messages: Sequence[Message], *, max_tokens: int, closing: bool
+        self, offer: ToolOffer, messages: Sequence[Message], *, max_tokens: int, closing: bool
     ) -> ModelRequest:
         """Return what the model gets to see now."""
         return ModelRequest(
@@ -61,29 +61,29 @@ class Turns:
     """The turns of one task, one after the other."""
 
     __slots__ = (
+        "_agent_model",
         "_bus",
-        "_hands",
+        "_call_runner",
         "_restart",
         "_task",
         "_transcript",
-        "_voice",
         "_world",
         "dialogue",
     )
 
     def __init__(
         self,
-        voice: Voice,
-        hands: Hands,
+        agent_model: AgentModel,
+        call_runner: CallRunner,
         transcript: Transcript,
         *,
         world: World,
         bus: Bus,
         restart: bool,
     ) -> None:
-        self._voice = voice
-        self._hands = hands
-        self._task = hands.ledger.task
+        self._agent_model = agent_model
+        self._call_runner = call_runner
+        self._task = call_runner.ledger.task
         self._transcript = transcript
         self.dialogue = transcript.dialogue
         self._world = world
@@ -97,8 +97,8 @@ class Turns:
 
         `closing` is the reason of a call without tools. Raises ModelError when no try is left.
         """
-        transcript, ledger = self._transcript, self._hands.ledger
-        offer = self._voice.offers.at(ledger.held.state.selected)
+        transcript, ledger = self._transcript, self._call_runner.ledger
+        offer = self._agent_model.offers.at(ledger.held.state.selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
         max_tokens = self._reserve(transcript.estimated, closing)
@@ -106,7 +106,7 @@ class Turns:
             return None
         limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
         try:
-            request = self._voice.request(
+            request = self._agent_model.request(
                 offer, messages, max_tokens=max_tokens, closing=closing is not None
             )
             with limit:
@@ -127,60 +127,60 @@ class Turns:
 
         Raises Suspend when some wait for a person; the others are settled then.
         """
-        hands = self._hands
+        call_runner = self._call_runner
         calls = self._admitted(round_)
         if calls:
-            submit = hands.ledger.held.submit
+            submit = call_runner.ledger.held.submit
             timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
-                await hands.run(calls, self._voice.offers.at(round_.selected).caller)
+                await call_runner.run(calls, self._agent_model.offers.at(round_.selected).caller)
             finally:
                 timer.cancel()
         reply = round_.reply
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
-        effects = [hands.invoker.registry.effect_of(call.name) for call in reply.calls]
-        hands.guard.end_round(reply.calls, outcomes, effects)
+        effects = [call_runner.invoker.registry.effect_of(call.name) for call in reply.calls]
+        call_runner.guard.end_round(reply.calls, outcomes, effects)
 
     @property
     def blocked(self) -> int:
         """Calls of this task that the guard stopped."""
-        return self._hands.blocked
+        return self._call_runner.blocked
 
     @property
     def is_spent(self) -> bool:
         """Whether the budget of the task is used up."""
-        return self._hands.ledger.budget.spent()
+        return self._call_runner.ledger.budget.spent()
 
     def _reserve(self, tokens: int, closing: str | None) -> int | None:
         """Set a model call aside; returns what it may write, less for a last one in need."""
-        most = self._voice.settings.llm_max_tokens
+        most = self._agent_model.settings.llm_max_tokens
         for size in (most,) if closing is None else (most, min(most, CLOSING_TOKENS)):
-            if self._hands.ledger.budget.reserve_model(*self._weight(tokens, size)):
+            if self._call_runner.ledger.budget.reserve_model(*self._weight(tokens, size)):
                 return size
         return None
 
     def _weight(self, tokens: int, size: int) -> tuple[int, float | None]:
         """Return the tokens of a model call that says as much as it may, and what they cost."""
-        return tokens + size, price(self._voice.model.card, tokens, size)
+        return tokens + size, price(self._agent_model.model.card, tokens, size)
 
     def _replay(self) -> None:
         """Show the guard what it saw before the activation began."""
-        hands = self._hands
+        call_runner = self._call_runner
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
-                guard = hands.guard
+                guard = call_runner.guard
                 guard.begin_round()
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))
                 outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
                 effects = [
-                    hands.invoker.registry.effect_of(call.name) for call in round_.reply.calls
+                    call_runner.invoker.registry.effect_of(call.name) for call in round_.reply.calls
                 ]
                 guard.end_round(round_.reply.calls, outcomes, effects)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is whole: a failure that may pass is tried again."""
-        bus, world, ledger = self._bus, self._world, self._hands.ledger
+        bus, world, ledger = self._bus, self._world, self._call_runner.ledger
         iteration = self.dialogue.iteration + (closing is None)
         attempt = 1
         while True:
@@ -199,7 +199,9 @@ class Turns:
             )
             bus.begin(live)
             try:
-                return await Hearing(bus, world, live).listen(self._voice.model, request, closing)
+                return await ReplyReader(bus, world, live).listen(
+                    self._agent_model.model, request, closing
+                )
             except ModelError as error:
                 wait = wait_seconds(attempt, error, world.limits)
                 if wait is None:
@@ -214,29 +216,29 @@ class Turns:
         """Note that what was shown of a reply does not count."""
         iteration = self.dialogue.iteration + (closing is None)
         restarted = ReplyRestarted(iteration=iteration, closing=closing is not None)
-        self._hands.ledger.add(restarted, self.dialogue.path)
+        self._call_runner.ledger.add(restarted, self.dialogue.path)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls that are to be run now; the others are settled, or are settled here."""
-        hands, reply = self._hands, round_.reply
-        seen = hands.ledger.occurrences(
+        call_runner, reply = self._call_runner, round_.reply
+        seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        hands.guard.begin_round()
+        call_runner.guard.begin_round()
         admitted = []
         for asked in reply.calls:
             text = spelling(asked)
             path = seen.path(asked.name, text)
-            verdict = hands.guard.judge(asked, text)
+            verdict = call_runner.guard.judge(asked, text)
             if asked.call_id in round_.settled:
                 continue
             call = Call(path, asked.name, asked.arguments, 0, asked.call_id)
             if verdict is not None:
                 looped = LoopDetected(verdict.message, suggestion=SUGGESTION)
-                hands.invoker.refuse(call, hands.ledger, looped, verdict.detector)
+                call_runner.invoker.refuse(call, call_runner.ledger, looped, verdict.detector)
             elif asked.arguments_text is not None:
                 malformed = _malformed(asked, self._world.limits.json_depth)
-                hands.invoker.refuse(call, hands.ledger, malformed, "")
+                call_runner.invoker.refuse(call, call_runner.ledger, malformed, "")
             else:
                 admitted.append(call)
         return admitted

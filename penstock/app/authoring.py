@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import load_agents
 from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
@@ -24,7 +24,7 @@ class ProjectAuthoring:
     """Writes agents and flows, and reads all of them again."""
 
     def __init__(
-        self, folder: ProjectFolder, catalog: Catalog, flows: ProjectFlows, known: Known
+        self, folder: ProjectFolder, catalog: Catalog, flows: ProjectFlows, known: KnownNames
     ) -> None:
         self._files = ProjectFiles(folder.root)
         self._catalog = catalog

@@ -7,11 +7,11 @@ from typing import Any
 from penstock.agents.catalog import Catalog
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.world import World
+from penstock.flows.dry_run.dry_run import DryRun, DryRunContext, dry_run
+from penstock.flows.dry_run.findings import dry_findings
 from penstock.flows.files import FlowFile
-from penstock.flows.library import Library
-from penstock.flows.reading import ReadFlow
-from penstock.flows.rehearsal.dry_run import DryRun, Surrounded, dry_run
-from penstock.flows.rehearsal.findings import dry_findings
+from penstock.flows.library import FlowLibrary
+from penstock.flows.reading import ParsedFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +19,13 @@ class DryRuns:
     """Runs flows without doing anything; all of it blocks, and wants a thread of its own."""
 
     agents: Catalog
-    flows: Library
+    flows: FlowLibrary
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)
     """`${{config.KEY}}`, as the project says it."""
 
     def of(
-        self, read: ReadFlow, file: FlowFile | None = None
+        self, read: ParsedFlow, file: FlowFile | None = None
     ) -> tuple[DryRun, Sequence[Diagnostic]]:
         """Return what runs of a flow came to, and what its author should know of that.
 
@@ -33,7 +33,7 @@ class DryRuns:
         """
         if read.flow is None:
             return DryRun(), ()
-        around = Surrounded(
+        around = DryRunContext(
             find=self.agents.get,
             library=self.flows,
             world=self.world,

@@ -13,9 +13,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.world import World
-from penstock.flows.checks.surroundings import Surroundings, cards_of
-from penstock.flows.code import Coding
-from penstock.flows.code_modules import Modules
+from penstock.flows.checks.context import CheckContext, cards_of
+from penstock.flows.code import CodeEnvironment
+from penstock.flows.code_modules import ModuleLoader
 from penstock.flows.constants import read_constants
 from penstock.flows.files import FlowFiles
 from penstock.flows.project_flows import ProjectFlows
@@ -28,8 +28,8 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
     """Return the library of a project; it sees the agents that there are when it is asked."""
     unheeding = unheeding_of(settings)
 
-    def around() -> Surroundings:
-        return Surroundings(
+    def around() -> CheckContext:
+        return CheckContext(
             agents=cards_of(agents.list()),
             broken_agents=agents.broken,
             has_shell=settings.flows.shell,
@@ -39,17 +39,17 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
     return ProjectFlows(settings.root, around, packages=packages, modules=modules_of(settings))
 
 
-def modules_of(settings: Settings) -> Modules:
+def modules_of(settings: Settings) -> ModuleLoader:
     """Return what reads the modules of code steps."""
-    return Modules(open_scanner(settings.cache_path))
+    return ModuleLoader(open_scanner(settings.cache_path))
 
 
-def coding_of(settings: Settings, project: Project) -> Coding | None:
+def coding_of(settings: Settings, project: Project) -> CodeEnvironment | None:
     """Return what the code steps of a project's flows run in."""
     if project.sandbox is None:
         return None
     usual = Bindings(runtime_config=settings.runtime_config)
-    return Coding(sandbox=project.sandbox, modules=modules_of(settings), usual=usual)
+    return CodeEnvironment(sandbox=project.sandbox, modules=modules_of(settings), usual=usual)
 
 
 def project_flows(settings: Settings, project: Project) -> ProjectFlows:

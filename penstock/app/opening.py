@@ -11,18 +11,18 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
-from penstock.app.edition import Shelf
 from penstock.app.flows import coding_of, constants_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.plugins import Plugin, load_plugins
-from penstock.app.plugins_events import Following
+from penstock.app.plugins_events import RunFollower
 from penstock.app.plugins_guards import guards_of
 from penstock.app.project import Project, check_root, load_project
+from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import Inventory, Storage, assemble
-from penstock.chat.archive import Archive
+from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import errors_of, sort
 from penstock.core.errors import DeclarationError
@@ -50,7 +50,7 @@ from penstock.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Additions:
+class Extras:
     """What a program brings along, on top of what the project's files say."""
 
     tools: tuple[Tool, ...] = ()
@@ -75,7 +75,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
     ConfigError and StoreError.
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Additions(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
+    added = Extras(tools=tuple(tools), agents=tuple(agents), models=tuple(models))
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime
@@ -83,7 +83,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 
 @asynccontextmanager
 async def open_project(
-    settings: Settings, project: Project, added: Additions = Additions()
+    settings: Settings, project: Project, added: Extras = Extras()
 ) -> AsyncIterator[Runtime]:
     """Open a project whose settings and files are read, and go on with what was left undone.
 
@@ -100,15 +100,13 @@ async def visit_project(settings: Settings, project: Project) -> AsyncIterator[R
 
     Who ends soon would only cut it again. Raises DeclarationError as `open_project` does.
     """
-    async with _prepared(settings, project, Additions()) as runtime:
+    async with _prepared(settings, project, Extras()) as runtime:
         await runtime.parts.launcher.attend()
         yield runtime
 
 
 @asynccontextmanager
-async def _prepared(
-    settings: Settings, project: Project, added: Additions
-) -> AsyncIterator[Runtime]:
+async def _prepared(settings: Settings, project: Project, added: Extras) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
     world = World(SystemClock(), settings.all_limits, new_id)
     inventory = inventory_of(settings, project, added)
@@ -120,7 +118,9 @@ async def _prepared(
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
-        shelf = Shelf(runtime=runtime, settings=settings, first=project, added=added.tools)
+        shelf = ProjectReloader(
+            runtime=runtime, settings=settings, first=project, added=added.tools
+        )
         following = open_plugins(shelf, storage.log)
         closing.push_async_callback(following.close)
         closing.callback(project.plugins.gates.close)
@@ -141,7 +141,7 @@ async def open_storage(
     try:
         blobs = open_blobs(settings.blob_place)
         catalog = project.bundle.permissions
-        archive = Archive(database, blobs, clock, cipher, permissions=catalog)
+        archive = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
         yield Storage(
             log=SqlLog(database, blobs, clock),
             projections=SqlProjections(database, blobs),
@@ -168,10 +168,10 @@ def rehearse(runtime: Runtime, inventory: Inventory, world: World) -> None:
         )
 
 
-def open_plugins(shelf: Shelf, log: Log) -> Following:
+def open_plugins(shelf: ProjectReloader, log: Log) -> RunFollower:
     """Let plugins use the open project, and hear of its runs until what is returned is closed."""
     plugins, runtime = shelf.first.plugins, shelf.runtime
-    following = Following(plugins.events, runtime.follow)
+    following = RunFollower(plugins.events, runtime.follow)
     log.listen(following.hear)
     plugins.flows.open(runtime)
     plugins.renew = lambda: shelf.take(shelf.read())
@@ -187,7 +187,7 @@ def check_strict(settings: Settings, project: Project) -> None:
         raise DeclarationError(sort(errors))
 
 
-def inventory_of(settings: Settings, project: Project, added: Additions) -> Inventory:
+def inventory_of(settings: Settings, project: Project, added: Extras) -> Inventory:
     """Return what the project and the program bring."""
     limits, egress = settings.all_limits, settings.egress
     models = Models(settings.model_configs(), default=settings.models.default, limits=limits)

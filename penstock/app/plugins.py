@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutine
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_faults import Fault
+from penstock.app.plugins_errors import CaughtError
 from penstock.core.errors import ConfigError
 
 GROUP = "penstock.plugins"
@@ -21,7 +21,7 @@ def load_plugins(given: Iterable[Plugin] = ()) -> PluginApi:
     api = PluginApi()
     for name, load in (*_brought(given), *_installed()):
         said: object = None
-        with Fault() as fault:
+        with CaughtError() as fault:
             said = load()(api)
         if fault.error is not None:
             raise ConfigError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.app.plugins_events import Listener, Listeners
 from penstock.app.plugins_flows import PluginFlows
-from penstock.app.plugins_gates import Check, Gate, Gates
+from penstock.app.plugins_gates import Check, GateList, PluginGate
 from penstock.app.plugins_guards import Factory
 from penstock.app.plugins_tools import PluginTool, RegisteredTool, registered
 from penstock.builtins import TOOLS
@@ -28,7 +28,7 @@ class PluginApi:
     def __init__(self) -> None:
         self.events = Listeners()
         self.flows = PluginFlows(self.events.tell)
-        self.gates = Gates()
+        self.gates = GateList()
         self.agents_dirs: list[Path] = []
         """In the order of registration, as all of these."""
         self.flows_dirs: list[Path] = []
@@ -89,7 +89,7 @@ class PluginApi:
         commands = (flows,) if isinstance(flows, str) else tuple(flows)
         wanted = tuple(each.removeprefix("/") for each in commands)
         check = _callable("the check of a gate", check)
-        self.gates.add(Gate(name=name, check=check, flows=wanted, message=message))
+        self.gates.add(PluginGate(name=name, check=check, flows=wanted, message=message))
 
     def register_card(self, card: Any) -> None:
         """Keep a card for displays."""

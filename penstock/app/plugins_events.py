@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from penstock.app.plugins_faults import Fault
-from penstock.app.run_story import TYPES, RunStory
+from penstock.app.plugins_errors import CaughtError
+from penstock.app.run_feed import TYPES, RunFeed
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound
@@ -54,13 +54,13 @@ class Listeners:
     def tell(self, type: str, body: Json) -> None:
         """Tell who listens; one that raises is logged and changes nothing."""
         for listener in tuple(self._by_type.get(type, ())):
-            with Fault() as fault:
+            with CaughtError() as fault:
                 listener({"type": type, **body})
             if fault.error is not None:
                 log.error("a listener to %s failed: %s", type, fault, exc_info=fault.error)
 
 
-class Following:
+class RunFollower:
     """Follows each run of this process from its first event here to its end."""
 
     def __init__(self, listeners: Listeners, follow: Follow) -> None:
@@ -89,12 +89,12 @@ class Following:
 
     async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Tell of a run from event `first` on; those before it were told by who ran it then."""
-        story: RunStory | None = None
+        story: RunFeed | None = None
         seq = 0
         async with aclosing(self._follow(log_id)) as items:
             async for item in items:
                 if isinstance(item, Record) and isinstance(item.event, FlowRequested):
-                    story = RunStory(run_id, item.event.command)
+                    story = RunFeed(run_id, item.event.command)
                 if story is None:
                     continue
                 if isinstance(item, Record):
@@ -107,7 +107,7 @@ class Following:
         self._tasks.pop(log_id, None)
 
 
-def _told(story: RunStory, item: Live, seq: int) -> Sequence[Json]:
+def _told(story: RunFeed, item: Live, seq: int) -> Sequence[Json]:
     if isinstance(item, Record):
         return story.told(item)
     said = story.said(item, seq) if type(item) is Delta else None

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 
-from penstock.app.plugins_faults import Fault
+from penstock.app.plugins_errors import CaughtError
 from penstock.tools.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ Check = Callable[[], bool | Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class PluginGate:
     """What runs of some flows must pass."""
 
     name: str
@@ -36,15 +36,15 @@ class Gate:
         )
 
 
-class Gates:
+class GateList:
     """The gates of a project, in the order in which they were registered."""
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
-        self._gates: list[Gate] = []
+        self._gates: list[PluginGate] = []
         self._seconds = seconds
         self._threads = Threads(_MOST_THREADS)
 
-    def add(self, gate: Gate) -> None:
+    def add(self, gate: PluginGate) -> None:
         """Take in one more."""
         self._gates.append(gate)
 
@@ -59,13 +59,13 @@ class Gates:
         """Let idle threads end."""
         self._threads.close()
 
-    def _standing_before(self, command: str) -> Iterable[Gate]:
+    def _standing_before(self, command: str) -> Iterable[PluginGate]:
         return [each for each in self._gates if each.stands_before(command)]
 
-    async def _is_open(self, gate: Gate) -> bool:
+    async def _is_open(self, gate: PluginGate) -> bool:
         """Return what the check says; one that raises, or does not end in time, says no."""
         answer = False
-        with Fault() as fault:
+        with CaughtError() as fault:
             async with asyncio.timeout(self._seconds):
                 answer = bool(await self._ask(gate.check))
         if fault.error is not None:

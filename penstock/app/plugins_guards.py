@@ -3,21 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.app.plugins_faults import Fault
+from penstock.app.plugins_errors import CaughtError
 from penstock.core.call import Call
-from penstock.tools.session_guard import Guarded, PluginGuard
+from penstock.tools.session_guard import GuardedSession, PluginGuard
 
 Guard = Callable[[Call], Any]
 """Returns None, or a text that says why the call is refused."""
-Factory = Callable[[Guarded], Guard]
+Factory = Callable[[GuardedSession], Guard]
 
 
-def guards_of(factories: Sequence[Factory], session: Guarded) -> Sequence[PluginGuard] | str:
+def guards_of(factories: Sequence[Factory], session: GuardedSession) -> Sequence[PluginGuard] | str:
     """Return the guards of one agent session; a text says why one could not be made."""
     guards: list[PluginGuard] = []
     for factory in factories:
         guard: Guard | None = None
-        with Fault() as fault:
+        with CaughtError() as fault:
             guard = factory(session)
         if fault.error is not None:
             return f"a guard of a plugin could not be made: {fault}"
@@ -32,7 +32,7 @@ def _closed_on_failure(guard: Guard) -> PluginGuard:
 
     def closed(call: Call) -> str | None:
         said: Any = None
-        with Fault() as fault:
+        with CaughtError() as fault:
             said = guard(call)
         if fault.error is not None:
             return f"a guard of a plugin failed: {fault}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import NOTHING_KNOWN
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
@@ -26,7 +26,7 @@ from penstock.flows.files import find_flows
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts
-from penstock.manifest.references import Definition, Neighbours
+from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
@@ -48,7 +48,7 @@ class Project:
     root: Path
     agent_files: AgentFiles = field(default_factory=AgentFiles)
     """The agents of its files, of packages, and our own."""
-    nameable: Known = NOTHING_KNOWN
+    nameable: KnownNames = NOTHING_KNOWN
     """What agent files may name."""
     handbooks: Handbooks = field(default_factory=Handbooks)
     tools: tuple[Tool, ...] = ()
@@ -199,8 +199,8 @@ def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
 
 def _nameable(
     tools: Collection[str] | None, bundle: Bundle, handbooks: Handbooks, *, roles: Collection[str]
-) -> Known:
-    return Known(
+) -> KnownNames:
+    return KnownNames(
         tools=tools,
         skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
         handbooks=handbooks.names,
@@ -250,9 +250,9 @@ def _preface(
     return bundle, Preface(prompts.preamble, asked)
 
 
-def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> Neighbours:
+def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings) -> ProjectNames:
     specs, chosen = [each.spec for each in (*given, *loaded.tools)], settings.global_tools
-    return Neighbours(
+    return ProjectNames(
         builtin_tools=frozenset(each.spec.tool_id for each in given),
         builtin_skills={name: each.tools for name, each in SKILLS.items()},
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},

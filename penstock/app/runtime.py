@@ -7,11 +7,11 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import ProjectAuthoring
-from penstock.chat.archive import Archive
-from penstock.chat.desk import Desk
-from penstock.chat.follow import Source, follow
-from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, Sent
-from penstock.chat.session import Cast
+from penstock.chat.database_parts import DatabaseParts
+from penstock.chat.follow import LogSource, follow
+from penstock.chat.inbox import Inbox
+from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
+from penstock.chat.session import Participants
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
@@ -22,7 +22,7 @@ from penstock.core.task import TaskRecord
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
-from penstock.flows.handouts import Handouts
+from penstock.flows.materials import Materials
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.work import FlowWork
 from penstock.models.resolve import Models
@@ -37,7 +37,7 @@ SUSPENDED = "SUSPENDED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class RuntimeParts:
     """What a runtime is made of, for the doors that are built on it."""
 
     limits: Limits
@@ -58,11 +58,11 @@ class Parts:
     """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
-    cast: Cast
+    cast: Participants
     """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""
-    handouts: Handouts
+    materials: Materials
     """What agents of flows are given to read."""
     flow_work: FlowWork
     """Conducts the runs of flows."""
@@ -72,7 +72,7 @@ class Parts:
     """Writes agents and flows of the project's folder; None where there is no folder."""
     flow_files: ProjectFlows | None = None
     """The flows of the project's folder; None where there is no folder."""
-    archive: Archive | None = None
+    archive: DatabaseParts | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
     confinement: Mapping[str, str] = field(default_factory=dict)
     """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
@@ -81,11 +81,11 @@ class Parts:
 class Runtime:
     """Chats with agents, calls tools, takes answers; what was begun goes on by itself."""
 
-    def __init__(self, parts: Parts, desk: Desk) -> None:
+    def __init__(self, parts: RuntimeParts, inbox: Inbox) -> None:
         self.parts = parts
         self.local: Profile = LOCAL_PROFILE
         """For whom things are done, unless it is said."""
-        self._desk = desk
+        self._inbox = inbox
 
     async def chat(
         self,
@@ -103,9 +103,9 @@ class Runtime:
         if isinstance(agent, str):
             self.parts.agents.get(name)
         message = NewMessage(content=content, agent=name, session_id=session_id)
-        return await self._desk.chat(message, profile or self.local)
+        return await self._inbox.chat(message, profile or self.local)
 
-    async def send(self, message: NewMessage, profile: Profile | None = None) -> Sent:
+    async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Hand a message in without waiting for its answer; it is on disk when this returns.
 
         Raises NotFound (agent, conversation), InvalidRequest, ConfigError (model), QuestionOpen,
@@ -114,11 +114,11 @@ class Runtime:
         self.parts.agents.get(message.agent)
         if message.model is not None:
             self.parts.models.get(message.model)
-        return await self._desk.send(message, profile or self.local)
+        return await self._inbox.send(message, profile or self.local)
 
     async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
         """Wait until a task has ended or waits for a person; None when the time was up first."""
-        return await self._desk.wait(task_id, seconds=seconds)
+        return await self._inbox.wait(task_id, seconds=seconds)
 
     async def call(
         self,
@@ -133,7 +133,7 @@ class Runtime:
         `task_id` names its task beforehand, for who may want to cancel it meanwhile.
         """
         call = NewCall(tool_id=tool_id, input=input)
-        return outcome_of(await self._desk.call(call, profile or self.local, task_id=task_id))
+        return outcome_of(await self._inbox.call(call, profile or self.local, task_id=task_id))
 
     async def request(
         self,
@@ -147,7 +147,7 @@ class Runtime:
         The same request again, by its key, is the task that it was first. Raises InvalidRequest,
         NotFound (conversation), SessionBusy, IdempotencyConflict.
         """
-        return await self._desk.request(call, profile or self.local, task_id=task_id)
+        return await self._inbox.request(call, profile or self.local, task_id=task_id)
 
     async def run_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
@@ -156,13 +156,13 @@ class Runtime:
 
         `suspended` says which questions are open. Raises IdempotencyConflict.
         """
-        return outcome_of(await self._desk.run_flow(run, profile or self.local, task_id=task_id))
+        return outcome_of(await self._inbox.run_flow(run, profile or self.local, task_id=task_id))
 
     async def start_flow(
         self, run: NewRun, *, profile: Profile | None = None, task_id: TaskId | None = None
     ) -> TaskId:
         """Start a run of a flow without waiting for its end; it is on disk when this returns."""
-        return await self._desk.start_flow(run, profile or self.local, task_id=task_id)
+        return await self._inbox.start_flow(run, profile or self.local, task_id=task_id)
 
     async def answer(
         self,
@@ -175,11 +175,11 @@ class Runtime:
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        return await self._desk.answer(question_id, body, profile or self.local)
+        return await self._inbox.answer(question_id, body, profile or self.local)
 
     async def cancel(self, task_id: TaskId, *, profile: Profile | None = None) -> TaskRecord:
         """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
-        return await self._desk.cancel(task_id, profile or self.local)
+        return await self._inbox.cancel(task_id, profile or self.local)
 
     def follow(
         self, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
@@ -190,7 +190,7 @@ class Runtime:
         `seq` then.
         """
         parts = self.parts
-        source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+        source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
         return follow(source, log_id, after=after, task_id=task_id)
 
     async def close(self) -> None:

@@ -99,7 +99,7 @@ class ProjectSandbox:
     def _opened(self, name: str) -> Sandbox:
         clock, cache = SystemClock(), self._cache
         if self._told:
-            debugged: Sandbox = late("penstock.sandbox.debugging:Debugged")(
+            debugged: Sandbox = late("penstock.sandbox.debug_sandbox:DebugSandbox")(
                 clock, cache, self._told, port=self._port
             )
             return debugged

@@ -9,14 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from penstock.app.mocked_tools import MockedEgress, MockedTool
 from penstock.app.mocks import Mocks
-from penstock.app.opening import Additions, inventory_of, open_storage
+from penstock.app.opening import Extras, inventory_of, open_storage
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.scripts import ProjectSandbox
 from penstock.app.sections import Engine, in_engine
 from penstock.app.settings import Settings, load
-from penstock.app.stand_ins import MockedEgress, StandIn
 from penstock.app.wiring import Storage, assemble
 from penstock.core.changes import StateChange, StateVerb
 from penstock.core.clock import SystemClock
@@ -36,7 +36,7 @@ _PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrialPlan:
     """Which tool is tried out, and in which world."""
 
     tool_id: str
@@ -48,7 +48,9 @@ class Plan:
 class Trial:
     """A runtime for one call."""
 
-    def __init__(self, runtime: Runtime, storage: Storage, plan: Plan, shared: set[str]) -> None:
+    def __init__(
+        self, runtime: Runtime, storage: Storage, plan: TrialPlan, shared: set[str]
+    ) -> None:
         self.runtime = runtime
         self.task_id = TaskId(new_id("task"))
         self._storage = storage
@@ -113,7 +115,7 @@ class Trial:
 
 
 @asynccontextmanager
-async def open_trial(settings: Settings, project: Project, plan: Plan) -> AsyncIterator[Trial]:
+async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> AsyncIterator[Trial]:
     """Open a runtime in which one tool may be called directly, until the block ends.
 
     Nothing else is gone on with, also where the project's own store is used.
@@ -130,7 +132,7 @@ async def open_trial(settings: Settings, project: Project, plan: Plan) -> AsyncI
             storage = await closing.enter_async_context(open_storage(settings, project, world))
         await _fill_vault(alone, plan.mocks)
         storage = replace(storage, vault=alone.vault)
-        inventory = inventory_of(settings, project, Additions())
+        inventory = inventory_of(settings, project, Extras())
         assert inventory.egress is not None  # noqa: S101  inventory_of gives one
         inventory = replace(
             inventory,
@@ -165,13 +167,13 @@ async def _fill_vault(storage: Storage, mocks: Mocks) -> None:
             await storage.vault.set(scope, key, value)
 
 
-def _stand_in(tool: Tool, plan: Plan) -> Tool:
+def _stand_in(tool: Tool, plan: TrialPlan) -> Tool:
     if isinstance(tool, ScriptTool) and plan.mocks.context:
         tool = tool.with_context(plan.mocks.context)
     if tool.spec.tool_id == plan.tool_id:
         tool = _Direct(tool)
     if tool.spec.tool_id in plan.mocks.tools:
-        tool = StandIn(tool, plan.mocks.tools[tool.spec.tool_id])
+        tool = MockedTool(tool, plan.mocks.tools[tool.spec.tool_id])
     return tool
 
 

@@ -9,41 +9,41 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.agents.file import NOTHING_KNOWN
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.preface import Preface
 from penstock.app.authoring import ProjectAuthoring
-from penstock.app.runtime import Parts, Runtime
-from penstock.chat.archive import Archive
-from penstock.chat.beginning import Beginnings
+from penstock.app.runtime import Runtime, RuntimeParts
 from penstock.chat.calls import CallWork, DirectCalls
-from penstock.chat.closing import Closing
 from penstock.chat.commands import CommandWork, MakeLink
-from penstock.chat.desk import Desk
-from penstock.chat.runs import Tidings, ToolRuns
-from penstock.chat.session import Cast, ChatWork
+from penstock.chat.database_parts import DatabaseParts
+from penstock.chat.inbox import Inbox
+from penstock.chat.runs import RunNotifier, ToolRuns
+from penstock.chat.session import ChatWork, Participants
+from penstock.chat.task_closer import TaskCloser
+from penstock.chat.task_starter import TaskStarter
 from penstock.core.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.slash import is_answered_by_model
 from penstock.core.world import World
-from penstock.engine.activation import Activations, Body
+from penstock.engine.activation import Activations, TaskBody
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
-from penstock.flows.called import CalledAgents
-from penstock.flows.code import CodeSteps, Coding
-from penstock.flows.crew import Crew, GuardsOf, Outfit, no_guards
-from penstock.flows.handouts import Handouts
-from penstock.flows.library import Library, NoFlows
+from penstock.flows.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
+from penstock.flows.code import CodeEnvironment, CodeSteps
+from penstock.flows.library import FlowLibrary, NoFlows
+from penstock.flows.materials import Materials
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.shell import ShellSteps
 from penstock.flows.starting import FlowSettings, wanted_by
-from penstock.flows.steps import Steps
-from penstock.flows.work import FlowWork, Gate, always_open
+from penstock.flows.steps import StepRunner
+from penstock.flows.subagents import Subagents
+from penstock.flows.work import FlowWork, GateCheck, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
@@ -80,7 +80,7 @@ class Storage:
     """Of this installation."""
     owner: str
     """The name of this process, as holder of leases."""
-    archive: Archive | None = None
+    archive: DatabaseParts | None = None
     """None where nothing is kept."""
     files: Files | None = None
     state: State | None = None
@@ -111,7 +111,7 @@ class AgentInvokers:
         return own
 
 
-class TaskWork:
+class TaskDispatcher:
     """Which body a task has, by what asked for it."""
 
     def __init__(
@@ -170,25 +170,25 @@ class Inventory:
     """Where notifications may go."""
     egress: Egress | None = None
     """Where its tools may reach; None: nowhere."""
-    flows: Library = NO_FLOWS
+    flows: FlowLibrary = NO_FLOWS
     flow_settings: FlowSettings = AS_USUAL
     model_names: ModelNames = NO_ROLES
     """What roles and other spellings of models mean."""
     flow_files: ProjectFlows | None = None
     """The same, where they are files of the project's folder."""
-    coding: Coding | None = None
+    coding: CodeEnvironment | None = None
     """What code steps of flows run in; None: they fail."""
     confinement: Mapping[str, str] = field(default_factory=dict)
     """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
     handbooks: Handbooks = NO_HANDBOOKS
     """What agents of flows are given to read, besides files of the project."""
-    nameable: Known = NOTHING_KNOWN
+    nameable: KnownNames = NOTHING_KNOWN
     """What agents that are written may name."""
     project: ProjectFolder | None = None
     """The folder itself, for tools that work in it; None where there is none."""
     guards: GuardsOf = no_guards
     """Those of plugins, for each agent session."""
-    gate: Gate = always_open
+    gate: GateCheck = always_open
     """What plugins let runs pass."""
     packages: Sequence[Path] = ()
     """Folders of plugins with agents."""
@@ -206,17 +206,17 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     calls = DirectCalls(shared, cast, world.clock, key=storage.key)
     link, wanted_by_flow = _web_link(storage, inventory), partial(wanted_by, inventory.flows)
     commands = CommandWork(calls, DirectTools(shared), link, wanted_by=wanted_by_flow, world=world)
-    crew = _crew(world, inventory, shared, bus)
-    resources.errands.run_agent = CalledAgents(crew, inventory.agents).run
-    steps = _steps(world, inventory, crew, shared=shared, resources=resources)
-    slots, tidings = Slots(world.limits), Tidings(storage.log)
+    agent_sessions = _agent_sessions(world, inventory, shared, bus)
+    resources.errands.run_agent = Subagents(agent_sessions, inventory.agents).run
+    steps = _steps(world, inventory, agent_sessions, shared=shared, resources=resources)
+    slots, notifier = Slots(world.limits), RunNotifier(storage.log)
     flows = _flow_work(world, storage, inventory, steps, slots=slots)
-    work = TaskWork(chat, CallWork(calls), commands, flows)
-    body = Body(work=work.work, end=work.end, tell=tidings.tell)
+    work = TaskDispatcher(chat, CallWork(calls), commands, flows)
+    body = TaskBody(work=work.work, end=work.end, tell=notifier.tell)
     activations, launcher = _at_work(world, storage, body)
-    tidings.wake = launcher.wake
-    beginnings = Beginnings(activations, launcher, work.start)
-    parts = Parts(
+    notifier.wake = launcher.wake
+    beginnings = TaskStarter(activations, launcher, work.start)
+    parts = RuntimeParts(
         limits=world.limits,
         clock=world.clock,
         log=storage.log,
@@ -235,25 +235,25 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         skills=inventory.skills,
         flow_files=inventory.flow_files,
         flow_work=flows,
-        handouts=crew.handouts,
+        materials=agent_sessions.materials,
         errands=resources.errands,
         authoring=_authoring(inventory, resources),
         archive=storage.archive,
         confinement=inventory.confinement,
     )
-    desk = Desk(storage.log, storage.projections, beginnings, bus=bus, world=world)
-    resources.errands.runs = ToolRuns(desk, inventory.flows.find, slots).errand
-    return Runtime(parts, desk)
+    inbox = Inbox(storage.log, storage.projections, beginnings, bus=bus, world=world)
+    resources.errands.runs = ToolRuns(inbox, inventory.flows.find, slots).errand
+    return Runtime(parts, inbox)
 
 
-def _at_work(world: World, storage: Storage, body: Body) -> tuple[Activations, InlineLauncher]:
+def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activations, InlineLauncher]:
     activations = Activations(storage.log, body, world, owner=storage.owner)
     storage.log.listen(activations.hear)
     return activations, InlineLauncher(storage.log, activations, world)
 
 
-def _cast(inventory: Inventory, invokers: AgentInvokers) -> Cast:
-    return Cast(
+def _cast(inventory: Inventory, invokers: AgentInvokers) -> Participants:
+    return Participants(
         lambda _, name: inventory.agents.get(name),
         invokers.of,
         lambda agent, wanted: _model(inventory, agent, wanted),
@@ -262,15 +262,15 @@ def _cast(inventory: Inventory, invokers: AgentInvokers) -> Cast:
     )
 
 
-def _crew(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> Crew:
+def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
     outfit = Outfit(
         find=inventory.agents.get,
         model=lambda agent, wanted: _model(inventory, agent, wanted),
-        handouts=Handouts(handbooks=inventory.handbooks, folder=inventory.project),
+        materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,
         remark=lambda agent, wanted: _remark(inventory, agent, wanted),
     )
-    return Crew(outfit, shared, world=world, bus=bus)
+    return AgentSessions(outfit, shared, world=world, bus=bus)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
@@ -312,17 +312,22 @@ def _authoring(inventory: Inventory, resources: Resources) -> ProjectAuthoring |
 
 
 def _steps(
-    world: World, inventory: Inventory, crew: Crew, *, shared: Invoker, resources: Resources
-) -> Steps:
+    world: World,
+    inventory: Inventory,
+    agent_sessions: AgentSessions,
+    *,
+    shared: Invoker,
+    resources: Resources,
+) -> StepRunner:
     def door(tool: Tool) -> Invoker:
         return shared.over(Registry([*shared.registry, tool]))
 
     code = CodeSteps(inventory.coding, door)
-    return Steps(crew, code, ShellSteps(resources.project, shared.threads), world)
+    return StepRunner(agent_sessions, code, ShellSteps(resources.project, shared.threads), world)
 
 
 def _flow_work(
-    world: World, storage: Storage, inventory: Inventory, steps: Steps, *, slots: Slots
+    world: World, storage: Storage, inventory: Inventory, steps: StepRunner, *, slots: Slots
 ) -> FlowWork:
     return FlowWork(
         library=inventory.flows,
@@ -330,7 +335,7 @@ def _flow_work(
         world=world,
         key=storage.key,
         slots=slots,
-        close=Closing(storage.key).end,
+        close=TaskCloser(storage.key).end,
         settings=inventory.flow_settings,
         gate=inventory.gate,
     )

@@ -10,7 +10,7 @@ from penstock.core.schema import Problem
 from penstock.core.tool_names import ASK_USER
 from penstock.engine.answers import OTHER
 from penstock.tools.faults import invalid
-from penstock.tools.invocation import Form, Invocation
+from penstock.tools.invocation import Invocation, QuestionForm
 from penstock.tools.spec import ToolSpec
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 512}
@@ -125,7 +125,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _typed(input: Json) -> Form:
+def _typed(input: Json) -> QuestionForm:
     """Return the form of a question with a type; what belongs to another type is passed over."""
     kind = input["type"]
     typed = {"type": kind}
@@ -137,7 +137,7 @@ def _typed(input: Json) -> Form:
         is_open = bool(input.get("allowCustom"))
         typed |= {"multiSelect": bool(input.get("multiSelect")), "allowCustom": is_open}
         options = tuple(Option(label=each, value=each) for each in [*texts, *[OTHER] * is_open])
-    return Form(options=options, context=input.get("context"), typed=typed)
+    return QuestionForm(options=options, context=input.get("context"), typed=typed)
 
 
 def _texts(input: Json) -> list[str]:
@@ -149,7 +149,7 @@ def _texts(input: Json) -> list[str]:
     return texts
 
 
-def _plain(input: Json) -> Form:
+def _plain(input: Json) -> QuestionForm:
     options = tuple(_option(each) for each in input.get("options", ()))
     if len(options) > MOST_OPTIONS:
         problem = f"are {len(options)}, at most {MOST_OPTIONS} may be"
@@ -161,7 +161,7 @@ def _plain(input: Json) -> Form:
     if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
         problem = f"a text of an option has at most {MOST_TEXT} bytes"
         raise invalid(ASK_USER, [Problem("/options", problem)])
-    return Form(options=options, context=input.get("context"))
+    return QuestionForm(options=options, context=input.get("context"))
 
 
 def _option(given: Any) -> Option:

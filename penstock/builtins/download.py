@@ -7,7 +7,7 @@ from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured, tool_fa
 from penstock.core.changes import FileChanges
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.egress import Answer, Asker, Request
+from penstock.resources.egress import EgressCaller, HttpResponse, Request
 from penstock.tools.builtin import TEXT, URI, builtin, place, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -38,14 +38,14 @@ async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
     return made if kind is None else {**made, "content_type": kind}
 
 
-async def _fetch(url: str, most: int, invocation: Invocation) -> Answer:
+async def _fetch(url: str, most: int, invocation: Invocation) -> HttpResponse:
     egress = invocation.inside.resources.egress
     if egress is None:
         raise ToolNotConfigured("nothing may be reached from here: no egress is set up")
     tool_id = invocation.spec.tool_id
     request = Request(url=url, most_bytes=most, most_seconds=SECONDS)
     try:
-        return await egress.fetch(request, Asker(tool_id=tool_id, egress=None))
+        return await egress.fetch(request, EgressCaller(tool_id=tool_id, egress=None))
     except TypeError as error:
         raise invalid(tool_id, [Problem("/url", str(error))]) from None
     except OutputTooLarge as error:

@@ -21,14 +21,14 @@ from penstock.core.schema import Problem
 from penstock.resources.channels import (
     SECRETS,
     Channel,
+    ChannelFile,
     ChannelKind,
-    Enclosure,
+    ChannelText,
     Message,
-    Words,
     body_of,
     most_bytes,
 )
-from penstock.resources.egress import Answer, Asker, Redirect, Request
+from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.links import Label
 from penstock.tools.builtin import NAME, TEXT, builtin, fields_of
@@ -141,7 +141,7 @@ async def _message(wanted: Json, channel: Channel, address: str, invocation: Inv
     if kind in {"image", "file"}:
         kept = await _media(given["media_id"], invocation)
         return await _enclosure(kept, channel, address, invocation, is_image=kind == "image")
-    words = Words(
+    words = ChannelText(
         text=given["content"],
         markdown=None if kind == "text" else kind,
         mentioned=tuple(given.get("mentioned_list", ())),
@@ -170,7 +170,7 @@ async def _enclosure(
     invocation: Invocation,
     *,
     is_image: bool,
-) -> Enclosure:
+) -> ChannelFile:
     resources = invocation.inside.resources
     if resources.blobs is None or resources.links is None:
         raise ToolNotConfigured("no media are kept here")
@@ -186,7 +186,7 @@ async def _enclosure(
             raise tool_failure("bad_format", "wecom takes images that are PNG or JPEG")
         if not is_image:
             upload_id = await _upload(name, content, address, invocation)
-    return Enclosure(
+    return ChannelFile(
         name=name,
         media_type=kept.media_type,
         is_image=is_image,
@@ -216,7 +216,7 @@ async def _upload(name: str, content: bytes, address: str, invocation: Invocatio
     return upload_id
 
 
-async def _post(address: str, body: bytes, kind: str, invocation: Invocation) -> Answer:
+async def _post(address: str, body: bytes, kind: str, invocation: Invocation) -> HttpResponse:
     """Send once; nothing that is raised tells the address."""
     egress = invocation.inside.resources.egress
     if egress is None:
@@ -233,7 +233,7 @@ async def _post(address: str, body: bytes, kind: str, invocation: Invocation) ->
     try:
         patterns = read_patterns([f"{url.scheme}://{url.netloc}"])
         return await egress.fetch(
-            request, Asker(tool_id=invocation.spec.tool_id, egress=tuple(patterns))
+            request, EgressCaller(tool_id=invocation.spec.tool_id, egress=tuple(patterns))
         )
     except (TypeError, ValueError):
         raise ToolNotConfigured("the address of the channel is no http or https URL") from None
@@ -243,7 +243,7 @@ async def _post(address: str, body: bytes, kind: str, invocation: Invocation) ->
         raise
 
 
-def _check(answer: Answer, channel: Channel) -> None:
+def _check(answer: HttpResponse, channel: Channel) -> None:
     """Raise ToolFailed if the other side said no."""
     if answer.status not in _GOOD:
         raise _rejected(answer, f"it answered with the status {answer.status}")
@@ -251,14 +251,14 @@ def _check(answer: Answer, channel: Channel) -> None:
         raise _rejected(answer, f"it said {_said(answer).get('errmsg', 'nothing')!r:.200}")
 
 
-def _rejected(answer: Answer, said: str) -> ToolFailed:
+def _rejected(answer: HttpResponse, said: str) -> ToolFailed:
     details: dict[str, Any] = {"reason": "rejected", "status": answer.status}
     if "errcode" in _said(answer):
         details["errcode"] = _said(answer)["errcode"]
     return ToolFailed(f"the channel did not take the message: {said}", details=details)
 
 
-def _said(answer: Answer) -> dict[str, Any]:
+def _said(answer: HttpResponse) -> dict[str, Any]:
     try:
         said = json.loads(answer.body)
     except ValueError:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from penstock.agents.agent import Agent
 from penstock.agents.offer import skills_of
 from penstock.agents.settings import DEFAULTS
-from penstock.chat.session import Cast
+from penstock.chat.session import Participants
 from penstock.core.call import Call, Origin, ToolCall
 from penstock.core.canonical import canonical
 from penstock.core.clock import Clock
@@ -33,7 +33,7 @@ NAMELESS = CallId("")
 class DirectCalls:
     """Makes calls that no model asked for, each the only one of its task."""
 
-    def __init__(self, invoker: Invoker, cast: Cast, clock: Clock, *, key: bytes) -> None:
+    def __init__(self, invoker: Invoker, cast: Participants, clock: Clock, *, key: bytes) -> None:
         self._invoker = invoker
         self._cast = cast
         self._clock = clock

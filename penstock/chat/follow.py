@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from penstock.chat.echo import Echo
+from penstock.chat.remote_replies import RemoteReplies
 from penstock.core.events import Record
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -16,7 +16,7 @@ _QUIET_POLL = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class LogSource:
     """Where readers get what they follow."""
 
     log: Log
@@ -24,7 +24,7 @@ class Source:
     limits: Limits
 
 
-class Tail:
+class LogTail:
     """One reader of a log: first what is stored, then what happens.
 
     It is subscribed before it reads, fills every gap from the log, and looks at the log now and
@@ -43,7 +43,9 @@ class Tail:
         "is_stored",
     )
 
-    def __init__(self, source: Source, log_id: LogId, *, after: int, stored: bool = True) -> None:
+    def __init__(
+        self, source: LogSource, log_id: LogId, *, after: int, stored: bool = True
+    ) -> None:
         self._source = source
         self._log_id = log_id
         self._seq = after
@@ -51,7 +53,7 @@ class Tail:
         """Whether the log may hold what was not read yet."""
         self._silence = 0.0
         self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
-        self._echo = Echo(source.log.live_text, log_id)
+        self._echo = RemoteReplies(source.log.live_text, log_id)
         self.is_quiet = False
         """Set by who knows that no task is at work: then the log is looked at less often."""
 
@@ -174,13 +176,13 @@ class Tail:
 
 
 async def follow(
-    source: Source, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
+    source: LogSource, log_id: LogId, *, after: int = 0, task_id: TaskId | None = None
 ) -> AsyncGenerator[Live, None]:
     """Yield what stands in a log after an event, then what happens, of one task or of all.
 
     Ends when the process stops, when the reader was too slow, or when the log was erased.
     """
-    tail = Tail(source, log_id, after=after)
+    tail = LogTail(source, log_id, after=after)
     try:
         while (items := await tail.take()) is not None:
             for item in items:

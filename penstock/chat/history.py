@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from penstock.chat.aside import Aside
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, call_part, result_part
+from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events import (
@@ -27,7 +27,7 @@ _AT_ONCE = 50
 Message = dict[str, Any]
 
 
-class View(StrEnum):
+class HistoryView(StrEnum):
     """Which messages are wanted."""
 
     CHAT = "chat"
@@ -37,10 +37,10 @@ class View(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HistoryRange:
     """Which part of a history is wanted."""
 
-    view: View = View.CHAT
+    view: HistoryView = HistoryView.CHAT
     limit: int = 50
     before: MessageId | None = None
     """Only what is older than this message."""
@@ -58,7 +58,7 @@ class HistoryPart:
 
 
 @dataclass(slots=True)
-class Chapter:
+class TaskMessages:
     """One task of a conversation, as far as it has come."""
 
     task: TaskRecord
@@ -73,7 +73,7 @@ class Chapter:
     end: TaskEnded | None = None
     asked_at: Moment | None = None
     ended_at: Moment | None = None
-    aside: Aside = field(default_factory=Aside)
+    aside: SubagentFilter = field(default_factory=SubagentFilter)
 
     def add(self, record: Record) -> None:
         """Take in one of the task's events; what agents in it do is not the chat's."""
@@ -106,7 +106,7 @@ class History:
         self._projections = projections
         self._link_to = link_to
 
-    async def page(self, session_id: SessionId, wanted: Wanted) -> HistoryPart:
+    async def page(self, session_id: SessionId, wanted: HistoryRange) -> HistoryPart:
         """Return the newest messages that are wanted. Raises NotFound for `before`."""
         kept: list[Message] = []
         total, past = 0, wanted.before is None
@@ -127,7 +127,7 @@ class History:
             newest[::-1], total if counts is None else counts, len(kept) > wanted.limit
         )
 
-    async def chapter(self, task: TaskRecord) -> Chapter:
+    async def chapter(self, task: TaskRecord) -> TaskMessages:
         """Return a task as far as it has come; a message that is answered anew keeps its time."""
         chapter = await self._read(task)
         gone = chapter.supersedes
@@ -136,7 +136,7 @@ class History:
             chapter.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
         return chapter
 
-    def user(self, chapter: Chapter) -> Message | None:
+    def user(self, chapter: TaskMessages) -> Message | None:
         """Return what the person wrote, unless it was erased."""
         brief, end = chapter.brief, chapter.end
         if brief is None:
@@ -155,7 +155,7 @@ class History:
             "metadata": metadata,
         }
 
-    def answer(self, chapter: Chapter) -> Message | None:
+    def answer(self, chapter: TaskMessages) -> Message | None:
         """Return the answer, if there is one."""
         end = chapter.end
         if end is None or end.message_id is None:
@@ -183,7 +183,7 @@ class History:
             },
         }
 
-    async def _chapters(self, session_id: SessionId) -> AsyncIterator[Chapter]:
+    async def _chapters(self, session_id: SessionId) -> AsyncIterator[TaskMessages]:
         """Yield the tasks of a conversation, newest first, without those that were superseded."""
         log_id, offset = LogId(session_id), 0
         gone: TaskId | None = None
@@ -201,23 +201,23 @@ class History:
                 return
             offset += _AT_ONCE
 
-    async def _read(self, task: TaskRecord) -> Chapter:
+    async def _read(self, task: TaskRecord) -> TaskMessages:
         limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
-        chapter = Chapter(task)
+        chapter = TaskMessages(task)
         for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
             if record.task_id == task.task_id:
                 chapter.add(record)
         return chapter
 
-    async def _count(self, session_id: SessionId, wanted: Wanted) -> int | None:
+    async def _count(self, session_id: SessionId, wanted: HistoryRange) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""
-        if wanted.view is View.FULL or wanted.search:
+        if wanted.view is HistoryView.FULL or wanted.search:
             return None
         session = await self._projections.find_session(session_id)
         return session.message_count if session else 0
 
-    def _fitting(self, chapter: Chapter, wanted: Wanted) -> list[Message]:
-        if wanted.view is View.FULL:
+    def _fitting(self, chapter: TaskMessages, wanted: HistoryRange) -> list[Message]:
+        if wanted.view is HistoryView.FULL:
             messages = self._full(chapter)
         else:
             both = (self.user(chapter), self.answer(chapter))
@@ -227,7 +227,7 @@ class History:
             each for each in messages if not needle or needle in (each["content"] or "").casefold()
         ]
 
-    def _full(self, chapter: Chapter) -> list[Message]:
+    def _full(self, chapter: TaskMessages) -> list[Message]:
         messages: list[Message] = []
         if (user := self.user(chapter)) is not None:
             messages.append(_plain(user))

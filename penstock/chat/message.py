@@ -69,7 +69,7 @@ class NewCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentMessage:
     """Where a message stands."""
 
     session_id: SessionId

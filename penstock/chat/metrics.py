@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Row as RowOf
 from sqlalchemy import literal, select, tuple_
 
-from penstock.chat.aside import Aside
+from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.call import CallPath
 from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.canonical import compact
@@ -195,7 +195,7 @@ class Count:
         self._definitions = definitions
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self._offered: dict[str | None, tuple[str, ...]] = {}
-        self._asides: defaultdict[str | None, Aside] = defaultdict(Aside)
+        self._asides: defaultdict[str | None, SubagentFilter] = defaultdict(SubagentFilter)
 
     def turn_page(self) -> None:
         """Forget about tasks: what follows is of another log."""

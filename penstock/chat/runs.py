@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.chat.desk import Desk
+from penstock.chat.inbox import Inbox
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
@@ -25,8 +25,8 @@ Look = Callable[[str], object]
 class ToolRuns:
     """Begins runs for calls, and waits for them while they are at work."""
 
-    def __init__(self, desk: Desk, look: Look, slots: Slots) -> None:
-        self._desk = desk
+    def __init__(self, inbox: Inbox, look: Look, slots: Slots) -> None:
+        self._inbox = inbox
         self._look = look
         self._slots = slots
 
@@ -53,7 +53,7 @@ class ToolRuns:
             autonomous=True if errand.is_autonomous else None,
         )
         with suppress(NameTaken):
-            await self._desk.start_flow(run, errand.profile, task_id=run_id)
+            await self._inbox.start_flow(run, errand.profile, task_id=run_id)
         return run_id
 
     async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
@@ -62,7 +62,7 @@ class ToolRuns:
         The task that waits has lent its slot meanwhile, if it is a run itself.
         """
         async with self._slots.lent(waiter):
-            reply = await self._desk.wait(run_id)
+            reply = await self._inbox.wait(run_id)
         if reply is None:
             raise NotFound(f"the run {run_id!r} is gone")
         return None if reply.status is TaskStatus.SUSPENDED else _outcome(reply)
@@ -70,17 +70,17 @@ class ToolRuns:
     async def abort(self, task_id: TaskId, profile: Profile) -> None:
         """End a run, unless it has ended."""
         with suppress(TaskOver, NotFound):
-            await self._desk.cancel(task_id, profile)
+            await self._inbox.cancel(task_id, profile)
 
     async def _has_begun(self, run_id: TaskId, profile: Profile) -> bool:
         """Whether there is the run; it goes on then, if who began it left it in the middle."""
         with suppress(NotFound):
-            await self._desk.go_on(run_id, profile)
+            await self._inbox.go_on(run_id, profile)
             return True
         return False
 
 
-class Tidings:
+class RunNotifier:
     """Tells a task that waits for a run of the end of that, and runs that nobody waits any more."""
 
     def __init__(self, log: Log) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from penstock.agents.agent import Agent
-from penstock.agents.hands import Hands
-from penstock.agents.loop import Ending, loop
-from penstock.agents.offer import Offers, caller_for, offered, skills_of
+from penstock.agents.call_runner import CallRunner
+from penstock.agents.loop import FinalReply, loop
+from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
 from penstock.agents.preface import Preface
 from penstock.agents.transcript import Transcript, room
-from penstock.agents.turn import Turns, Voice
-from penstock.chat.closing import Closing
+from penstock.agents.turn import AgentModel, Turns
+from penstock.chat.task_closer import TaskCloser
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
@@ -44,7 +44,7 @@ FindModel = Callable[[Agent, str | None], Model]
 """The model for an agent, or the one a message asks for. Raises ConfigError."""
 
 
-class Cast:
+class Participants:
     """Who takes part: agents, their tools, their models, their skills."""
 
     __slots__ = ("agent", "invoker", "model", "preface", "skills")
@@ -69,12 +69,12 @@ class Cast:
 class ChatWork:
     """Answers the messages of conversations."""
 
-    def __init__(self, cast: Cast, world: World, bus: Bus, *, key: bytes) -> None:
+    def __init__(self, cast: Participants, world: World, bus: Bus, *, key: bytes) -> None:
         self._cast = cast
         self._world = world
         self._bus = bus
         self._key = key
-        self._closing = Closing(key)
+        self._closing = TaskCloser(key)
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Go on with the task of one message until it has ended or waits."""
@@ -138,7 +138,7 @@ class ChatWork:
         return model, not held.begins and (task.main.reply is None or not task.main.reply.calls)
 
     def _turns(
-        self, held: HeldLog, task: TaskState, model: Model, offers: Offers, *, restart: bool
+        self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, restart: bool
     ) -> Turns:
         agent = self._agent(held.state)
         settings = agent.settings
@@ -150,15 +150,17 @@ class ChatWork:
         )
         budget = Budget(settings.allowance(), task, self._world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        hands = Hands(self._cast.invoker(agent), ledger, settings)
+        call_runner = CallRunner(self._cast.invoker(agent), ledger, settings)
         selected = task.main.rounds[-1].selected if task.main.rounds else held.state.selected
         transcript = Transcript(task.main, system=offers.at(selected).system, limit=limit)
-        voice = Voice(model, offers, settings)
-        return Turns(voice, hands, transcript, world=self._world, bus=self._bus, restart=restart)
+        agent_model = AgentModel(model, offers, settings)
+        return Turns(
+            agent_model, call_runner, transcript, world=self._world, bus=self._bus, restart=restart
+        )
 
     async def _offers(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None
-    ) -> Offers:
+    ) -> TaskOffers:
         agent, state, cast = self._agent(held.state), held.state, self._cast
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         skills = TaskSkills(cast.skills, state, skills_of(agent), profile=profile, named=named)
@@ -169,9 +171,11 @@ class ChatWork:
             preface = await cast.preface.of(held, task, profile, self._world.clock)
         caller = caller_for(agent, profile, fixed, skills)
         invoker = cast.invoker(agent)
-        return Offers(agent, invoker, caller, fixed=fixed if has_tools else None, preface=preface)
+        return TaskOffers(
+            agent, invoker, caller, fixed=fixed if has_tools else None, preface=preface
+        )
 
-    def _ended(self, task: TaskState, answer: Ending) -> TaskEnded:
+    def _ended(self, task: TaskState, answer: FinalReply) -> TaskEnded:
         reply = answer.reply
         return TaskEnded(
             status=TaskStatus.SUCCEEDED,

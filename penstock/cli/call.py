@@ -19,7 +19,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import clean, envelope_text
 from penstock.cli.skills import SkillNames, selected
-from penstock.cli.stopping import Stopping
+from penstock.cli.stopping import TaskStopper
 from penstock.cli.timeline import Timeline
 from penstock.cli.trace import Trace
 from penstock.core.call_errors import InvalidInput, ToolNotFound
@@ -70,7 +70,7 @@ def call(
                 input=read_object(given, "--input") | members,
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
-            one = OneCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
+            one = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
             refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
             if refusal is None:
                 envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
@@ -127,7 +127,7 @@ def _members(tool: Tool | None, pairs: list[str]) -> Read:
     return read_pairs(schema, [(key, text) for key, _, text in split])
 
 
-class OneCall:
+class WatchedCall:
     """A call on its way, with the person who waits for it."""
 
     def __init__(self, runtime: Runtime, background: Background, *, is_asking: bool) -> None:
@@ -136,7 +136,7 @@ class OneCall:
         self._is_asking = is_asking
         self._task_id = TaskId(new_id("task"))
         self._timeline = Timeline(runtime, self._task_id, asks=False)
-        self._stopping: Stopping | None = None
+        self._stopping: TaskStopper | None = None
 
     async def begun(self, asked: NewCall) -> Envelope:
         """Make the call, and wait until it is settled or waits for a person."""
@@ -181,7 +181,7 @@ class OneCall:
     def _stop(self) -> None:
         if self._stopping is not None:
             self._stopping.leave()
-        self._stopping = Stopping(self._runtime, self._background, self._task_id)
+        self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
 
     def _answer(self, envelope: Envelope) -> bool:
         """Ask for an answer and hand it in; False when the person answers later."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app.edition import SECONDS, look
 from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
+from penstock.app.reload import SECONDS, look
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE

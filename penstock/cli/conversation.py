@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.follow import Source, follow
-from penstock.chat.message import NewMessage, Sent
+from penstock.chat.follow import LogSource, follow
+from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.parts import question_record
 from penstock.cli.asking import asked_in
 from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.output import note
-from penstock.cli.stopping import Stopping, Tell
+from penstock.cli.stopping import TaskStopper, Tell
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
 from penstock.server.frame import Position
@@ -58,9 +58,9 @@ class Conversation:
         feed = self._background.feed(frames(self._runtime, sent, self.agent))
         return self._watch(sent, feed)
 
-    def _watch(self, sent: Sent, feed: Feed[Frame]) -> int:
+    def _watch(self, sent: SentMessage, feed: Feed[Frame]) -> int:
         questions: dict[str, Frame] = {}
-        stopping: Stopping | None = None
+        stopping: TaskStopper | None = None
         with on_interrupt(feed.interrupt):
             while True:
                 try:
@@ -74,8 +74,8 @@ class Conversation:
                     if code is not None:
                         return INTERRUPTED if stopping and code == FAILED else code
 
-    def _stop(self, sent: Sent) -> Stopping:
-        return Stopping(self._runtime, self._background, sent.task_id, tell=self._tell)
+    def _stop(self, sent: SentMessage) -> TaskStopper:
+        return TaskStopper(self._runtime, self._background, sent.task_id, tell=self._tell)
 
     def _take(self, frame: Frame | None, questions: dict[str, Frame]) -> int | None:
         """Show a frame; return how the message ended, if it did."""
@@ -145,7 +145,7 @@ class Conversation:
             return self._ask(question)
 
 
-async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Frame]:
+async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterator[Frame]:
     """Yield the frames of a message's task, until it has ended."""
     parts = runtime.parts
     view = StreamView(
@@ -158,7 +158,7 @@ async def frames(runtime: Runtime, sent: Sent, agent: str) -> AsyncIterator[Fram
     task = await parts.projections.find_task(sent.task_id)
     after = (sent.seq if task is None else task.first_seq) - 1
     fold = ChatFrames(view, Position(sent.seq))
-    source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+    source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
     async for item in follow(source, LogId(sent.session_id), after=after, task_id=sent.task_id):
         for _, frame in fold.feed([item]):
             yield frame

@@ -10,7 +10,7 @@ from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
 from penstock.cli.background import Background
-from penstock.cli.call import OneCall, not_direct
+from penstock.cli.call import WatchedCall, not_direct
 from penstock.cli.completion import direct_tools
 from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
@@ -19,7 +19,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import ReadProject, find
 from penstock.cli.render import clean, envelope_text
 from penstock.core.envelope import Envelope, Json
-from penstock.sandbox.debugging import PATIENCE
+from penstock.sandbox.debug_sandbox import PATIENCE
 from penstock.sandbox.processes.deno import missing_deno
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
@@ -87,7 +87,7 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
     with Background() as background:
         runtime = background.enter(context)
         try:
-            one = OneCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
+            one = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
             refusal = not_direct(runtime.parts.invoker.registry.find(tool))
             if refusal is not None:
                 envelope = refusal.envelope()

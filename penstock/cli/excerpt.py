@@ -16,7 +16,7 @@ _PLACE = re.compile(r"tool:///(.+?):(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourcePosition:
     """A character in a file of the project."""
 
     file: str
@@ -24,23 +24,25 @@ class Place:
     column: int
 
 
-def place_of(error: ErrorDetail, tool: ToolManifest | None) -> Place | None:
+def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | None:
     """Return where the error of a tool comes from: its script, or what is broken in its files."""
     details: Mapping[str, Any] = error.details or {}
     for each in details.get("diagnostics", ()):
-        return Place(file=each["file"], line=each["line"], column=each["column"])
+        return SourcePosition(file=each["file"], line=each["line"], column=each["column"])
     found = _PLACE.search(str(details.get("stack", "")))
     if found is None or tool is None:
         return None
     name, line, column = found[1], int(found[2]), int(found[3])
     if name == INLINE and tool.execution.script is not None:
         begins = tool.execution.script_at
-        return Place(file=tool.file, line=line + begins.line - 1, column=column + begins.column - 1)
+        return SourcePosition(
+            file=tool.file, line=line + begins.line - 1, column=column + begins.column - 1
+        )
     folder = "" if tool.folder == "." else f"{tool.folder}/"
-    return Place(file=folder + name, line=line, column=column)
+    return SourcePosition(file=folder + name, line=line, column=column)
 
 
-def excerpt(project: Project, place: Place) -> str:
+def excerpt(project: Project, place: SourcePosition) -> str:
     """Return the place, and the lines around it; the place alone if the file cannot be read."""
     shown = f"{place.file}:{place.line}:{place.column}"
     try:

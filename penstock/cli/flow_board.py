@@ -154,11 +154,11 @@ class CardBoard:
             self._lines.settled(card)
 
 
-Board = CardBoard | LineBoard
+RunBoard = CardBoard | LineBoard
 """What is printed beside it while it is shown, is printed inside `aside`."""
 
 
-def board_for(console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card) -> Board:
+def board_for(console: Console, clock: Clock, *, title: str, card_of: CardOf = no_card) -> RunBoard:
     """Return cards for a person at a terminal that can move its cursor, else lines."""
     if console.is_terminal and not console.is_dumb_terminal and not console.quiet:
         return CardBoard(console, clock, title=title, card_of=card_of)

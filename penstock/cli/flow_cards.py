@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.agents.charter import Card
+from penstock.agents.charter import DisplayCard
 from penstock.cli.render import compact
 from penstock.core.events import (
     CallSettled,
@@ -25,7 +25,7 @@ MOST_KEPT = 12
 """Of what a card did last."""
 MOST_SAID = 4000
 """Characters of what an agent is saying."""
-CardOf = Callable[[str], Card]
+CardOf = Callable[[str], DisplayCard]
 """How displays show an agent."""
 
 
@@ -60,7 +60,7 @@ class StepCard:
     step_id: str
     visit: int
     agent: str
-    face: Card
+    face: DisplayCard
     began: int
     state: CardState = CardState.WORKING
     ended: int | None = None
@@ -109,9 +109,9 @@ class Round:
     is_forced: bool = False
 
 
-def no_card(agent: str) -> Card:
+def no_card(agent: str) -> DisplayCard:
     """Return a card that says nothing: where agents have no files."""
-    return Card()
+    return DisplayCard()
 
 
 class Cards:
@@ -180,7 +180,7 @@ class Cards:
             step_id=started.step_id,
             visit=started.visit,
             agent=started.agent,
-            face=self._card_of(started.agent) if started.agent else Card(),
+            face=self._card_of(started.agent) if started.agent else DisplayCard(),
             began=record.at,
         )
         self._by_frame[record.path or ""] = card

@@ -13,8 +13,8 @@ from penstock.cli.project import find
 from penstock.cli.render import clean
 from penstock.core.errors import NotFound
 from penstock.flows.authoring import check_local
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_drafts import DRAFT, missing_drafts
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.code_templates import DRAFT, missing_drafts
 from penstock.flows.files import FlowFile, FlowRoot
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
@@ -60,4 +60,4 @@ def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
     flow = library.check(file)[0].flow
     if flow is None:
         raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
-    return missing_drafts(flow, FlowRoot(file.root).around(file, Surroundings()))
+    return missing_drafts(flow, FlowRoot(file.root).around(file, CheckContext()))

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
-from penstock.agents.charter import Card
+from penstock.agents.charter import DisplayCard
 from penstock.app.runtime import Runtime, outcome_of
-from penstock.chat.follow import Source, follow
+from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
 from penstock.cli.asking import YES, ask_here, asked_in, show_waiting
 from penstock.cli.background import Background, Feed, on_interrupt
@@ -24,12 +24,12 @@ from penstock.cli.exit_codes import (
     WAITING,
     WRONG_USAGE,
 )
-from penstock.cli.flow_board import TICK_SECONDS, Board, board_for
+from penstock.cli.flow_board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import clean
-from penstock.cli.stopping import Stopping
+from penstock.cli.stopping import TaskStopper
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
@@ -132,7 +132,7 @@ class _WatchedRun:
         self._is_asking = sys.stdin.isatty() and not (options.as_json or options.detach)
         self._task_id = TaskId(new_id("task"))
         self._shown = 0
-        self._stopping: Stopping | None = None
+        self._stopping: TaskStopper | None = None
 
     def through(self, inputs: Mapping[str, Any]) -> int:
         """Start the run, go with it to its end, print its result; returns the exit code."""
@@ -207,7 +207,7 @@ class _WatchedRun:
 
     async def _items(self) -> AsyncIterator[Live]:
         parts = self._runtime.parts
-        source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+        source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
         log_id, after = LogId(self._task_id), self._shown
         async for item in follow(source, log_id, after=after, task_id=self._task_id):
             yield item
@@ -223,7 +223,7 @@ class _WatchedRun:
             return True
 
     def _abort(self) -> None:
-        self._stopping = Stopping(self._runtime, self._background, self._task_id)
+        self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
 
     def _answer(self, reply: Reply) -> bool:
         """Put open questions to the person, until the run goes on; False when one stays open.
@@ -270,13 +270,13 @@ class _WatchedRun:
         return is_taken or self._stopping is not None
 
 
-def _board(runtime: Runtime, options: RunOptions) -> Board:
+def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
     """Return what shows the run: on stderr, as stdout has the result alone."""
     parts = runtime.parts
 
-    def card_of(name: str) -> Card:
+    def card_of(name: str) -> DisplayCard:
         agent = parts.agents.find(name)
-        return agent.charter.card if agent is not None else Card()
+        return agent.charter.card if agent is not None else DisplayCard()
 
     console = Console(highlight=False, stderr=True, quiet=options.as_json)
     title = f"/{options.name.removeprefix('/')}"

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.agents.charter import Card
+from penstock.agents.charter import DisplayCard
 from penstock.cli.flow_cards import Cards, CardState, StepCard
 from penstock.cli.render import clean
 from penstock.core.text import one_line
@@ -204,7 +204,7 @@ def _detail_width(console: Console) -> int:
     return min(console.width, MOST_DETAIL_WIDTH)
 
 
-def _colour(face: Card) -> str:
+def _colour(face: DisplayCard) -> str:
     """Return the colour of a card at work: that of its type, whatever the type is."""
     kind = face.card_type.lower()
     return kind if kind in _NAMED else _COLOURS[crc32(kind.encode()) % len(_COLOURS)]

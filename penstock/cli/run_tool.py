@@ -13,7 +13,7 @@ import typer
 from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
-from penstock.app.trial import Plan, Trial, load_for_trial, open_trial
+from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
 from penstock.cli.asking import NO, YES, answers_to, ask_here, show_waiting, text_answer
@@ -109,7 +109,7 @@ def run_tool(options: Options) -> None:
     _show(envelope, options)
 
 
-def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
+def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
     """Return what is tried out, the project, and a trial to be opened."""
     raw = {} if options.mocks is None else read_object(f"@{options.mocks}", "--mocks")
     if options.write_state and (options.mocks is None or options.store):
@@ -126,7 +126,7 @@ def _prepared(root: Path, options: Options) -> tuple[Plan, Project, Any]:
     if mocks.state and options.store:
         said = 'with --store the state is the project\'s: take "state" out of the mocks'
         raise typer.BadParameter(said)
-    plan = Plan(tool_id=options.tool, mocks=mocks, keeps=options.store)
+    plan = TrialPlan(tool_id=options.tool, mocks=mocks, keeps=options.store)
     return plan, project, open_trial(settings, project, plan)
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
-from penstock.app.edition import Shelf
 from penstock.app.opening import check_strict, open_project
+from penstock.app.reload import ProjectReloader
 from penstock.cli.banner import banner
 from penstock.cli.findings import tell_all
 from penstock.cli.options import ProjectFolder
@@ -107,10 +107,10 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
         )
         needs_key = archive is not None and await archive.keys.exist()
         if is_watched:
-            shelf = Shelf(runtime=runtime, settings=settings, first=found.project)
+            shelf = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
             await closing.enter_async_context(shelf.watched(lambda said: note(clean(said))))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
-        await Server(config, app.state.doorstep.drain, ready).serve([listening])
+        await Server(config, app.state.lifecycle.drain, ready).serve([listening])
     print("Stopped. What was at work goes on at the next start.")
 
 

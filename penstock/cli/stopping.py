@@ -16,7 +16,7 @@ Tell = Callable[[str], None]
 """Says something to the person, beside what the command prints."""
 
 
-class Stopping:
+class TaskStopper:
     """A task that a person wants to end; it is cancelled when this is made."""
 
     def __init__(

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from penstock.app.runtime import Runtime
-from penstock.chat.endings import awaited_runs
-from penstock.chat.follow import Source, follow
+from penstock.chat.follow import LogSource, follow
 from penstock.chat.parts import event_part, question_record, task_part
+from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.completion import tasks
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
@@ -113,7 +113,7 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
                 yield each
         return
     parts.launcher.wake(record.log_id)
-    source = Source(log=parts.log, bus=parts.bus, limits=parts.limits)
+    source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
     items = follow(source, record.log_id, after=after, task_id=record.task_id)
     async for item in items:
         if isinstance(item, Record):

@@ -11,7 +11,7 @@ from typing import Any
 PACKAGE = Path(__file__).parents[1]
 HOPS: Mapping[str, str] = {
     "app/runtime.call": "a door hands the call in",
-    "chat/desk.call": "a direct call is a task of its own",
+    "chat/inbox.call": "a direct call is a task of its own",
     "store/sql_log.send": "what was asked for is on disk before anything happens",
     "engine/inline.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: nobody else works on this log",

@@ -24,10 +24,10 @@ from penstock.core.question import EXPIRED, QuestionStatus
 from penstock.core.signals import Cancel, LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.folds import Folds
 from penstock.engine.held import HeldLog
-from penstock.engine.keeper import Keeper
+from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState, TaskState
+from penstock.engine.state_cache import StateCache
 from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def tell_nobody(held: HeldLog, task: TaskState) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class TaskBody:
     """What an activation does with the task whose turn it is."""
 
     work: Callable[[HeldLog, TaskState], Awaitable[None]]
@@ -54,7 +54,7 @@ class Body:
 class Activations:
     """The logs that this process works on."""
 
-    def __init__(self, log: Log, body: Body, world: World, *, owner: str) -> None:
+    def __init__(self, log: Log, body: TaskBody, world: World, *, owner: str) -> None:
         self._log = log
         self._body = body
         self._world = world
@@ -62,8 +62,8 @@ class Activations:
         self._owner = owner
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
-        self._keeper = Keeper(self._held, world.limits.renew_seconds)
-        self._folds = Folds(log, self._held, most=world.limits.fold_cache)
+        self._keeper = LeaseKeeper(self._held, world.limits.renew_seconds)
+        self._folds = StateCache(log, self._held, most=world.limits.fold_cache)
         self._begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._is_closing = False
@@ -198,7 +198,7 @@ class Activations:
         """Run the body of one task; the door where its errors end."""
         _resume(held, task)
         _end_in_line(held)
-        stop = Stop(task.task_id)
+        stop = TaskStop(task.task_id)
         try:
             if not task.cancel_requested and not self._gave_up(held, task):
                 held.when_cancelled(partial(_cancel, held, stop))
@@ -265,7 +265,7 @@ class Activations:
         await held.commit()
 
 
-class Stop:
+class TaskStop:
     """Cancels the work on one task, once, when somebody wants the task to end."""
 
     __slots__ = ("_here", "_task_id", "was_used")
@@ -344,7 +344,7 @@ def _resume(held: HeldLog, task: TaskState) -> None:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
 
 
-def _cancel(held: HeldLog, stop: Stop, task_id: TaskId) -> None:
+def _cancel(held: HeldLog, stop: TaskStop, task_id: TaskId) -> None:
     stop(task_id)
     _end_in_line(held)
 

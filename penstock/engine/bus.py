@@ -59,7 +59,7 @@ _MOMENT = 0.02
 """Seconds by which who waits may be woken late."""
 
 
-class Alarms:
+class SharedTimer:
     """Wakes who waits, all whose time is up within a moment with one timer: a thousand wait."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Subscription:
 
     __slots__ = ("_alarms", "_items", "_limit", "_waiter", "is_closed", "is_cut")
 
-    def __init__(self, limit: int, alarms: "Alarms") -> None:
+    def __init__(self, limit: int, alarms: "SharedTimer") -> None:
         self._alarms = alarms
         self._items: list[Live] = []
         self._limit = limit
@@ -150,7 +150,7 @@ class Bus:
         self._replies: dict[LogId, LiveReply] = {}
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
         self._closed = False
-        self.alarms = Alarms()
+        self.alarms = SharedTimer()
         """For all who wait for something here, at most so long."""
 
     def publish(self, records: Sequence[Record]) -> None:

@@ -26,7 +26,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Stretch:
+class TaskBoundary:
     """Where a task's messages begin, and how many tokens stand before them."""
 
     task_id: TaskId
@@ -49,7 +49,7 @@ class Trimming:
     excess: int = 0
     """How many tokens more than the estimate that are."""
 
-    def drop(self, until: Stretch) -> None:
+    def drop(self, until: TaskBoundary) -> None:
         """Leave out what stands before a stretch, and its part of the excess."""
         part = min(until.tokens - self.dropped, self.estimate)
         if part:
@@ -59,11 +59,11 @@ class Trimming:
 
 
 @dataclass(slots=True)
-class Said:
+class MessageList:
     """Messages in their order."""
 
     messages: list[Message] = field(default_factory=list)
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[TaskBoundary] = field(default_factory=list)
     tokens: int = 0
     """Of all messages, by estimate."""
     requests: list[tuple[int, int, int]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Said:
 
     def begin(self, task_id: TaskId) -> None:
         """Note that what follows belongs to a task."""
-        self.stretches.append(Stretch(task_id, len(self.messages), self.tokens))
+        self.stretches.append(TaskBoundary(task_id, len(self.messages), self.tokens))
 
     def say(self, message: Message, text: str) -> None:
         """Add a message; `text` is all that a model reads of it."""
@@ -96,7 +96,7 @@ class Said:
 class Dialogue:
     """The turns of one agent in one task, and what it reads."""
 
-    said: Said
+    said: MessageList
     path: CallPath | None = None
     """The frame it works in; None for the agent that the task is for."""
     system: str = ""

@@ -8,7 +8,7 @@ from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
 from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
-from penstock.store.live_text import LiveText, Piece, Spot
+from penstock.store.live_text import LiveText, TextPiece, TextPosition
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Relay:
             self._passing[log_id, epoch] = asyncio.create_task(self._pass_on(log_id, epoch))
 
     async def _pass_on(self, log_id: LogId, epoch: int) -> None:
-        told = Told()
+        told = RelayedReply()
         try:
             while self._live_text.is_followed(log_id, epoch):
                 reply = self._bus.reply(log_id)
@@ -50,7 +50,7 @@ class Relay:
         finally:
             del self._passing[log_id, epoch]
 
-    async def _tell(self, reply: LiveReply, epoch: int, told: "Told") -> None:
+    async def _tell(self, reply: LiveReply, epoch: int, told: "RelayedReply") -> None:
         count, pieces = len(reply.pieces), told.news(reply)
         if not pieces:
             return
@@ -62,7 +62,7 @@ class Relay:
             told.take_in(reply, count)
 
 
-class Told:
+class RelayedReply:
     """How much of which reply was passed on."""
 
     __slots__ = ("_count", "_reply", "_units")
@@ -72,7 +72,7 @@ class Told:
         self._count = 0
         self._units = 0
 
-    def news(self, reply: LiveReply) -> list[Piece]:
+    def news(self, reply: LiveReply) -> list[TextPiece]:
         """Return what is new of a reply, with neighbours of a kind as one piece."""
         is_new = reply is not self._reply
         units = 0 if is_new else self._units
@@ -91,10 +91,10 @@ class Told:
         self._units = sum(len(text) for _, text in reply.pieces[:count])
 
 
-def _piece(reply: LiveReply, kind: DeltaKind, text: str, units: int) -> Piece:
-    return Piece(
+def _piece(reply: LiveReply, kind: DeltaKind, text: str, units: int) -> TextPiece:
+    return TextPiece(
         task_id=reply.task_id,
-        spot=Spot(reply.base, units),
+        spot=TextPosition(reply.base, units),
         iteration=reply.iteration,
         closing=reply.closing,
         kind=kind.value,

@@ -48,7 +48,7 @@ from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question
 from penstock.core.secret_events import SecretGiven
 from penstock.core.slash import only_tells, spoken
-from penstock.engine.dialogue import Dialogue, Round, Said
+from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested
 
@@ -61,7 +61,7 @@ class TaskState:
     brief: Brief | None
     """None when it was erased."""
     started: TaskStarted | None = None
-    main: Dialogue = field(default_factory=lambda: Dialogue(Said()))
+    main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
     """The agent that the task is for."""
     agents: dict[CallPath, Dialogue] = field(default_factory=dict)
     """Agents that work for the task, each in a frame of its own."""
@@ -169,8 +169,8 @@ class SessionState:
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks whose turn has not come, oldest first."""
         self.current: TaskState | None = None
-        self.said = Said()
-        self.past: list[Said] = []
+        self.said = MessageList()
+        self.past: list[MessageList] = []
         """What was said before each fresh start."""
 
     @property
@@ -297,7 +297,7 @@ class SessionState:
     def _begin_afresh(self) -> None:
         """Keep what was said aside: it comes back when a message of it is answered anew."""
         self.past.append(self.said)
-        self.said, self.selected = Said(), ()
+        self.said, self.selected = MessageList(), ()
 
     def _forget(self, task_id: TaskId) -> None:
         said = [*self.past, self.said]
@@ -355,7 +355,7 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
         task.agents[path].remind(event.message)
         return
     task.begun_agents[path] = event
-    task.agents[path] = dialogue = Dialogue(Said(), path, event.system)
+    task.agents[path] = dialogue = Dialogue(MessageList(), path, event.system)
     dialogue.said.say(UserMessage(event.message), event.message)
 
 

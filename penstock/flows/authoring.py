@@ -9,7 +9,7 @@ from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
 from penstock.core.envelope import Json
 from penstock.core.errors import ReadOnly
-from penstock.flows.checks.surroundings import FLOW
+from penstock.flows.checks.context import FLOW
 from penstock.flows.files import (
     FOLDERS,
     SUFFIXES,

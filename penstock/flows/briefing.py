@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from penstock.agents.agent import Agent
 from penstock.flows.definition import AgentStep, AnyStep, Flow
-from penstock.flows.handouts import Handouts
-from penstock.flows.loops import Loops
+from penstock.flows.loops import LoopCounters
+from penstock.flows.materials import Materials
 from penstock.flows.prompt import Briefing, ForkChoice
 from penstock.flows.run import Run
-from penstock.flows.values import Values
+from penstock.flows.values import TemplateValues
 from penstock.manifest.template import Kind, parse, shown
 
 Expand = Callable[[str], str]
@@ -25,14 +25,14 @@ def brief(
     task: TaskOf | None,
     *,
     run: Run,
-    values: Values,
-    handouts: Handouts,
+    values: TemplateValues,
+    materials: Materials,
 ) -> Briefing:
     """Return what the agent of a visit is told; without a task of the step, that of the run.
 
     Raises CallError for an input that names a file which the agent cannot read.
     """
-    inputs = handouts.filled(wired(step, values), agent)
+    inputs = materials.filled(wired(step, values), agent)
     templates: list[str] = []
 
     def expand(template: str) -> str:
@@ -40,7 +40,7 @@ def brief(
         return values.text(template, inputs)
 
     text = run.task if task is None else task(expand)
-    told = _briefing(agent, text, inputs, values=values, handouts=handouts)
+    told = _briefing(agent, text, inputs, values=values, materials=materials)
     named = _inputs_in(agent.instructions, *templates)
     return replace(
         told,
@@ -51,15 +51,15 @@ def brief(
 
 
 def brief_call(
-    agent: Agent, task: str, inputs: Mapping[str, str], *, handouts: Handouts
+    agent: Agent, task: str, inputs: Mapping[str, str], *, materials: Materials
 ) -> tuple[Briefing, list[str]]:
     """Return what an agent is told that no step put to work, and what its text names in vain.
 
     Neither the task nor the inputs are expanded. Raises CallError as `brief` does.
     """
-    values = Values(flow=_NO_FLOW, task=task, results={}, loops=Loops(_NO_FLOW))
-    filled = handouts.filled(inputs, agent)
-    told = _briefing(agent, task, filled, values=values, handouts=handouts)
+    values = TemplateValues(flow=_NO_FLOW, task=task, results={}, loops=LoopCounters(_NO_FLOW))
+    filled = materials.filled(inputs, agent)
+    told = _briefing(agent, task, filled, values=values, materials=materials)
     named = _inputs_in(agent.instructions)
     rest = {name: value for name, value in filled.items() if name not in named}
     return replace(told, inputs=rest), values.take_missing()
@@ -70,15 +70,20 @@ def choice_of(step: AnyStep, run: Run) -> ForkChoice | None:
     return run.choices.get(step.step_id) if isinstance(step, AgentStep) else None
 
 
-def wired(step: AnyStep, values: Values) -> dict[str, str]:
+def wired(step: AnyStep, values: TemplateValues) -> dict[str, str]:
     """Return the inputs of a step as agents get them: texts."""
     return {name: shown(values.value(text)) for name, text in step.inputs.items()}
 
 
 def _briefing(
-    agent: Agent, task: str, inputs: Mapping[str, str], *, values: Values, handouts: Handouts
+    agent: Agent,
+    task: str,
+    inputs: Mapping[str, str],
+    *,
+    values: TemplateValues,
+    materials: Materials,
 ) -> Briefing:
-    given = handouts.given_to(agent)
+    given = materials.given_to(agent)
     return Briefing(
         task=task,
         instructions=values.text(agent.instructions, inputs),

@@ -7,14 +7,14 @@ from penstock.core.diagnostics import Diagnostic, in_file_order
 from penstock.flows.checks.agents import check_agents
 from penstock.flows.checks.blocked_by import check_blocked_by
 from penstock.flows.checks.code import check_code
+from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.loops import check_loops
 from penstock.flows.checks.refs import check_refs
 from penstock.flows.checks.results import check_results
-from penstock.flows.checks.surroundings import Surroundings
 from penstock.flows.checks.targets import check_targets
 from penstock.flows.checks.templates import check_templates
-from penstock.flows.checks.view import View
-from penstock.flows.reading import ReadFlow
+from penstock.flows.checks.view import FlowView
+from penstock.flows.reading import ParsedFlow
 
 MOST_FINDINGS = 1000
 """Of one check."""
@@ -30,9 +30,9 @@ CHECKS = (
 )
 
 
-def check_flow(read: ReadFlow, around: Surroundings) -> Sequence[Diagnostic]:
+def check_flow(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
     """Return everything that is wrong with a flow, in its text and around it, by line."""
-    view = View(read, around)
+    view = FlowView(read, around)
     found: list[Diagnostic] = []
     for check in (_of_text, *CHECKS):
         some = list(islice(check(view), MOST_FINDINGS + 1))
@@ -42,7 +42,7 @@ def check_flow(read: ReadFlow, around: Surroundings) -> Sequence[Diagnostic]:
     return in_file_order(found)
 
 
-def _of_text(view: View) -> Iterator[Diagnostic]:
+def _of_text(view: FlowView) -> Iterator[Diagnostic]:
     yield from view.read.findings
 
 

@@ -13,15 +13,15 @@ from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.code import WRITTEN, module_of, stems
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_modules import Modules, Texts
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.code_modules import ModuleLoader, RunFiles
 from penstock.flows.code_results import conclude
 from penstock.flows.definition import Code
 from penstock.flows.files import command_of
-from penstock.flows.session import Ended, failed
+from penstock.flows.session import VisitOutcome, failed
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
-from penstock.tools.invocation import Nest
+from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.scripts.bindings import Bindings
@@ -35,16 +35,16 @@ NO_SANDBOX = (
 )
 SOONEST_SHARE, MOST_EARLY_MS = 10, 100
 """`ctx.signal` comes before the timeout, so that it is heard: a tenth of it, at most so many ms."""
-Door = Callable[[Tool], Invoker]
+InvokerWith = Callable[[Tool], Invoker]
 """Returns a door to all tools of the project and to this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coding:
+class CodeEnvironment:
     """What code steps run in."""
 
     sandbox: Sandbox
-    modules: Modules
+    modules: ModuleLoader
     usual: Bindings = NO_BINDINGS
     """What holds for every script of the project."""
 
@@ -70,11 +70,11 @@ class CodeSteps:
     visit, and an outcome that is settled once.
     """
 
-    def __init__(self, coding: Coding | None, door: Door) -> None:
+    def __init__(self, coding: CodeEnvironment | None, door: InvokerWith) -> None:
         self._coding = coding
         self._door = door
 
-    async def pursue(self, visit: CodeVisit, ledger: Ledger) -> Ended:
+    async def pursue(self, visit: CodeVisit, ledger: Ledger) -> VisitOutcome:
         """Go on with a visit until it is over.
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
@@ -83,11 +83,11 @@ class CodeSteps:
             return failed("code_node", NO_SANDBOX)
         started, step = _started(ledger, visit.frame), visit.step
         command, texts = _command(ledger, visit.frame, started), started.texts
-        around = Surroundings(file=started.file, command=command, has_file=texts.__contains__)
+        around = CheckContext(file=started.file, command=command, has_file=texts.__contains__)
         path = module_of(step, around)
         if path is None:
             return failed("code_node", _missing(step, around))
-        beside = Texts(texts, posixpath.dirname(path))
+        beside = RunFiles(texts, posixpath.dirname(path))
         loaded = await asyncio.to_thread(self._coding.modules.load, path, beside)
         if loaded.script is None:
             return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
@@ -103,7 +103,7 @@ class CodeSteps:
 
     async def _call(
         self, tool: ScriptTool, visit: CodeVisit, ledger: Ledger, command: str
-    ) -> Ended:
+    ) -> VisitOutcome:
         tool_id = tool.spec.tool_id
         given = _input(visit, command)
         path = ledger.occurrences(visit.frame).path(tool_id, canonical(given))
@@ -114,7 +114,7 @@ class CodeSteps:
             is_autonomous=visit.is_autonomous,
         )
         call = Call(path, tool_id, given)
-        envelope = await self._door(tool).call(call, caller, ledger, Nest(tool.spec))
+        envelope = await self._door(tool).call(call, caller, ledger, NestedCalls(tool.spec))
         error, settled = envelope.error, ledger.find(path)
         if error is not None and error.code == BudgetExceeded.code:
             has_run = settled is not None and settled.ran
@@ -140,7 +140,7 @@ def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
     return task.brief.command
 
 
-def _missing(step: Code, around: Surroundings) -> str:
+def _missing(step: Code, around: CheckContext) -> str:
     expected = next(iter(stems(step, around)), step.target)
     suffix = f".{WRITTEN}" if step.target is None else ""
     return (

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.code import SUFFIXES, module_of
-from penstock.flows.checks.surroundings import CodeFault, Surroundings
+from penstock.flows.checks.context import CheckContext, CodeFault
 from penstock.flows.definition import Code, Flow
 from penstock.flows.files import FlowFile, FlowRoot
 from penstock.sandbox.reading.folder import Absence, Files, Folder
-from penstock.sandbox.reading.imports import Refused, target
+from penstock.sandbox.reading.imports import RefusedImport, target
 from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.modules import Loaded, Wanted, load
+from penstock.sandbox.reading.modules import Loaded, WantedScript, load
 from penstock.sandbox.reading.scan import Scanner
 
 EXPORTS = ("default", "run")
@@ -59,7 +59,7 @@ export default async ({ input, about, signalMs }) => {
 """
 
 
-class Texts:
+class RunFiles:
     """The files of one folder, as a run keeps them."""
 
     def __init__(self, texts: Mapping[str, str], folder: str) -> None:
@@ -112,7 +112,7 @@ class _Noted:
         return self._files.names()
 
 
-class Modules:
+class ModuleLoader:
     """Makes scripts of modules, one at a time, from whichever thread."""
 
     def __init__(self, scanner: Scanner) -> None:
@@ -130,7 +130,7 @@ class Modules:
 
     def find_fault_in(self, path: str, texts: Mapping[str, str]) -> CodeFault | None:
         """Return what is wrong with a module that a run keeps, if anything is."""
-        return self._fault(path, Texts(texts, posixpath.dirname(path)))
+        return self._fault(path, RunFiles(texts, posixpath.dirname(path)))
 
     def _fault(self, path: str, files: Files) -> CodeFault | None:
         loaded = self.load(path, files)
@@ -148,7 +148,7 @@ class Modules:
 
         What is missing or broken is so in the run too.
         """
-        around = FlowRoot(file.root).around(file, Surroundings())
+        around = FlowRoot(file.root).around(file, CheckContext())
         texts: dict[str, str] = {}
         for step in flow.steps:
             path = module_of(step, around) if isinstance(step, Code) else None
@@ -167,7 +167,9 @@ def _load(path: str, files: Files, scanner: Scanner) -> Loaded:
         return _broken("import-extension", said, path)
     for export in EXPORTS:
         more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
-        wanted = Wanted(files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve)
+        wanted = WantedScript(
+            files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve
+        )
         loaded = load(wanted, scanner)
         if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
             return loaded
@@ -180,7 +182,7 @@ def _step(name: str, export: str) -> str:
     return _STEP.replace("EXPORT", export).replace("SPECIFIER", specifier)
 
 
-def _resolve(importer: str, statement: Statement, folder: str) -> str | Refused:
+def _resolve(importer: str, statement: Statement, folder: str) -> str | RefusedImport:
     if statement.specifier.endswith(OF_FLOWS):
         return HARD_ERROR
     return target(importer, statement, folder)

@@ -9,14 +9,14 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.schema import Schema
 from penstock.core.step import Outcome, Output, StepResult
 from penstock.flows.definition import Code, CodeDecision
-from penstock.flows.session import Ended, failed
+from penstock.flows.session import VisitOutcome, failed
 from penstock.manifest.fields import found, quoted
 
 HARD = "FlowHardError"
 """The name of an error that ends the flow."""
 
 
-def conclude(step: Code, envelope: Envelope) -> Ended:
+def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
     """Return the end of a visit whose module came to this."""
     if envelope.error is not None:
         return _failed(envelope.status, envelope.error)
@@ -43,7 +43,7 @@ def conclude(step: Code, envelope: Envelope) -> Ended:
         branch=branch,
         outputs=outputs,
     )
-    return Ended(outcome=Outcome.SUCCESS, result=result)
+    return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
 
 
 def wanted(step: Code) -> str:
@@ -61,7 +61,7 @@ def type_of(output: Output) -> str | None:
     return None if output.value_type is None else output.value_type.value
 
 
-def _failed(status: Status, error: ErrorDetail) -> Ended:
+def _failed(status: Status, error: ErrorDetail) -> VisitOutcome:
     if status is Status.TIMEOUT:
         return failed("code_timeout", error.message)
     details = error.details or {}
@@ -69,7 +69,7 @@ def _failed(status: Status, error: ErrorDetail) -> Ended:
     return failed("flow_hard_error" if is_hard else "code_node", error.message, is_hard=is_hard)
 
 
-def _off_map(step: CodeDecision, branch: Any) -> Ended | None:
+def _off_map(step: CodeDecision, branch: Any) -> VisitOutcome | None:
     names = ", ".join(step.branches)
     if branch is None:
         return failed(

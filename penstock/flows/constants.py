@@ -10,13 +10,13 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading_kinds import CONFIG
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.fields import Node, Wrong, found
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document, Place, parse_yaml
 
 FILE = ".pi/flows/config.yaml"
 MOST_BYTES = 1024 * 1024
 _TOP = Place(line=1, column=1)
-_NOWHERE = Home(folder=Path(), shown=".")
+_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

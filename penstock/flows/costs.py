@@ -25,7 +25,7 @@ class _Visit:
     tool_calls: int = 0
 
 
-class Costs:
+class VisitCosts:
     """The costs of the visits in a task: a fold of its log, and nothing else."""
 
     def __init__(self, task: TaskState) -> None:

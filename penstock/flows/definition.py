@@ -58,7 +58,7 @@ class RunInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Tries:
+class StepRetry:
     """How often a step that failed is tried again, and how far apart."""
 
     attempts: int = 3
@@ -79,7 +79,7 @@ class Step:
     on_error: str | None = None
     is_last: bool = False
     """After it, and after the rest of its segment, the flow ends with success."""
-    retry: Tries | None = None
+    retry: StepRetry | None = None
     max_iterations: int | None = None
     """How often a way back may be taken."""
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from penstock.agents.charter import Tier
 from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
-from penstock.flows.checks.surroundings import FLOW, Surroundings
+from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.library import file_name
-from penstock.flows.reading import ReadFlow, read_flow
+from penstock.flows.reading import ParsedFlow, read_flow
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.source import Document, Place
@@ -96,7 +96,7 @@ def built_in_flows() -> FlowFiles:
     return found
 
 
-def read_flow_file(file: FlowFile) -> ReadFlow:
+def read_flow_file(file: FlowFile) -> ParsedFlow:
     """Read a flow; whatever stands there, problems are noted, and nothing raises."""
     return _read(file.root / file.path, file.name)
 
@@ -132,13 +132,13 @@ class FlowRoot:
         self._root = root
         self._home = home
         self._real = os.path.realpath(root)
-        self._flows: dict[str, ReadFlow | None] = {
+        self._flows: dict[str, ParsedFlow | None] = {
             path: read_flow(text, file_name(path, home))
             for path, text in kept.items()
             if path.endswith(SUFFIXES)
         }
 
-    def flow_at(self, path: str) -> ReadFlow | None:
+    def flow_at(self, path: str) -> ParsedFlow | None:
         """Return the flow of a file, broken or not; None if there is none."""
         if path not in self._flows:
             is_flow = path.endswith(SUFFIXES) and self.has_file(path)
@@ -159,7 +159,7 @@ class FlowRoot:
             return False
         return is_file and _is_below(real, self._real)
 
-    def around(self, file: FlowFile, project: Surroundings) -> Surroundings:
+    def around(self, file: FlowFile, project: CheckContext) -> CheckContext:
         """Return what lies around one flow of the folder, in a project."""
         return replace(
             project,
@@ -169,7 +169,7 @@ class FlowRoot:
             has_file=self.has_file,
         )
 
-    def _read(self, path: str) -> ReadFlow:
+    def _read(self, path: str) -> ParsedFlow:
         return _read(self._root / path, file_name(path, self._home))
 
 
@@ -303,10 +303,10 @@ def _finding(
     return Diagnostic(code=code, message=message, file=file.name, severity=severity)
 
 
-def _read(path: Path, name: str) -> ReadFlow:
+def _read(path: Path, name: str) -> ParsedFlow:
     content = read_bounded(path, MOST_BYTES, "the flow")
     if isinstance(content, Unread):
         document = Document(file=name)
         document.problem(content.code, content.message, _TOP)
-        return ReadFlow(document=document, source="")
+        return ParsedFlow(document=document, source="")
     return read_flow(content, name)

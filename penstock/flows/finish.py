@@ -27,7 +27,7 @@ _FILE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class AcceptedFinish:
     """A valid call of `finish`."""
 
     result: StepResult
@@ -36,7 +36,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedFinish:
     """A call of `finish` that does not count: the agent may try again."""
 
     problems: tuple[Problem, ...]
@@ -44,7 +44,7 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contract:
+class FinishContract:
     """What `finish` takes in one visit of one step."""
 
     outputs: tuple[Output, ...] = ()
@@ -80,7 +80,7 @@ class Contract:
             "properties": properties,
         }
 
-    def judge(self, arguments: Json) -> Finished | Refused:
+    def judge(self, arguments: Json) -> AcceptedFinish | RejectedFinish:
         """Return what a call amounts to.
 
         Missing `files` are none. An agent that could not do its work owes neither a branch nor the
@@ -92,13 +92,13 @@ class Contract:
         schema = self._lenient if has_failed else self._strict
         problems = tuple(each for each in schema.problems(given) if not _is_branch(each))
         if bad is not None:
-            return Refused((Problem("/branch", bad), *problems), is_bad_branch=True)
+            return RejectedFinish((Problem("/branch", bad), *problems), is_bad_branch=True)
         if problems:
-            return Refused(problems)
+            return RejectedFinish(problems)
         names = {output.name for output in self.outputs}
         known = {*names, *_OWN} - ({"branch"} if not self.branches else set())
         undeclared = tuple(name for name in given if name not in known)
-        return Finished(self._result(given, names, has_failed=has_failed), undeclared)
+        return AcceptedFinish(self._result(given, names, has_failed=has_failed), undeclared)
 
     @cached_property
     def _strict(self) -> Schema:
@@ -142,7 +142,7 @@ class Contract:
 
 
 @lru_cache(_MOST_KEPT)
-def known(contract: Contract) -> Contract:
+def known(contract: FinishContract) -> FinishContract:
     """Return an equal contract that was asked for before, if there is one: it is compiled."""
     return contract
 

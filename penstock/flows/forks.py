@@ -12,9 +12,9 @@ from penstock.core.world import World
 from penstock.engine.answers import OTHER
 from penstock.flows.briefing import Expand
 from penstock.flows.definition import Fork
-from penstock.flows.place import Visited
 from penstock.flows.run import Run
-from penstock.flows.session import Ended
+from penstock.flows.session import VisitOutcome
+from penstock.flows.step_context import Visited
 
 DECIDE = "decide"
 _USUAL_TASK = "Choose the option that fits best, and say why."
@@ -83,7 +83,7 @@ def chosen(
     branch = options[0] if not step.is_multiple else tuple(options)
     answer = said if said is not None else ", ".join(options)
     result = StepResult(summary=answer, full_output=answer, branch=branch)
-    ended = Ended(outcome=Outcome.SUCCESS, result=result)
+    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=result)
     route = run.loops.route(step, list(dict.fromkeys(targets)))
     return Visited(ended=ended, route=route, answer=answer, notes=notes)
 
@@ -92,5 +92,5 @@ def cancelled(step: Fork) -> Visited:
     """Return the end of a fork whose person wants no more of the whole run."""
     text = f"cancelled at fork {step.step_id}"
     result = replace(ABORTED, summary=text)
-    ended = Ended(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)
+    ended = VisitOutcome(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)
     return Visited(ended=ended)

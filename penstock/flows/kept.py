@@ -7,7 +7,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.subflows import is_literal, resolve
 from penstock.flows.definition import AnyStep, Flow, FlowRef
 from penstock.flows.files import SUFFIXES
-from penstock.flows.library import FlowSource, Library
+from penstock.flows.library import FlowLibrary, FlowSource
 from penstock.flows.reading import flow_of
 
 MOST_CHARACTERS = 16 * 1024 * 1024
@@ -53,7 +53,7 @@ def promised(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
 
 
 def meant(
-    library: Library, source: FlowSource, written: str, path: str
+    library: FlowLibrary, source: FlowSource, written: str, path: str
 ) -> Sequence[FlowSource] | None:
     """Return the flows that a path in a flow means, as its run keeps them, else as they are.
 

@@ -40,7 +40,7 @@ class FlowSource:
         return file_name(self.path, self.root)
 
 
-class Library(Protocol):
+class FlowLibrary(Protocol):
     """The flows that there are.
 
     Contract: a path in a flow is looked for beside that flow first, then from its root, which is

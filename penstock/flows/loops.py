@@ -7,7 +7,7 @@ from penstock.flows.definition import Flow, LoopDecision, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteTaken:
     """Where a router leads, after its bound was looked at."""
 
     targets: tuple[str, ...]
@@ -20,7 +20,7 @@ class Route:
     """Where the way back leads, taken or not."""
 
 
-class Loops:
+class LoopCounters:
     """The counters of one run. They are never set back."""
 
     def __init__(self, flow: Flow) -> None:
@@ -37,23 +37,23 @@ class Loops:
         """Whether a target stands at or before the step."""
         return self._order[target] <= self._order[step.step_id]
 
-    def begin(self, step: LoopDecision, visit: int) -> Route | None:
+    def begin(self, step: LoopDecision, visit: int) -> RouteTaken | None:
         """Take in a visit of a loop step; returns its way out when nobody is to be asked."""
         self._round[step.step_id] = visit
         if step.max_iterations is not None and visit > step.max_iterations:
-            return Route((step.exit_target,), visit, is_forced=True)
+            return RouteTaken((step.exit_target,), visit, is_forced=True)
         return None
 
-    def route(self, step: Step, targets: Sequence[str]) -> Route:
+    def route(self, step: Step, targets: Sequence[str]) -> RouteTaken:
         """Return where a decision or a fork leads that wants to go to these steps."""
         back = [each for each in targets if self.leads_back(step, each)]
         if isinstance(step, LoopDecision) or not back or step.max_iterations is None:
-            return Route(tuple(targets))
+            return RouteTaken(tuple(targets))
         taken = self._taken.get(step.step_id, 0)
         if taken < step.max_iterations:
-            return Route(tuple(targets), taken + 1, back=tuple(back))
+            return RouteTaken(tuple(targets), taken + 1, back=tuple(back))
         ahead = tuple(each for each in targets if each not in back)
-        return Route(ahead, taken + 1, is_forced=True, back=tuple(back))
+        return RouteTaken(ahead, taken + 1, is_forced=True, back=tuple(back))
 
     def settle(self, step: Step, visit: int, targets: Sequence[str]) -> None:
         """Take in where a router led."""

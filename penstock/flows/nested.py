@@ -10,18 +10,18 @@ from penstock.core.step import ABORTED, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
 from penstock.flows.kept import meant
-from penstock.flows.library import FlowSource, Library
+from penstock.flows.library import FlowLibrary, FlowSource
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import flow_of
 from penstock.flows.run import Run
-from penstock.flows.session import Ended, failed
+from penstock.flows.session import VisitOutcome, failed
 from penstock.flows.starting import said_of
-from penstock.flows.values import Values
+from penstock.flows.values import TemplateValues
 
 
 def referred(
-    library: Library, source: FlowSource, step: FlowRef, path: str, *, values: Values
-) -> list[FlowStarted] | Ended:
+    library: FlowLibrary, source: FlowSource, step: FlowRef, path: str, *, values: TemplateValues
+) -> list[FlowStarted] | VisitOutcome:
     """Return how the flows begin that the path of a step means, or why the step fails."""
     sources = meant(library, source, step.path, path)
     if sources is None:
@@ -32,7 +32,7 @@ def referred(
     wired = {name: values.value(text) for name, text in step.inputs.items()}
     for each in sources:
         started = _started(library, each, values.task, wired)
-        if isinstance(started, Ended):
+        if isinstance(started, VisitOutcome):
             return started
         starts.append(started)
     return starts
@@ -52,7 +52,7 @@ def framed(
         yield (CallPath(f"{frame}/{number}") if is_glob else frame), started
 
 
-def failed_inside(run: Run) -> Ended:
+def failed_inside(run: Run) -> VisitOutcome:
     """Return the end of a step one of whose flows did not succeed."""
     ended = failed("ref_failed", run.failure or "a flow inside did not succeed")
     if run.plan.status is RunStatus.ABORTED:
@@ -62,8 +62,8 @@ def failed_inside(run: Run) -> Ended:
 
 
 def _started(
-    library: Library, source: FlowSource, task: str, wired: Mapping[str, Any]
-) -> FlowStarted | Ended:
+    library: FlowLibrary, source: FlowSource, task: str, wired: Mapping[str, Any]
+) -> FlowStarted | VisitOutcome:
     errors = source.errors or library.faults(source)
     flow = flow_of(source.text, source.path)
     if errors or flow is None:

@@ -28,7 +28,7 @@ class RunStatus(StrEnum):
     """It never began."""
 
 
-class Skip(StrEnum):
+class SkipReason(StrEnum):
     """Why a step has no result. The values are the wire format."""
 
     NOT_ON_BRANCH = "not_on_branch"
@@ -50,7 +50,7 @@ class Skipped:
     """A step is passed over; it may still run later."""
 
     step_id: str
-    why: Skip
+    why: SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Aborted:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class FlowEnded:
     """The flow has ended."""
 
     status: RunStatus
 
 
-Notice = Jumped | Skipped | Aborted | Over
+Notice = Jumped | Skipped | Aborted | FlowEnded
 """What follows from an outcome, in the order in which it happens."""
 
 
@@ -137,7 +137,7 @@ class Plan:
         self.visits: dict[str, int] = dict.fromkeys(self._steps, 0)
         """How often each step was started."""
         self.running: set[str] = set()
-        self.skipped: dict[str, Skip] = {}
+        self.skipped: dict[str, SkipReason] = {}
         """Steps that were passed over, and have not run since."""
         self._finished: set[str] = set()
         """Steps that have a result, of this pass or of an earlier one."""
@@ -268,10 +268,10 @@ class Plan:
         if to != self._segment:
             for step in self._segments.all[self._segment]:
                 if step.step_id in self._active:
-                    self._skip(step, Skip.JUMPED_OVER)
+                    self._skip(step, SkipReason.JUMPED_OVER)
             for segment in self._segments.all[self._segment + 1 : to]:
                 for step in segment:
-                    self._skip(step, Skip.JUMPED_OVER)
+                    self._skip(step, SkipReason.JUMPED_OVER)
         self._enter(to, targets)
 
     def _enter(self, number: int, targets: tuple[str, ...]) -> None:
@@ -282,13 +282,13 @@ class Plan:
         self._blocked, self._ready = {}, []
         for step in segment:
             if step.step_id not in self._active:
-                self._skip(step, Skip.NOT_ON_BRANCH)
+                self._skip(step, SkipReason.NOT_ON_BRANCH)
             elif wait := len(self._active.intersection(self._segments.blockers(step))):
                 self._blocked[step.step_id] = wait
             else:
                 self._ready.append(self._order[step.step_id])
 
-    def _skip(self, step: Step, why: Skip) -> None:
+    def _skip(self, step: Step, why: SkipReason) -> None:
         step_id = step.step_id
         if step_id not in self._finished and step_id not in self.skipped:
             self.skipped[step_id] = why
@@ -302,9 +302,9 @@ class Plan:
                 self._notices.append(Aborted(step.step_id))
         self.running.clear()
         for step in self._steps.values():
-            self._skip(step, Skip.FLOW_ENDED)
+            self._skip(step, SkipReason.FLOW_ENDED)
         self.status = status
-        self._notices.append(Over(status))
+        self._notices.append(FlowEnded(status))
 
     def _told(self) -> Sequence[Notice]:
         notices, self._notices = self._notices, []

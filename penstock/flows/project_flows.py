@@ -10,8 +10,8 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.core.text import one_line
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_modules import Modules
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.code_modules import ModuleLoader
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.files import (
     BUILT_IN,
@@ -28,7 +28,7 @@ from penstock.flows.files import (
 )
 from penstock.flows.kept import led_to, too_much
 from penstock.flows.library import FlowSource, is_glob, matches, places_of, unknown_flow
-from penstock.flows.reading import ReadFlow, flow_of, read_flow
+from penstock.flows.reading import ParsedFlow, flow_of, read_flow
 from penstock.manifest.discover import walk
 from penstock.resources.project_globs import glob
 
@@ -75,10 +75,10 @@ class ProjectFlows:
     def __init__(
         self,
         root: Path,
-        around: Callable[[], Surroundings],
+        around: Callable[[], CheckContext],
         *,
         packages: Sequence[Path] = (),
-        modules: Modules | None = None,
+        modules: ModuleLoader | None = None,
         most_seen: int = MOST_SEEN,
     ) -> None:
         self.root = root
@@ -106,7 +106,7 @@ class ProjectFlows:
         found.files = built_in_flows().files | found.files
         return found
 
-    def check(self, file: FlowFile) -> tuple[ReadFlow, Sequence[Diagnostic]]:
+    def check(self, file: FlowFile) -> tuple[ParsedFlow, Sequence[Diagnostic]]:
         """Return a flow, and everything that is wrong with it."""
         root = FlowRoot(file.root, file.home)
         read = _read(file, root)
@@ -116,7 +116,7 @@ class ProjectFlows:
         """Return every flow, by command."""
         return [self.summary(file)[0] for _, file in sorted(self.files().files.items())]
 
-    def summary(self, file: FlowFile) -> tuple[FlowSummary, ReadFlow]:
+    def summary(self, file: FlowFile) -> tuple[FlowSummary, ParsedFlow]:
         """Return what lists show of a flow, and the flow."""
         read, found = self.check(file)
         return FlowSummary(file=file, flow=read.flow, diagnostics=found), read
@@ -162,7 +162,7 @@ class ProjectFlows:
         homes = {each.as_posix(): each for each in self._packages}
         return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
 
-    def _surroundings(self, file: FlowFile, root: FlowRoot) -> Surroundings:
+    def _surroundings(self, file: FlowFile, root: FlowRoot) -> CheckContext:
         around = root.around(file, self._around())
         if self._modules is None:
             return around
@@ -207,7 +207,7 @@ def _input(given: RunInput) -> dict[str, Any]:
     return part if given.default is None else part | {"default": given.default}
 
 
-def _read(file: FlowFile, root: FlowRoot) -> ReadFlow:
+def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
     """Return a flow as its root has it; what is not there is told with the reason."""
     return root.flow_at(file.path) or read_flow_file(file)
 

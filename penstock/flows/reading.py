@@ -9,14 +9,14 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
-from penstock.flows.fenced import parse_flow, source_lines
+from penstock.flows.flow_document import parse_flow, source_lines
 from penstock.flows.reading_inputs import RunInputs
 from penstock.flows.reading_kinds import CONFIG, Switch
-from penstock.flows.reading_steps import ReadStep, read_steps
-from penstock.manifest.authored_kinds import Whole, warn, warn_unknown
+from penstock.flows.reading_steps import ParsedStep, read_steps
+from penstock.manifest.authored_kinds import AuthoredWhole, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
-from penstock.manifest.home import Home
 from penstock.manifest.kinds import Text
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document, Place
 
 WHAT = "the flow"
@@ -25,14 +25,14 @@ _MOST_KEPT = 32
 """Flows that are not read again for their next run."""
 _TEXT = Text(wanted="text", least=1)
 _TOP = Place(line=1, column=1)
-_NOWHERE = Home(folder=Path(), shown=".")
+_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 """A flow is read from its text alone; what lies beside it is asked for by the checks."""
 FIELDS = (
     Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
     Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
     Field(
         key="max_concurrent",
-        kind=Whole(low=1, high=MOST_AT_ONCE),
+        kind=AuthoredWhole(low=1, high=MOST_AT_ONCE),
         meaning="agent steps of a segment at once",
         default=AGENTS_AT_ONCE,
     ),
@@ -46,12 +46,12 @@ KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadFlow:
+class ParsedFlow:
     """What was read of a flow; what is wrong in the text alone is noted."""
 
     document: Document
     source: str | bytes = field(repr=False)
-    steps: Sequence[ReadStep] = ()
+    steps: Sequence[ParsedStep] = ()
     """The mappings among the steps, broken ones too."""
     flow: Flow | None = None
     """None if there is an error."""
@@ -80,18 +80,18 @@ class ReadFlow:
         return source_lines(self.source)
 
 
-def read_flow(text: str | bytes, file: str = "") -> ReadFlow:
+def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
     """Read a flow; whatever the text is, problems are noted, and nothing raises."""
     document = parse_flow(text, file)
     if document.value is None:
-        return ReadFlow(document=document, source=text)
+        return ParsedFlow(document=document, source=text)
     node = Node(document=document, home=_NOWHERE, what=WHAT, value=document.value)
     warn_unknown(node, KNOWN, WHAT)
     if NO_EFFECT in node.value:
         warn(node.at(NO_EFFECT), "no-effect", f'"{NO_EFFECT}" is accepted and has no effect')
     values = {each.key: _read(node, each) for each in FIELDS}
     steps = read_steps(node.at(STEPS)) if STEPS in node.value else _missing(node, STEPS)
-    return ReadFlow(
+    return ParsedFlow(
         document=document,
         source=text,
         steps=steps,
@@ -120,7 +120,7 @@ def _read(node: Node, field: Field) -> Any:
     return field.default if value is WRONG else value
 
 
-def _missing(node: Node, key: str) -> Sequence[ReadStep]:
+def _missing(node: Node, key: str) -> Sequence[ParsedStep]:
     node.refuse(
         "missing-field",
         f'missing required field "{key}"',
@@ -130,7 +130,7 @@ def _missing(node: Node, key: str) -> Sequence[ReadStep]:
     return ()
 
 
-def _flow(values: Mapping[str, Any], steps: Sequence[ReadStep]) -> Flow:
+def _flow(values: Mapping[str, Any], steps: Sequence[ParsedStep]) -> Flow:
     return Flow(
         name=values["name"],
         description=values["description"],

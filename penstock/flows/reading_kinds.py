@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.flows.definition import Tries
-from penstock.manifest.authored_kinds import Whole, part, warn_unknown
+from penstock.flows.definition import StepRetry
+from penstock.manifest.authored_kinds import AuthoredWhole, part, warn_unknown
 from penstock.manifest.fields import Node, Wrong
 from penstock.manifest.kinds import Flag
 
@@ -46,22 +46,24 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class RetryKind:
     """How often a step is tried again: `true`, or how many times and how far apart."""
 
     wanted: str = "true or {attempts, delay}"
 
-    def read(self, node: Node) -> Tries | Wrong:
+    def read(self, node: Node) -> StepRetry | Wrong:
         """Return the tries."""
         if node.value is True:
-            return Tries()
+            return StepRetry()
         if not isinstance(node.value, dict):
             return node.bad_value(self.wanted) if node.value is False else self._other(node)
         warn_unknown(node, ("attempts", "delay"), "retry")
-        tries = Tries()
-        attempts = part(node, "attempts", Whole(low=TRIES[0], high=TRIES[1]), tries.attempts)
-        delay = part(node, "delay", Whole(low=SECONDS[0], high=SECONDS[1]), tries.delay)
-        return Tries(attempts, delay)
+        tries = StepRetry()
+        attempts = part(
+            node, "attempts", AuthoredWhole(low=TRIES[0], high=TRIES[1]), tries.attempts
+        )
+        delay = part(node, "delay", AuthoredWhole(low=SECONDS[0], high=SECONDS[1]), tries.delay)
+        return StepRetry(attempts, delay)
 
     def _other(self, node: Node) -> Wrong:
         return node.wrong_type(self.wanted)

@@ -49,7 +49,7 @@ class StepNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadStep:
+class ParsedStep:
     """A step as it was read, and where its parts stand."""
 
     step: AnyStep
@@ -103,7 +103,7 @@ class ReadStep:
         )
 
 
-def read_steps(node: Node) -> Sequence[ReadStep]:
+def read_steps(node: Node) -> Sequence[ParsedStep]:
     """Read a list of steps; what is no mapping is noted, and left out."""
     wanted = "a list of at least one step"
     if not isinstance(node.value, list):
@@ -115,7 +115,7 @@ def read_steps(node: Node) -> Sequence[ReadStep]:
     if count > MOST_STEPS:
         node.bad_value(f"a list of at most {MOST_STEPS} steps", f"array of {count}")
         return ()
-    steps: list[ReadStep] = []
+    steps: list[ParsedStep] = []
     lines: dict[str, int] = {}
     for number in range(count):
         item = node.at(number)
@@ -161,7 +161,7 @@ def option_items(node: StepNode) -> list[Item]:
     return named_items(options)
 
 
-def _step(item: Node, lines: dict[str, int]) -> ReadStep:
+def _step(item: Node, lines: dict[str, int]) -> ParsedStep:
     step_id = _step_id(item)
     node = step_node(item, step_id)
     is_double = step_id in lines
@@ -180,7 +180,7 @@ def _step(item: Node, lines: dict[str, int]) -> ReadStep:
         )
     unique = f"#{node.path[1]}" if is_double or not step_id else step_id
     step = CLASSES[kind](step_id=unique, **{**needed, **values})
-    return ReadStep(step=step, node=node, is_whole=is_known and not is_double)
+    return ParsedStep(step=step, node=node, is_whole=is_known and not is_double)
 
 
 def _blank(row: StepField) -> Any:

@@ -8,9 +8,9 @@ from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.step import StepResult
 from penstock.engine.activation import usage_of
 from penstock.engine.state import TaskState
-from penstock.flows.place import WARNING
 from penstock.flows.plan import RunStatus
 from penstock.flows.run import Run
+from penstock.flows.step_context import WARNING
 
 
 def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") -> Json:

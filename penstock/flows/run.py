@@ -7,10 +7,10 @@ from typing import Any
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import ABORTED, SKIPPED, Outcome, StepResult
 from penstock.flows.definition import AgentStep, Flow, Fork, LoopDecision
-from penstock.flows.loops import Loops
+from penstock.flows.loops import LoopCounters
 from penstock.flows.plan import Aborted, Notice, Plan, Skipped
 from penstock.flows.prompt import A_PERSON, ForkChoice
-from penstock.flows.values import ForkAnswer, Values
+from penstock.flows.values import ForkAnswer, TemplateValues
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Run:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Of the project."""
     plan: Plan = field(init=False)
-    loops: Loops = field(init=False)
+    loops: LoopCounters = field(init=False)
     results: dict[str, StepResult] = field(default_factory=dict)
     """By step; `REF.STEP` for steps of a flow that a step refers to."""
     forks: dict[str, ForkAnswer] = field(default_factory=dict)
@@ -52,11 +52,11 @@ class Run:
 
     def __post_init__(self) -> None:
         """Begin at the first segment."""
-        self.plan, self.loops = Plan(self.flow), Loops(self.flow)
+        self.plan, self.loops = Plan(self.flow), LoopCounters(self.flow)
 
-    def values(self, config: Mapping[str, Any] | None = None) -> Values:
+    def values(self, config: Mapping[str, Any] | None = None) -> TemplateValues:
         """Return what templates of a step name; `config` is the step's own."""
-        return Values(
+        return TemplateValues(
             flow=self.flow,
             task=self.task,
             results=self.results,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.agents.guard import MOST_BLOCKED
-from penstock.agents.offer import Offer
+from penstock.agents.offer import ToolOffer
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import Status
@@ -17,13 +17,13 @@ from penstock.core.signals import Cancel
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.core.tool_names import FINISH
 from penstock.engine.dialogue import Dialogue
-from penstock.flows.finish import Contract, Finished
-from penstock.flows.hands import BAD_BRANCH, ONLY_FINISH, SessionHands
+from penstock.flows.finish import AcceptedFinish, FinishContract
+from penstock.flows.session_call_runner import BAD_BRANCH, ONLY_FINISH, SessionCallRunner
 from penstock.models.model import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class VisitOutcome:
     """How the visit of a step ended, and what it leaves."""
 
     outcome: Outcome
@@ -35,17 +35,17 @@ class Ended:
     warnings: Sequence[str] = field(default=())
 
 
-def failed(source: str, text: str, *, is_hard: bool = False) -> Ended:
+def failed(source: str, text: str, *, is_hard: bool = False) -> VisitOutcome:
     """Return the end of a visit that has no result of its own."""
     result = StepResult(status=StepStatus.ERROR, summary=text, full_output=text)
     outcome = Outcome.HARD if is_hard else Outcome.SOFT
-    return Ended(outcome=outcome, result=result, source=source, text=text)
+    return VisitOutcome(outcome=outcome, result=result, source=source, text=text)
 
 
 class SessionOffer:
     """What the model of a session is offered: the same each turn, and `finish` alone at its end."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: ToolOffer) -> None:
         self._offer = offer
         own = tuple(each for each in offer.definitions if each.name == FINISH)
         caller = replace(offer.caller, agent_tools=ONLY_FINISH)
@@ -53,7 +53,7 @@ class SessionOffer:
         self.is_last = False
         """No turn follows: the agent may finish and nothing else."""
 
-    def at(self, selected: tuple[str, ...]) -> Offer:
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered; the skills of a session are nobody's business here."""
         return self._last if self.is_last else self._offer
 
@@ -64,14 +64,14 @@ class AgentSession:
     def __init__(
         self,
         turns: Turns,
-        hands: SessionHands,
+        call_runner: SessionCallRunner,
         offer: SessionOffer,
         *,
         limits: Limits,
         max_turns: int,
     ) -> None:
         self._turns = turns
-        self._hands = hands
+        self._call_runner = call_runner
         self._offer = offer
         self._limits = limits
         self._most = max_turns
@@ -81,14 +81,14 @@ class AgentSession:
         """What was said to the agent, and its turns."""
         return self._turns.dialogue
 
-    async def pursue(self) -> Ended:
+    async def pursue(self) -> VisitOutcome:
         """Go on until the session has ended; it may be entered anywhere.
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
         """
         try:
             while (ended := self._ended()) is None:
-                if self._hands.ledger.task.cancel_requested:
+                if self._call_runner.ledger.task.cancel_requested:
                     raise Cancel
                 if (ended := await self._turn()) is not None:
                     return ended
@@ -98,7 +98,7 @@ class AgentSession:
             return failed("model_unresolved", str(error))
         return ended
 
-    async def _turn(self) -> Ended | None:
+    async def _turn(self) -> VisitOutcome | None:
         """Take one turn, or go on with the one that was left."""
         self._offer.is_last = is_last = self._is_last()
         reply = self.dialogue.reply or await self._turns.think()
@@ -114,20 +114,20 @@ class AgentSession:
         turns = self.dialogue.iteration - (self.dialogue.reply is not None)
         return turns >= self._most or self._turns.blocked >= MOST_BLOCKED
 
-    def _remind(self) -> Ended | None:
+    def _remind(self) -> VisitOutcome | None:
         """Answer a reply that called nothing, as often as that may be."""
         if self.dialogue.reminders >= self._limits.finish_reminders:
             count = self.dialogue.reminders + 1
             return failed("agent_no_finish", f"{count} replies called no tool, not even finish")
-        names = ", ".join(self._hands.contract.parameters["required"])
+        names = ", ".join(self._call_runner.contract.parameters["required"])
         message = (
             "You called no tool. Your last act must be a call of finish. "
             f"It needs: {names}. Call it now, or go on with your work."
         )
-        self._hands.ledger.add(AgentReminded(message=message), self.dialogue.path)
+        self._call_runner.ledger.add(AgentReminded(message=message), self.dialogue.path)
         return None
 
-    def _ended(self) -> Ended | None:
+    def _ended(self) -> VisitOutcome | None:
         """Return how the session ended, by what stands in the log."""
         dialogue = self.dialogue
         refused: list[bool] = []
@@ -156,14 +156,14 @@ class AgentSession:
         is_blocked = any(each.detector is not None for each in newest.settled.values())
         return self._turns.blocked >= MOST_BLOCKED and not is_blocked
 
-    def _out_of_turns(self) -> Ended:
+    def _out_of_turns(self) -> VisitOutcome:
         if self.dialogue.iteration > self._most:
             return failed("agent_turn_limit", f"no finish within {self._most} turns")
         return failed("agent_turn_limit", "the agent repeated itself, and did not finish")
 
-    def _finished(self, arguments: dict[str, object]) -> Ended:
-        judged = self._hands.contract.judge(arguments)
-        if not isinstance(judged, Finished):
+    def _finished(self, arguments: dict[str, object]) -> VisitOutcome:
+        judged = self._call_runner.contract.judge(arguments)
+        if not isinstance(judged, AcceptedFinish):
             text = "the recorded finish does not fit what the step asks for now"
             return failed("finish_invalid", text)
         result = judged.result
@@ -172,8 +172,8 @@ class AgentSession:
         dropped = ", ".join(judged.undeclared)
         warnings = [f"finish had parameters that nobody declared: {dropped}"] if dropped else []
         if result.status is StepStatus.COMPLETE:
-            return Ended(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
-        return Ended(
+            return VisitOutcome(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
+        return VisitOutcome(
             outcome=Outcome.SOFT,
             result=result,
             source="agent_finish_error",
@@ -182,7 +182,7 @@ class AgentSession:
         )
 
 
-def definition_of(contract: Contract) -> ToolDefinition:
+def definition_of(contract: FinishContract) -> ToolDefinition:
     """Return `finish` as a model is offered it."""
     return ToolDefinition(
         name=FINISH,
@@ -192,7 +192,7 @@ def definition_of(contract: Contract) -> ToolDefinition:
     )
 
 
-def _stopped(settled: CallSettled) -> Ended | None:
+def _stopped(settled: CallSettled) -> VisitOutcome | None:
     """Return the end that a call means after which the agent may not go on."""
     error = settled.envelope.error
     if error is None or error.continuable:
@@ -207,7 +207,7 @@ def _is_bad_branch(settled: CallSettled) -> bool:
     return bool(error and error.details and error.details.get(BAD_BRANCH))
 
 
-def _unacceptable(refused: Sequence[bool]) -> Ended:
+def _unacceptable(refused: Sequence[bool]) -> VisitOutcome:
     count = len(refused)
     if all(refused):
         text = f"{count} calls of finish named a branch that does not exist"

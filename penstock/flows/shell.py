@@ -9,8 +9,8 @@ from penstock.core.limits import MIB
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Shell
-from penstock.flows.session import Ended, failed
-from penstock.flows.values import Values
+from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.values import TemplateValues
 from penstock.manifest.template import Ref, parse, shown
 from penstock.resources.project_access import OPEN
 from penstock.resources.project_files import ProjectFiles
@@ -44,7 +44,9 @@ class ShellSteps:
             return NO_PROJECT
         return "" if self._folder.shell.is_on else OFF_HERE
 
-    async def run(self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger) -> Ended:
+    async def run(
+        self, step: Shell, frame: CallPath, filled: Filled, *, ledger: Ledger
+    ) -> VisitOutcome:
         """Return how the command ended; a crash in it is not repaired, unless it may run again."""
         if self._folder is None:
             return failed("shell_off", self.why_off, is_hard=True)
@@ -79,7 +81,7 @@ class ShellSteps:
         return ProjectFiles(self._folder.root, replace(OPEN, private=self._folder.private))
 
 
-def with_variables(command: str, values: Values) -> Filled:
+def with_variables(command: str, values: TemplateValues) -> Filled:
     """Return a command with a variable in place of each template, and the variables."""
     variables: dict[str, str] = {}
     parts: list[str] = []
@@ -112,7 +114,7 @@ def _is_no_text(text: str) -> bool:
     return any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def _ended(step: Shell, end: ShellEnd) -> Ended:
+def _ended(step: Shell, end: ShellEnd) -> VisitOutcome:
     summary = _summary(step, end)
     is_good = end.code == 0 and not end.is_late
     result = StepResult(
@@ -122,9 +124,9 @@ def _ended(step: Shell, end: ShellEnd) -> Ended:
         outputs={"exitCode": end.code, "stderr": end.stderr},
     )
     if is_good:
-        return Ended(outcome=Outcome.SUCCESS, result=result)
+        return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
     source = "shell_timeout" if end.is_late else "shell_exit"
-    return Ended(outcome=Outcome.SOFT, result=result, source=source, text=summary)
+    return VisitOutcome(outcome=Outcome.SOFT, result=result, source=source, text=summary)
 
 
 def _summary(step: Shell, end: ShellEnd) -> str:

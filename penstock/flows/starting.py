@@ -12,7 +12,7 @@ from penstock.core.step import ValueType
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs
-from penstock.flows.library import FlowSource, Library
+from penstock.flows.library import FlowLibrary, FlowSource
 from penstock.flows.reading import flow_of, read_flow
 
 FLOW_INVALID = "FLOW_INVALID"
@@ -35,7 +35,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class RunStart:
     """What a run begins with."""
 
     flow: Flow
@@ -54,7 +54,7 @@ class FlowSettings:
 
 def begin(
     source: FlowSource, asked: FlowRequested, settings: FlowSettings, *, no_shell: str = ""
-) -> Beginning | Rejection:
+) -> RunStart | Rejection:
     """Return what a run begins with; `no_shell` is why shell steps do not run here."""
     flow = flow_of(source.text, source.path)
     if flow is None or source.errors:
@@ -79,10 +79,10 @@ def begin(
         autonomous=settings.is_autonomous if asked.autonomous is None else asked.autonomous,
         max_concurrent=asked.max_concurrent,
     )
-    return Beginning(flow=flow, started=started)
+    return RunStart(flow=flow, started=started)
 
 
-def wanted_by(library: Library, command: str) -> Mapping[str, Wanted]:
+def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, Wanted]:
     """Return what to ask a person who starts a flow without it: `task`, and inputs by their names.
 
     A flow that cannot run wants nothing. Raises NotFound, with the nearest one.

@@ -16,8 +16,8 @@ from penstock.flows.definition import (
     Shell,
     StepKind,
 )
-from penstock.flows.reading_kinds import CONFIG, TARGETS, TEXTS, Anything, Retry
-from penstock.manifest.authored_kinds import Names, Whole
+from penstock.flows.reading_kinds import CONFIG, TARGETS, TEXTS, Anything, RetryKind
+from penstock.manifest.authored_kinds import AuthoredWhole, Names
 from penstock.manifest.fields import Kind
 from penstock.manifest.kinds import Flag, Text
 from penstock.manifest.outputs import Outputs
@@ -35,7 +35,7 @@ _TEXT = Text(wanted="text")
 _AGENT_NAME = Text(wanted="an agent name")
 _STEP_ID = Text(wanted="a step id")
 _FLAG = Flag()
-_COUNT = Whole(low=1, high=MOST_ITERATIONS)
+_COUNT = AuthoredWhole(low=1, high=MOST_ITERATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,8 @@ FIELDS = (
     _row("allowNotes", _FLAG, {_FORK}, attribute="allows_notes"),
     _row("path", _TEXT, (), _REF),
     _row("command", _TEXT, (), _SHELL),
-    _row("timeout", Whole(low=1, high=86_400), {_SHELL}),
-    _row("timeout", Whole(low=1, high=3_600_000), _CODES),
+    _row("timeout", AuthoredWhole(low=1, high=86_400), {_SHELL}),
+    _row("timeout", AuthoredWhole(low=1, high=3_600_000), _CODES),
     _row("config", CONFIG, {_SHELL}),
     _row("idempotent", _FLAG, {_SHELL}, attribute="is_idempotent"),
     _row("outputs", Outputs(), {_AGENT, *_CODES}),
@@ -104,7 +104,7 @@ FIELDS = (
     _row("on_complete", _STEP_ID, _WORKERS),
     _row("on_error", _STEP_ID, set(_EVERY) - {_CONDITIONAL}),
     _row("end", _FLAG, _WORKERS, attribute="is_last"),
-    _row("retry", Retry(), {*_WORKERS, _CODE_DECISION}),
+    _row("retry", RetryKind(), {*_WORKERS, _CODE_DECISION}),
     _row("reads", Anything(), {_AGENT}, attribute=""),
 )
 """In the order in which what is missing is told."""

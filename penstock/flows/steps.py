@@ -9,9 +9,9 @@ from penstock.core.call_errors import CallError
 from penstock.core.step import Outcome, StepResult, is_present
 from penstock.core.world import World
 from penstock.engine.suspend import ask
+from penstock.flows.agent_sessions import AgentSessions, AgentVisit, find_agent
 from penstock.flows.briefing import Expand, TaskOf, brief, wired
 from penstock.flows.code import CodeSteps, CodeVisit
-from penstock.flows.crew import Crew, Visit, find_agent
 from penstock.flows.definition import (
     DECIDER,
     AgentDecision,
@@ -25,21 +25,23 @@ from penstock.flows.definition import (
     LoopDecision,
     Shell,
 )
-from penstock.flows.finish import Contract, loop_branches, loop_target, merged
+from penstock.flows.finish import FinishContract, loop_branches, loop_target, merged
 from penstock.flows.forks import cancelled, choice_in, chosen, decider_task, question_of
-from penstock.flows.loops import Route
-from penstock.flows.place import Place, Visited
+from penstock.flows.loops import RouteTaken
 from penstock.flows.prompt import Briefing
 from penstock.flows.run import Run
-from penstock.flows.session import Ended, failed
+from penstock.flows.session import VisitOutcome, failed
 from penstock.flows.shell import ShellSteps, with_variables
+from penstock.flows.step_context import StepContext, Visited
 
 
-class Steps:
+class StepRunner:
     """Carries out visits of steps."""
 
-    def __init__(self, crew: Crew, code: CodeSteps, shell: ShellSteps, world: World) -> None:
-        self._crew = crew
+    def __init__(
+        self, agent_sessions: AgentSessions, code: CodeSteps, shell: ShellSteps, world: World
+    ) -> None:
+        self._agent_sessions = agent_sessions
         self._code = code
         self._shell = shell
         self._world = world
@@ -49,7 +51,7 @@ class Steps:
         """Why shell steps do not run here; nothing if they do."""
         return self._shell.why_off
 
-    async def visit(self, step: AnyStep, place: Place) -> Visited:
+    async def visit(self, step: AnyStep, place: StepContext) -> Visited:
         """Go on with a visit until it is over.
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
@@ -75,7 +77,7 @@ class Steps:
                 assert_never(step)
         return visited
 
-    async def _command(self, step: Shell, place: Place) -> Ended:
+    async def _command(self, step: Shell, place: StepContext) -> VisitOutcome:
         values = place.run.values(step.config)
         command = with_variables(step.command, values)
         place.warn_of_missing(values, step.step_id)
@@ -83,37 +85,37 @@ class Steps:
 
     # ---- agents ----
 
-    async def _agent(self, step: AgentStep, place: Place) -> Visited:
-        agent = find_agent(self._crew, step.agent, place)
-        if isinstance(agent, Ended):
+    async def _agent(self, step: AgentStep, place: StepContext) -> Visited:
+        agent = find_agent(self._agent_sessions, step.agent, place)
+        if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
-        contract = Contract(outputs=merged(promised, step.outputs))
+        contract = FinishContract(outputs=merged(promised, step.outputs))
         return Visited(
             ended=await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
         )
 
-    async def _decision(self, step: AgentDecision, place: Place) -> Visited:
-        agent = find_agent(self._crew, step.agent, place)
-        if isinstance(agent, Ended):
+    async def _decision(self, step: AgentDecision, place: StepContext) -> Visited:
+        agent = find_agent(self._agent_sessions, step.agent, place)
+        if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
-        contract = Contract(outputs=promised, branches=tuple(step.branches))
+        contract = FinishContract(outputs=promised, branches=tuple(step.branches))
         ended = await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended)
         target = step.branches[str(ended.result.branch)]
         return Visited(ended=ended, route=place.run.loops.route(step, [target]))
 
-    async def _loop(self, step: LoopDecision, place: Place) -> Visited:
+    async def _loop(self, step: LoopDecision, place: StepContext) -> Visited:
         if (out := place.run.loops.begin(step, place.visit)) is not None:
             result = StepResult(summary=f"left after {step.max_iterations} rounds")
-            return Visited(ended=Ended(outcome=Outcome.SUCCESS, result=result), route=out)
-        agent = find_agent(self._crew, step.agent, place)
-        if isinstance(agent, Ended):
+            return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out)
+        agent = find_agent(self._agent_sessions, step.agent, place)
+        if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
-        contract = Contract(outputs=promised, branches=loop_branches(step))
+        contract = FinishContract(outputs=promised, branches=loop_branches(step))
 
         def task(expand: Expand) -> str:
             count = f"This is iteration {place.visit} of {step.max_iterations}."
@@ -123,15 +125,21 @@ class Steps:
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended)
         target = loop_target(step, str(ended.result.branch))
-        return Visited(ended=ended, route=Route((target,), place.visit))
+        return Visited(ended=ended, route=RouteTaken((target,), place.visit))
 
     async def _pursue(
-        self, step: AnyStep, place: Place, agent: Agent, *, task: TaskOf | None, contract: Contract
-    ) -> Ended:
-        def briefing(agent: Agent) -> Briefing | Ended:
-            values, handouts = place.run.values(), self._crew.handouts
+        self,
+        step: AnyStep,
+        place: StepContext,
+        agent: Agent,
+        *,
+        task: TaskOf | None,
+        contract: FinishContract,
+    ) -> VisitOutcome:
+        def briefing(agent: Agent) -> Briefing | VisitOutcome:
+            values, materials = place.run.values(), self._agent_sessions.materials
             try:
-                told = brief(step, agent, task, run=place.run, values=values, handouts=handouts)
+                told = brief(step, agent, task, run=place.run, values=values, materials=materials)
             except CallError as error:
                 return failed("input_file", f"an input cannot be read: {error}")
             place.warn_of_missing(values, step.step_id)
@@ -140,7 +148,7 @@ class Steps:
             return told
 
         model = getattr(step, "model", None)
-        visit = Visit(
+        visit = AgentVisit(
             frame=place.frame,
             agent=agent,
             contract=contract,
@@ -149,14 +157,14 @@ class Steps:
             model=model,
             is_autonomous=place.is_autonomous,
         )
-        ended = await self._crew.pursue(visit, place.ledger)
+        ended = await self._agent_sessions.pursue(visit, place.ledger)
         for warning in ended.warnings:
             place.warn(warning, stepId=step.step_id)
         return ended
 
     # ---- code ----
 
-    async def _enter(self, step: Code, place: Place) -> Visited:
+    async def _enter(self, step: Code, place: StepContext) -> Visited:
         values = place.run.values()
         inputs = {name: values.value(text) for name, text in step.inputs.items()}
         place.warn_of_missing(values, step.step_id)
@@ -176,14 +184,14 @@ class Steps:
 
     # ---- forks ----
 
-    async def _fork(self, step: Fork, place: Place) -> Visited:
+    async def _fork(self, step: Fork, place: StepContext) -> Visited:
         values = place.run.values()
         question = values.text(step.question, wired(step, values))
         place.warn_of_missing(values, step.step_id)
         visited = await self._choose(step, place, question)
         return replace(visited, question=question)
 
-    async def _choose(self, step: Fork, place: Place, question: str) -> Visited:
+    async def _choose(self, step: Fork, place: StepContext, question: str) -> Visited:
         if place.is_autonomous:
             return await self._leave_to_agent(step, place)
         asked = question_of(step, question, place.frame, self._world)
@@ -196,17 +204,17 @@ class Steps:
             return chosen(step, place.run, choice.options, notes=choice.notes)
         return await self._decide(step, place, ", ".join(choice.options), notes=choice.notes)
 
-    async def _leave_to_agent(self, step: Fork, place: Place) -> Visited:
+    async def _leave_to_agent(self, step: Fork, place: StepContext) -> Visited:
         return replace(await self._decide(step, place, None), is_left_to_agent=True)
 
     async def _decide(
-        self, step: Fork, place: Place, said: str | None, *, notes: str = ""
+        self, step: Fork, place: StepContext, said: str | None, *, notes: str = ""
     ) -> Visited:
         """Let an agent choose: no person does, or one answered in words of their own."""
-        agent = find_agent(self._crew, step.agent or DECIDER, place)
-        if isinstance(agent, Ended):
+        agent = find_agent(self._agent_sessions, step.agent or DECIDER, place)
+        if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
-        contract = Contract(
+        contract = FinishContract(
             outputs=agent.charter.outputs,
             branches=step.options,
             is_multiple=step.is_multiple,
@@ -230,8 +238,8 @@ def _conditional(step: Conditional, run: Run) -> Visited:
     value = _field(result, field) if result is not None else None
     target = step.present if is_present(value) else step.absent
     said = "present" if target == step.present else "absent"
-    ended = Ended(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
-    return Visited(ended=ended, route=Route((target,)))
+    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
+    return Visited(ended=ended, route=RouteTaken((target,)))
 
 
 def _field(result: StepResult, name: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.step import StepResult, StepStatus
 from penstock.flows.definition import Flow
-from penstock.flows.loops import Loops
+from penstock.flows.loops import LoopCounters
 from penstock.manifest.template import MISSING, Kind, LookUp, Ref, parse
 
 Inputs = Mapping[str, str]
@@ -23,14 +23,14 @@ class ForkAnswer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Values:
+class TemplateValues:
     """What a run knows, by the names of templates. What is asked for in vain is noted."""
 
     flow: Flow
     task: str
     results: Mapping[str, StepResult]
     """By result id; a step that was skipped has one that says so."""
-    loops: Loops
+    loops: LoopCounters
     forks: Mapping[str, ForkAnswer] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     """Of the project, with that of the flow and of the step above it."""

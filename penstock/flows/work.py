@@ -22,23 +22,23 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
-from penstock.flows.conductor import Conductor, Means
 from penstock.flows.definition import AnyStep
+from penstock.flows.frame_events import FrameEvents
 from penstock.flows.kept import promised
-from penstock.flows.library import Library, source_of
-from penstock.flows.place import Place
+from penstock.flows.library import FlowLibrary, source_of
 from penstock.flows.plan import RunStatus
 from penstock.flows.reading import started_flow
 from penstock.flows.report import flow_result, unbegun
 from penstock.flows.run import Run
-from penstock.flows.starting import GATE_CLOSED, Beginning, FlowSettings, Rejection, begin
-from penstock.flows.steps import Steps
-from penstock.flows.story import Story
+from penstock.flows.runner import FlowRunner, RunContext
+from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
+from penstock.flows.step_context import StepContext
+from penstock.flows.steps import StepRunner
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
-End = Callable[[HeldLog, TaskState, TaskEnded], None]
-Gate = Callable[[str], Awaitable[str | None]]
+EndTask = Callable[[HeldLog, TaskState, TaskEnded], None]
+GateCheck = Callable[[str], Awaitable[str | None]]
 """Why a run of a flow, named by its command, may not begin; None if it may."""
 
 
@@ -51,16 +51,16 @@ async def always_open(command: str) -> str | None:
 class FlowWork:
     """Conducts the runs of flows, each a task of its own."""
 
-    library: Library
-    steps: Steps
+    library: FlowLibrary
+    steps: StepRunner
     world: World
     key: bytes
     slots: Slots
     """Who may work at once."""
-    close: End
+    close: EndTask
     """Closes what is open in a task, and ends it."""
     settings: FlowSettings = field(default_factory=FlowSettings)
-    gate: Gate = always_open
+    gate: GateCheck = always_open
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Go on with a run, once its turn has come, until it has ended or waits."""
@@ -79,15 +79,15 @@ class FlowWork:
         if started is None:
             self.close(held, task, ended)
             return
-        conductor = self._conductor(held, task, brief, started)
+        flow_runner = self._flow_runner(held, task, brief, started)
         why = _why_ended(task, ended)
-        if conductor.run.plan.status is not None:
+        if flow_runner.run.plan.status is not None:
             pass
         elif ended.status is TaskStatus.CANCELLED:
-            conductor.abort()
+            flow_runner.abort()
         else:
-            conductor.fail(why)
-        result = flow_result(conductor.run, task, brief.command, reason=why)
+            flow_runner.fail(why)
+        result = flow_result(flow_runner.run, task, brief.command, reason=why)
         envelope = Envelope(Status.FAILED, result, ended.error)
         self.close(held, task, replace(ended, envelope=envelope))
 
@@ -103,32 +103,32 @@ class FlowWork:
             started = begun.started
             held.add(started, task.task_id, CallPath(task.task_id))
             held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
-        conductor = self._conductor(held, task, brief, started)
+        flow_runner = self._flow_runner(held, task, brief, started)
         heard = task.heard
         try:
-            await conductor.conduct()
+            await flow_runner.conduct()
         except Suspend:
             park(held, task, heard=heard)
             return
         withdraw(held, task)
-        held.add(self._ended(task, brief, conductor.run), task.task_id)
+        held.add(self._ended(task, brief, flow_runner.run), task.task_id)
 
-    async def _begin(self, brief: FlowRequested) -> Beginning | Rejection:
+    async def _begin(self, brief: FlowRequested) -> RunStart | Rejection:
         begun = await asyncio.to_thread(self._read, brief)
-        if isinstance(begun, Beginning) and (closed := await self.gate(brief.command)):
+        if isinstance(begun, RunStart) and (closed := await self.gate(brief.command)):
             return Rejection(code=GATE_CLOSED, reason=closed)
         return begun
 
-    def _read(self, brief: FlowRequested) -> Beginning | Rejection:
+    def _read(self, brief: FlowRequested) -> RunStart | Rejection:
         try:
             source = self.library.find(brief.command)
         except NotFound as error:
             return Rejection(code=NOT_FOUND, reason=str(error))
         return begin(source, brief, self.settings, no_shell=self.steps.why_no_shell)
 
-    def _conductor(
+    def _flow_runner(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
-    ) -> Conductor:
+    ) -> FlowRunner:
         flow = started_flow(started)
         assert flow is not None  # noqa: S101  it was read before it was begun
         if started.max_concurrent is not None:
@@ -141,10 +141,13 @@ class FlowWork:
             config=started.config,
             promised=promised(source, flow),
         )
-        budget, story = Budget(allowance_of(self.world.limits), task, self.world.clock), Story(task)
+        budget, story = (
+            Budget(allowance_of(self.world.limits), task, self.world.clock),
+            FrameEvents(task),
+        )
         budget.rest(story.rested_ms / 1000)
         ledger = Ledger(held, task, budget, self.key)
-        place = Place(
+        place = StepContext(
             run=run,
             frame=CallPath(task.task_id),
             visit=0,
@@ -152,10 +155,10 @@ class FlowWork:
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        means = Means(self.steps, self.library, self.world, story)
-        conductor = Conductor(run, source, place, means)
-        conductor.fold()
-        return conductor
+        means = RunContext(self.steps, self.library, self.world, story)
+        flow_runner = FlowRunner(run, source, place, means)
+        flow_runner.fold()
+        return flow_runner
 
     def _ended(self, task: TaskState, brief: FlowRequested, run: Run) -> TaskEnded:
         result = flow_result(run, task, brief.command)
@@ -206,7 +209,7 @@ def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnde
     return TaskEnded(status=TaskStatus.FAILED, error=error, envelope=envelope)
 
 
-def _told(begun: Beginning, command: str) -> FlowTold:
+def _told(begun: RunStart, command: str) -> FlowTold:
     started, steps = begun.started, begun.flow.steps
     body = {
         "flowName": command,

@@ -16,7 +16,7 @@ Item = tuple[str, Place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole(kinds.Whole):
+class AuthoredWhole(kinds.Whole):
     """A whole number between two others, in the words of flows and agents."""
 
     noun: str = "a whole number"

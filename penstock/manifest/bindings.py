@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.manifest.fields import Field, Node, quoted
-from penstock.manifest.kinds import ID, ListOf, OneOf, Record, SetOf, Text, from_fields
+from penstock.manifest.kinds import ID, ListOf, OneOf, RecordKind, SetOf, Text, from_fields
 
 SCOPES = ("profile", "session", "task", "shared")
 VAULT_SCOPES = ("profile", "shared")
@@ -103,12 +103,12 @@ STATE_FIELDS = (
     ),
 )
 VAULT = ListOf(
-    item=Record(fields=VAULT_FIELDS, build=from_fields(VaultKey)),
+    item=RecordKind(fields=VAULT_FIELDS, build=from_fields(VaultKey)),
     wanted="a list of {key, scope_kinds}",
     most=MOST,
 )
 STATE = ListOf(
-    item=Record(fields=STATE_FIELDS, build=_state_binding),
+    item=RecordKind(fields=STATE_FIELDS, build=_state_binding),
     wanted="a list of {name, key_prefix, scope_kind, scope_id}",
     most=MOST,
 )

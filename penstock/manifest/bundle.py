@@ -8,14 +8,14 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic, has_error, sort
 from penstock.manifest.discover import discover
 from penstock.manifest.fields import Node, quoted
-from penstock.manifest.file import ReadFile, read_file
+from penstock.manifest.file import ParsedManifest, read_file
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.reach import check_cycles, check_script_tools
 from penstock.manifest.references import (
-    Neighbours,
-    ReadSkill,
-    ReadTool,
+    ParsedSkill,
+    ParsedTool,
+    ProjectNames,
     References,
     check_engine,
     check_ids,
@@ -76,9 +76,9 @@ class Bundle:
         )
 
 
-def load_bundle(root: Path, neighbours: Neighbours | None = None) -> Bundle:
+def load_bundle(root: Path, neighbours: ProjectNames | None = None) -> Bundle:
     """Read every manifest below a folder, and check what they say about each other."""
-    beside = neighbours or Neighbours()
+    beside = neighbours or ProjectNames()
     found = discover(root)
     files = [read_file(root, noun, path) for noun, path in found.files]
     _refuse_seconds(files, "permissions", "second-catalog")
@@ -115,7 +115,7 @@ def is_broken(node: Node) -> bool:
     return has_error(node.document.problems)
 
 
-def _whole(files: Iterable[ReadFile]) -> list[Any]:
+def _whole(files: Iterable[ParsedManifest]) -> list[Any]:
     return [each.manifest for each in files if not is_broken(each.node)]
 
 
@@ -128,7 +128,7 @@ def _broken(named: Iterable[tuple[str, Node]], taken: Container[str]) -> Finding
     return {name: sort(findings) for name, findings in broken.items()}
 
 
-def _refuse_seconds(files: Sequence[ReadFile], noun: str, code: str) -> None:
+def _refuse_seconds(files: Sequence[ParsedManifest], noun: str, code: str) -> None:
     """Note that there are several of what a project has one of."""
     own = [each for each in files if each.noun == noun]
     names = ", ".join(quoted(each.node.document.file) for each in own)
@@ -138,12 +138,12 @@ def _refuse_seconds(files: Sequence[ReadFile], noun: str, code: str) -> None:
 
 
 def _check(
-    files: Sequence[ReadFile], catalog: PermissionCatalog | None, neighbours: Neighbours
+    files: Sequence[ParsedManifest], catalog: PermissionCatalog | None, neighbours: ProjectNames
 ) -> list[Diagnostic]:
     """Note what does not go together; return what is wrong outside of manifests."""
     skills, tools = _skills(files), _tools(files)
     several = check_ids(tools, skills, neighbours)
-    by_id: dict[str, ReadSkill] = {}
+    by_id: dict[str, ParsedSkill] = {}
     for skill in skills:
         by_id.setdefault(skill.manifest.skill_id, skill)
     own = {each.manifest.tool_id for each in tools}
@@ -168,20 +168,20 @@ def _check(
     ]
 
 
-def _tools(files: Iterable[ReadFile]) -> list[ReadTool]:
+def _tools(files: Iterable[ParsedManifest]) -> list[ParsedTool]:
     """Return the tools, those that skills define among them, in the order of their files."""
-    found: list[ReadTool] = []
+    found: list[ParsedTool] = []
     for each in files:
         if isinstance(each.manifest, ToolManifest):
-            found.append(ReadTool(manifest=each.manifest, node=each.node))
+            found.append(ParsedTool(manifest=each.manifest, node=each.node))
         elif isinstance(each.manifest, SkillManifest):
-            found += inline_tools(ReadSkill(manifest=each.manifest, node=each.node))
+            found += inline_tools(ParsedSkill(manifest=each.manifest, node=each.node))
     return found
 
 
-def _skills(files: Iterable[ReadFile]) -> list[ReadSkill]:
+def _skills(files: Iterable[ParsedManifest]) -> list[ParsedSkill]:
     return [
-        ReadSkill(manifest=each.manifest, node=each.node)
+        ParsedSkill(manifest=each.manifest, node=each.node)
         for each in files
         if isinstance(each.manifest, SkillManifest)
     ]

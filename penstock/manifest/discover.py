@@ -14,7 +14,7 @@ MOST_MANIFESTS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundManifests:
     """The manifests of a project, and what was wrong with the names of files."""
 
     files: Sequence[tuple[str, str]] = ()
@@ -22,7 +22,7 @@ class Found:
     diagnostics: Sequence[Diagnostic] = ()
 
 
-def discover(root: Path) -> Found:
+def discover(root: Path) -> FoundManifests:
     """Return every manifest below a folder, by the bytes of its path."""
     files: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
@@ -41,7 +41,7 @@ def discover(root: Path) -> Found:
         said = f"the project has {len(files)} manifests; the limit is {MOST_MANIFESTS}"
         beyond = shown(files[MOST_MANIFESTS][1])
         diagnostics.append(Diagnostic(code="bundle-too-large", message=said, file=beyond))
-    return Found(files=files[:MOST_MANIFESTS], diagnostics=diagnostics)
+    return FoundManifests(files=files[:MOST_MANIFESTS], diagnostics=diagnostics)
 
 
 def shown(path: str) -> str:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.manifest.fields import Field, Node, Wrong
-from penstock.manifest.kinds import OneOf, Record, Text, exactly_one
-from penstock.manifest.paths import SCRIPTS, FilePath
+from penstock.manifest.kinds import OneOf, RecordKind, Text, exactly_one
+from penstock.manifest.paths import SCRIPTS, FilePathKind
 from penstock.manifest.source import Place
 
 MOST_SOURCE_BYTES = 262_144
@@ -77,7 +77,9 @@ FIELDS = (
     ),
     Field(
         key="script_file",
-        kind=FilePath(wanted="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS),
+        kind=FilePathKind(
+            wanted="a relative path to a .mts, .mjs, .ts or .js file", endings=SCRIPTS
+        ),
         meaning="A file below the manifest's folder.",
     ),
     Field(
@@ -92,4 +94,4 @@ FIELDS = (
         meaning="The engine it wants, stronger than the project's.",
     ),
 )
-EXECUTION = Record(fields=FIELDS, build=_execution)
+EXECUTION = RecordKind(fields=FIELDS, build=_execution)

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.text import cut
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document, Place, YamlPath
 
 FOUND_CHARACTERS = 60
@@ -28,7 +28,7 @@ class Node:
     """One value of a manifest: what it is, where it stands, and how it is named to its author."""
 
     document: Document
-    home: Home
+    home: ManifestFolder
     what: str
     """The whole manifest as its author knows it: `a tool manifest`."""
     value: Any

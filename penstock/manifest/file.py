@@ -9,7 +9,7 @@ from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.fields import Node, found
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document, Place, parse_yaml
 
 MOST_BYTES = 262_144
@@ -23,7 +23,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFile:
+class ParsedManifest:
     """What was read of a file; what is wrong stands in the document of the node."""
 
     noun: str
@@ -32,20 +32,20 @@ class ReadFile:
     """None if the file is no mapping."""
 
 
-def read_file(root: Path, noun: str, path: str) -> ReadFile:
+def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
     """Read one manifest; whatever stands in the file, problems are noted, and nothing raises."""
     what, read = _READERS[noun]
     document = _document(root / path, shown(path))
     folder = path.rpartition("/")[0]
-    home = Home(folder=root / folder, shown=shown(folder) or ".")
+    home = ManifestFolder(folder=root / folder, shown=shown(folder) or ".")
     node = Node(document=document, home=home, what=what, value=document.value)
     if not document.is_read:
-        return ReadFile(noun=noun, node=node)
+        return ParsedManifest(noun=noun, node=node)
     if not isinstance(document.value, dict):
         said = f"a manifest must be a mapping, found {found(document.value)}"
         node.refuse("yaml-not-mapping", said)
-        return ReadFile(noun=noun, node=node)
-    return ReadFile(noun=noun, node=node, manifest=read(node))
+        return ParsedManifest(noun=noun, node=node)
+    return ParsedManifest(noun=noun, node=node, manifest=read(node))
 
 
 def _document(path: Path, file: str) -> Document:

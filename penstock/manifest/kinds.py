@@ -180,7 +180,7 @@ class SetOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RecordKind:
     """A mapping with a table of its own."""
 
     fields: Sequence[Field]

@@ -9,7 +9,7 @@ SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePath:
+class FilePathKind:
     """A relative path to a file that is there."""
 
     wanted: str = "a relative path"

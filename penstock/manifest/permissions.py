@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.manifest.fields import Field, Node, quoted, read_fields
-from penstock.manifest.kinds import Label, ListOf, Record, Text, from_fields
+from penstock.manifest.kinds import Label, ListOf, RecordKind, Text, from_fields
 
 WHAT = "a permissions manifest"
 BUILTIN = ("read", "chat", "approve", "manage", "admin")
@@ -115,7 +115,7 @@ GROUP_FIELDS = (
     Field(
         key="permissions",
         kind=ListOf(
-            item=Record(fields=PERMISSION_FIELDS, build=from_fields(Permission)),
+            item=RecordKind(fields=PERMISSION_FIELDS, build=from_fields(Permission)),
             wanted="a list of permissions",
             most=500,
         ),
@@ -130,7 +130,7 @@ FIELDS = (
     Field(
         key="groups",
         kind=ListOf(
-            item=Record(fields=GROUP_FIELDS, build=from_fields(PermissionGroup)),
+            item=RecordKind(fields=GROUP_FIELDS, build=from_fields(PermissionGroup)),
             wanted="a list of 1 to 100 groups",
             least=1,
             most=100,

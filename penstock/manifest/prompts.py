@@ -5,8 +5,8 @@ from typing import Any
 
 from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Node, Wrong, read_fields
-from penstock.manifest.kinds import Record, Whole, from_fields
-from penstock.manifest.paths import FilePath
+from penstock.manifest.kinds import RecordKind, Whole, from_fields
+from penstock.manifest.paths import FilePathKind
 from penstock.manifest.source import Place
 
 WHAT = "a prompts manifest"
@@ -82,7 +82,9 @@ EXECUTION_FIELDS = (
 RESOLVER_FIELDS = (
     Field(
         key="script_file",
-        kind=FilePath(wanted="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")),
+        kind=FilePathKind(
+            wanted="a relative path to a .mts or .mjs file", endings=(".mts", ".mjs")
+        ),
         required=True,
         meaning="A file below the manifest's folder.",
     ),
@@ -102,13 +104,13 @@ RESOLVER_FIELDS = (
 FIELDS = (
     Field(
         key="execution",
-        kind=Record(fields=EXECUTION_FIELDS, build=from_fields(_preamble)),
+        kind=RecordKind(fields=EXECUTION_FIELDS, build=from_fields(_preamble)),
         required=True,
         meaning="What the prompt begins with.",
     ),
     Field(
         key="system_prompt_resolver",
-        kind=Record(fields=RESOLVER_FIELDS, build=_resolver),
+        kind=RecordKind(fields=RESOLVER_FIELDS, build=_resolver),
         meaning="A script that gives a further part of the prompt, once for each task.",
     ),
 )

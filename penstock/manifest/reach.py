@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from penstock.manifest.references import Neighbours, ReadSkill, ReadTool
+from penstock.manifest.references import ParsedSkill, ParsedTool, ProjectNames
 from penstock.manifest.selection import SkillGrants, grant
 from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
@@ -11,7 +11,7 @@ MOST_SHOWN = 10
 """Of a longer cycle the middle is left out."""
 
 
-def check_cycles(skills: Mapping[str, ReadSkill]) -> None:
+def check_cycles(skills: Mapping[str, ParsedSkill]) -> None:
     """Note each entry of `requires_skills` that closes a cycle."""
     done: set[str] = set()
     for start in skills:
@@ -31,7 +31,7 @@ def check_cycles(skills: Mapping[str, ReadSkill]) -> None:
                 path[required[number]] = 0
 
 
-def _note_cycle(skill: ReadSkill, back_to: str, path: Sequence[str]) -> None:
+def _note_cycle(skill: ParsedSkill, back_to: str, path: Sequence[str]) -> None:
     cycle = [*path[path.index(back_to) :], back_to]
     if len(cycle) > MOST_SHOWN:
         cycle = [*cycle[: MOST_SHOWN // 2], "…", *cycle[-MOST_SHOWN // 2 :]]
@@ -41,7 +41,7 @@ def _note_cycle(skill: ReadSkill, back_to: str, path: Sequence[str]) -> None:
 
 
 def check_script_tools(
-    tools: Sequence[ReadTool], skills: Mapping[str, ReadSkill], neighbours: Neighbours
+    tools: Sequence[ParsedTool], skills: Mapping[str, ParsedSkill], neighbours: ProjectNames
 ) -> None:
     """Warn of `script_tools` that have no effect, or none where a model calls the tool."""
     with_helpers = [each for each in tools if each.manifest.script_tools and each.manifest.tool_id]
@@ -75,7 +75,7 @@ def _offers(
     return offers
 
 
-def _warn_hidden(tool: ReadTool, skill_id: str, missing: Sequence[str]) -> None:
+def _warn_hidden(tool: ParsedTool, skill_id: str, missing: Sequence[str]) -> None:
     said = f'{_name(tool.manifest)} can be called by a model in skill "{skill_id}", where its own'
     ids = ", ".join(f'"{each}"' for each in dict.fromkeys(missing))
     add = f'"script_tools" do not apply; add {ids} to the skill\'s "script_tools"'
@@ -83,7 +83,7 @@ def _warn_hidden(tool: ReadTool, skill_id: str, missing: Sequence[str]) -> None:
     listed.warn("script-tools-hidden", f"{said} {add}", at=listed.key_place)
 
 
-def _warn_unused(tool: ReadTool) -> None:
+def _warn_unused(tool: ParsedTool) -> None:
     said = f'"script_tools" of {_name(tool.manifest)} have no effect'
     why = 'they apply only to direct calls, and "direct_call" is not true'
     listed = tool.node.at("script_tools")

@@ -30,7 +30,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class ProjectNames:
     """What a project has besides its manifests."""
 
     builtin_tools: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadTool:
+class ParsedTool:
     """A tool and the mapping it was read from."""
 
     manifest: ToolManifest
@@ -52,24 +52,24 @@ class ReadTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSkill:
+class ParsedSkill:
     """A skill and the mapping it was read from."""
 
     manifest: SkillManifest
     node: Node
 
 
-def inline_tools(skill: ReadSkill) -> Iterator[ReadTool]:
+def inline_tools(skill: ParsedSkill) -> Iterator[ParsedTool]:
     """Yield the tools that a skill defines."""
     definitions = skill.node.at("tool_definitions")
     items = definitions.value if isinstance(definitions.value, list) else []
     numbers = (number for number, each in enumerate(items) if isinstance(each, dict))
     for number, manifest in zip(numbers, skill.manifest.inline, strict=False):
-        yield ReadTool(manifest=manifest, node=definitions.at(number))
+        yield ParsedTool(manifest=manifest, node=definitions.at(number))
 
 
 def check_ids(
-    tools: Iterable[ReadTool], skills: Iterable[ReadSkill], neighbours: Neighbours
+    tools: Iterable[ParsedTool], skills: Iterable[ParsedSkill], neighbours: ProjectNames
 ) -> Mapping[str, list[Definition]]:
     """Note ids that are taken; return where each tool is defined that has several places."""
     named = [(each.manifest.tool_id, each.node.at("name")) for each in tools]
@@ -114,7 +114,7 @@ def duplicate(noun: str, name: str, places: Sequence[Definition], own: Definitio
     return f"{noun} {quoted(name)} is defined in {', '.join(map(str, shown))} and in {last}"
 
 
-def check_engine(tool: ReadTool, engines: Sequence[str]) -> None:
+def check_engine(tool: ParsedTool, engines: Sequence[str]) -> None:
     """Note a wish for an engine that the project does not allow."""
     wish = tool.manifest.execution.engine
     if wish and wish not in engines:
@@ -133,12 +133,12 @@ class References:
         self._permissions = permissions.ids if permissions else None
         self._near: dict[tuple[str, str], str | None] = {}
 
-    def check_tool(self, tool: ReadTool) -> None:
+    def check_tool(self, tool: ParsedTool) -> None:
         """Note what a tool names in vain."""
         self._check_tools(tool.node, ("script_tools",), frozenset())
         self._check_permissions(tool.node)
 
-    def check_skill(self, skill: ReadSkill) -> None:
+    def check_skill(self, skill: ParsedSkill) -> None:
         """Note what a skill names in vain; of its inline tools, too."""
         inline = frozenset(each.tool_id for each in skill.manifest.inline)
         self._check_tools(skill.node, ("tools", "script_tools"), inline)

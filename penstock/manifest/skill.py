@@ -12,7 +12,7 @@ from penstock.manifest.kinds import (
     exactly_one,
     refuse_doubles,
 )
-from penstock.manifest.paths import FilePath
+from penstock.manifest.paths import FilePathKind
 from penstock.manifest.tool import (
     DESCRIPTION,
     LABELS,
@@ -147,7 +147,7 @@ FIELDS = (
     ),
     Field(
         key="instruction_file",
-        kind=FilePath(),
+        kind=FilePathKind(),
         meaning="The same from a UTF-8 file below the manifest's folder.",
     ),
     Field(

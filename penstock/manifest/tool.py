@@ -17,7 +17,7 @@ from penstock.manifest.kinds import (
     ListOf,
     Number,
     OneOf,
-    Record,
+    RecordKind,
     Text,
     Whole,
     from_fields,
@@ -122,7 +122,7 @@ class _Approval:
         """Return the flag, or the mapping with its schema."""
         if isinstance(node.value, bool):
             return node.value
-        return Record(fields=_WHEN, build=from_fields(dict), wanted=self.wanted).read(node)
+        return RecordKind(fields=_WHEN, build=from_fields(dict), wanted=self.wanted).read(node)
 
 
 RETRY_FIELDS = (
@@ -212,7 +212,7 @@ FIELDS = (
     ),
     Field(
         key="retry_policy",
-        kind=Record(fields=RETRY_FIELDS, build=from_fields(RetryPolicy)),
+        kind=RecordKind(fields=RETRY_FIELDS, build=from_fields(RetryPolicy)),
         default=ONCE,
         meaning="When a failed call is tried again; once, unless it says more.",
     ),
@@ -264,7 +264,7 @@ FIELDS = (
     Field(key="labels", kind=LABELS, default=(), meaning="For filters and rules."),
     Field(
         key="limits",
-        kind=Record(fields=LIMIT_FIELDS, build=from_fields(ToolLimits)),
+        kind=RecordKind(fields=LIMIT_FIELDS, build=from_fields(ToolLimits)),
         default=USUAL,
         meaning="What one call may use.",
     ),

@@ -19,9 +19,9 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
-from penstock.models.offline_arguments import Filled, describe, fill
+from penstock.models.offline_arguments import FilledArguments, describe, fill
 from penstock.models.offline_choice import (
-    Mention,
+    ToolMention,
     asks_for_any,
     asks_for_list,
     best_match,
@@ -145,7 +145,7 @@ def _start(asked: str, tools: Sequence[ToolDefinition]) -> RuleReply:
     return RuleReply(thought, f"{NOTICE} {CONFIGURE}\n\n{_listed(tools)}{_example(tools)}")
 
 
-def _call(mentions: Sequence[Mention]) -> RuleReply:
+def _call(mentions: Sequence[ToolMention]) -> RuleReply:
     filled = [(each.tool, fill(each.text, each.tool.parameters, each.before)) for each in mentions]
     open_ones = [(tool, each) for tool, each in filled if each.missing or each.wrong]
     names = ", ".join(tool.name for tool, _ in filled)
@@ -157,7 +157,7 @@ def _call(mentions: Sequence[Mention]) -> RuleReply:
     return RuleReply(f"The message {how} {names}. I call what it asks for.", "", calls)
 
 
-def _question(tool: ToolDefinition, filled: Filled) -> str:
+def _question(tool: ToolDefinition, filled: FilledArguments) -> str:
     properties = tool.parameters.get("properties") or {}
     wanted = [describe(name, properties.get(name)) for name in filled.missing]
     problems = ([f"I need {', '.join(wanted)}"] if wanted else []) + filled.wrong

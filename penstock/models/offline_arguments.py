@@ -48,7 +48,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(slots=True)
-class Filled:
+class FilledArguments:
     """Arguments as far as the message gives them."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Filled:
     """What does not fit, as sentences."""
 
 
-def fill(text: str, parameters: Json, before: str = "") -> Filled:
+def fill(text: str, parameters: Json, before: str = "") -> FilledArguments:
     """Return the arguments that the text gives for these parameters, or else what came before."""
     required = [str(name) for name in parameters.get("required") or ()]
     declared = {**dict.fromkeys(required), **(parameters.get("properties") or {})}
     properties = {name: each if isinstance(each, dict) else {} for name, each in declared.items()}
-    filled = Filled()
+    filled = FilledArguments()
     readings = [_Reading(text), _Reading(before)]
     for reading in readings:
         reading.take_json(properties, filled)
@@ -103,7 +103,7 @@ class _Reading:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def take_json(self, properties: Mapping[str, Json], filled: Filled) -> None:
+    def take_json(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
         """Take the first JSON object that has one of the names, or is all there is."""
         for start in [hit.start() for hit in re.finditer(r"\{", self._text)][:20]:
             value, end = _json_at(self._text, start)
@@ -112,7 +112,7 @@ class _Reading:
                 self._cut(start, end)
                 return
 
-    def take_pairs(self, properties: Mapping[str, Json], filled: Filled) -> None:
+    def take_pairs(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
         """Take `name=value` and `name: value`; text after a colon goes on to the next name."""
         names = {name.lower().replace("-", "_"): name for name in properties}
         pairs = [
@@ -134,7 +134,7 @@ class _Reading:
             self._cut(hit.start(), end)
             limit = hit.start()
 
-    def take_neighbours(self, properties: Mapping[str, Json], filled: Filled) -> None:
+    def take_neighbours(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
         """Take `order A1`, `amount of 10` and `3 seconds`."""
         for name, schema in properties.items():
             if name in filled.arguments or len(name) < SHORTEST_NAME or "enum" in schema:

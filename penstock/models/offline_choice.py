@@ -44,7 +44,7 @@ _MAIL_WORDS = frozenset(("email", "mail"))
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class ToolMention:
     """A tool, and the part of the message that speaks of it."""
 
     tool: ToolDefinition
@@ -55,7 +55,7 @@ class Mention:
     named: bool = True
 
 
-def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[Mention]:
+def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[ToolMention]:
     """Return the tools that the message names, in its order, each with its part of the message."""
     found: list[tuple[int, int, ToolDefinition]] = []
     for tool in tools:
@@ -71,12 +71,12 @@ def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[Mention]:
     ends = [start for start, _, _ in apart[1:]] + [len(text)]
     before = text[: apart[0][0]] if apart else ""
     return [
-        Mention(tool, text[end : ends[index]], before if index == 0 else "")
+        ToolMention(tool, text[end : ends[index]], before if index == 0 else "")
         for index, (_, end, tool) in enumerate(apart)
     ]
 
 
-def best_match(text: str, tools: Sequence[ToolDefinition]) -> Mention | None:
+def best_match(text: str, tools: Sequence[ToolDefinition]) -> ToolMention | None:
     """Return the tool whose name and description share most with the message, if one stands out."""
     asked = _words(text)
     if "://" in text:
@@ -94,7 +94,7 @@ def best_match(text: str, tools: Sequence[ToolDefinition]) -> Mention | None:
     best = max(scores, default=0.0)
     if best < ENOUGH or scores.count(best) > 1:
         return None
-    return Mention(tools[scores.index(best)], text, named=False)
+    return ToolMention(tools[scores.index(best)], text, named=False)
 
 
 def asks_for_list(text: str) -> bool:

@@ -33,7 +33,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class ChannelText:
     """A text, or one in markdown."""
 
     text: str
@@ -44,7 +44,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosure:
+class ChannelFile:
     """An image or a file."""
 
     name: str
@@ -57,7 +57,7 @@ class Enclosure:
     """Of a file, on the other side, for channels that take no links."""
 
 
-Message = Words | Enclosure
+Message = ChannelText | ChannelFile
 
 _BOLD = re.compile(r"\*\*(.+?)\*\*|__(.+?)__")
 _LINK = re.compile(r"\[([^\]\n]*)\]\((https?:[^)\s]*)\)")
@@ -78,7 +78,7 @@ def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
             assert_never(channel.kind)
 
 
-def most_bytes(channel: Channel, message: Words) -> int | None:
+def most_bytes(channel: Channel, message: ChannelText) -> int | None:
     """Return how long a text may be; None if nobody says."""
     match channel.kind:
         case ChannelKind.WECOM:
@@ -93,27 +93,27 @@ def most_bytes(channel: Channel, message: Words) -> int | None:
 
 def _for_wecom(message: Message) -> dict[str, Any]:
     match message:
-        case Words(markdown=kind) if kind is not None:
+        case ChannelText(markdown=kind) if kind is not None:
             return {"msgtype": kind, kind: {"content": message.text}}
-        case Words():
+        case ChannelText():
             text: dict[str, Any] = {"content": message.text}
             if message.mentioned:
                 text["mentioned_list"] = list(message.mentioned)
             if message.mentioned_phones:
                 text["mentioned_mobile_list"] = list(message.mentioned_phones)
             return {"msgtype": "text", "text": text}
-        case Enclosure(is_image=True):
+        case ChannelFile(is_image=True):
             digest = md5(message.content, usedforsecurity=False).hexdigest()
             encoded = base64.b64encode(message.content).decode()
             return {"msgtype": "image", "image": {"base64": encoded, "md5": digest}}
-        case Enclosure(upload_id=upload_id):
+        case ChannelFile(upload_id=upload_id):
             return {"msgtype": "file", "file": {"media_id": upload_id}}
         case _:
             assert_never(message)
 
 
 def _for_slack(message: Message) -> str:
-    if isinstance(message, Enclosure):
+    if isinstance(message, ChannelFile):
         return f"<{message.link}|{_escaped(message.name)}>"
     text = _escaped(message.text)
     if message.markdown is not None:
@@ -124,7 +124,7 @@ def _for_slack(message: Message) -> str:
 
 
 def _plain(message: Message) -> dict[str, Any]:
-    if isinstance(message, Enclosure):
+    if isinstance(message, ChannelFile):
         media = {"url": message.link, "mimeType": message.media_type, "name": message.name}
         return {"kind": "image" if message.is_image else "file", "media": media}
     if message.markdown is not None:

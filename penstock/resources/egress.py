@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from penstock.core.late import late
 from penstock.core.limits import Limits
-from penstock.resources.handles import Handles
+from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import HostPattern, read_patterns
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Asks for the addresses of a host. Raises OSError."""
-_NO_HANDLES = Handles()
+_NO_HANDLES = SecretHandles()
 
 
 class Redirect(StrEnum):
@@ -42,17 +42,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class EgressCaller:
     """Who asks: a tool, and what it declares."""
 
     tool_id: str
     egress: tuple[HostPattern, ...] | None
     """None: bound by what the project allows alone."""
-    handles: Handles = _NO_HANDLES
+    handles: SecretHandles = _NO_HANDLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What the other server said."""
 
     status: int
@@ -64,7 +64,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class EgressTerms:
     """What the project allows, whoever asks."""
 
     limits: Limits
@@ -77,8 +77,8 @@ class Terms:
     """None: as this machine trusts."""
 
 
-Fetch = Callable[[Request, Asker], Awaitable[Answer]]
-_Open = Callable[[Terms], Fetch]
+Fetch = Callable[[Request, EgressCaller], Awaitable[HttpResponse]]
+_Open = Callable[[EgressTerms], Fetch]
 
 
 class Egress:
@@ -96,7 +96,7 @@ class Egress:
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._terms = Terms(
+        self._terms = EgressTerms(
             limits=limits,
             allow=read_patterns(allow),
             allow_private=frozenset(each.lower() for each in allow_private),
@@ -105,13 +105,13 @@ class Egress:
         )
         self._fetch: Fetch | None = None
 
-    async def fetch(self, request: Request, asker: Asker) -> Answer:
+    async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
         """Send the request, and follow its redirects; every status is an answer.
 
         Raises TypeError (the request has no such form), EgressDenied, UpstreamUnavailable,
         OutputTooLarge.
         """
         if self._fetch is None:
-            open_hops: _Open = late("penstock.resources.hops:open_hops")
+            open_hops: _Open = late("penstock.resources.redirects:open_hops")
             self._fetch = open_hops(self._terms)
         return await self._fetch(request, asker)

@@ -15,7 +15,7 @@ class _Held:
     value: str
 
 
-class Handles:
+class SecretHandles:
     """The handles that one entry of a script was given."""
 
     def __init__(self, chance: Callable[[], bytes] = new_secret) -> None:

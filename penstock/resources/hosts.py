@@ -9,7 +9,7 @@ ANY_HOST = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Where a request goes."""
 
     scheme: str
@@ -58,7 +58,7 @@ class HostPattern:
         """Whether it says more than that any host will do."""
         return self.host != ANY_HOST
 
-    def allows(self, place: Place) -> bool:
+    def allows(self, place: Endpoint) -> bool:
         """Whether the place is one of these."""
         if (self.scheme, self.port) != (place.scheme, place.port):
             return False
@@ -67,9 +67,9 @@ class HostPattern:
         return self.host in {ANY_HOST, place.host}
 
 
-def place_of(scheme: str, host: str, port: int | None) -> Place:
+def place_of(scheme: str, host: str, port: int | None) -> Endpoint:
     """Return the place that the parts of a URL name."""
-    return Place(scheme, _plain(host), port or _PORTS[scheme])
+    return Endpoint(scheme, _plain(host), port or _PORTS[scheme])
 
 
 def read_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:

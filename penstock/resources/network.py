@@ -24,32 +24,32 @@ from httpcore2 import (
 
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
-from penstock.resources.egress import Answer
-from penstock.resources.hosts import Place
+from penstock.resources.egress import HttpResponse
+from penstock.resources.hosts import Endpoint
 
 _BODILESS = {204, 304}
 _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class WireRequest:
     """A request as it goes over the line."""
 
     method: str
     url: str
-    place: Place
+    place: Endpoint
     headers: Mapping[str, str]
     body: bytes | None
 
 
 async def exchange(
-    sent: Sent,
+    sent: WireRequest,
     addresses: Sequence[str],
     *,
     tls: ssl.SSLContext,
     limits: Limits,
     most_bytes: int,
-) -> Answer:
+) -> HttpResponse:
     """Send a request to one of the addresses, on a connection of its own.
 
     Raises UpstreamUnavailable and OutputTooLarge.
@@ -64,7 +64,7 @@ async def exchange(
             body = await _body(response, sent, headers, most_bytes)
     except (NetworkError, ProtocolError, TimeoutException, ssl.SSLError, OSError) as error:
         raise _failure(sent.place, error) from error
-    return Answer(status=response.status, url=sent.url, headers=headers, body=body)
+    return HttpResponse(status=response.status, url=sent.url, headers=headers, body=body)
 
 
 async def ask_dns(host: str, port: int) -> Sequence[str]:
@@ -92,7 +92,7 @@ class _Checked:
         return await self._inner.connect_tcp(last, port, **options)
 
 
-def _headers(response: Response, place: Place, most: int) -> dict[str, str]:
+def _headers(response: Response, place: Endpoint, most: int) -> dict[str, str]:
     size = sum(len(name) + len(value) + 4 for name, value in response.headers)
     if size > most:
         raise OutputTooLarge(f"{place} sent {size} bytes of headers, at most {most} are read")
@@ -103,7 +103,9 @@ def _headers(response: Response, place: Place, most: int) -> dict[str, str]:
     return joined
 
 
-async def _body(response: Response, sent: Sent, headers: Mapping[str, str], most: int) -> bytes:
+async def _body(
+    response: Response, sent: WireRequest, headers: Mapping[str, str], most: int
+) -> bytes:
     """Return the body, unpacked as it comes, so that no more than the cap is ever held."""
     if sent.method == "HEAD" or response.status in _BODILESS:
         return b""
@@ -148,7 +150,7 @@ class _Unpacked:
             self._is_first = False
 
 
-def _failure(place: Place, error: Exception) -> UpstreamUnavailable | OutputTooLarge:
+def _failure(place: Endpoint, error: Exception) -> UpstreamUnavailable | OutputTooLarge:
     said = str(error) or type(error).__name__
     if "Receive buffer too long" in said:
         return OutputTooLarge(f"{place} sent more headers than are read")

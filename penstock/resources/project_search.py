@@ -17,7 +17,7 @@ _MOST_LINE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SearchQuery:
     """What is looked for."""
 
     pattern: str
@@ -30,7 +30,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchHits:
     """What a search came to."""
 
     lines: tuple[str, ...]
@@ -43,8 +43,8 @@ class Found:
 
 
 async def search(
-    root: Path, files: Sequence[FoundFile], wanted: Wanted, *, seconds: float = SECONDS
-) -> Found:
+    root: Path, files: Sequence[FoundFile], wanted: SearchQuery, *, seconds: float = SECONDS
+) -> SearchHits:
     """Return the lines of files that match, as `path:line: text`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -59,20 +59,20 @@ async def search(
         async with asyncio.timeout(seconds):
             await _spoken(process, _request(root, files, wanted), said)
     except TimeoutError:
-        return Found(lines=_lines(said), is_late=True)
+        return SearchHits(lines=_lines(said), is_late=True)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
     end = said[-1] if said else {}
-    return Found(
+    return SearchHits(
         lines=_lines(said),
         is_cut=end.get("cut", False),
         bad_pattern=end.get("bad_pattern", ""),
     )
 
 
-def _request(root: Path, files: Sequence[FoundFile], wanted: Wanted) -> bytes:
+def _request(root: Path, files: Sequence[FoundFile], wanted: SearchQuery) -> bytes:
     return json.dumps(
         {
             "root": str(root),

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from penstock.core.call_errors import ScriptError
 from penstock.core.signals import Signal, Suspend
 from penstock.sandbox.bridge import Bridge, Settled
-from penstock.sandbox.head_start import begin
+from penstock.sandbox.eager_call import begin
 from penstock.sandbox.messages import Delivery, Message
 
 DROPPED_AT_THE_END = {"sleep", "timer"}
 """Calls that nobody needs when the script has returned."""
 
 
-class Calls:
+class OpenCalls:
     """Knows what the script waits for. Everything in it happens on the loop."""
 
     def __init__(self, bridge: Bridge, wake: Callable[[], None]) -> None:

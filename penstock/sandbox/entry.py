@@ -7,12 +7,12 @@ from typing import Any
 
 from penstock.core.call_errors import ScriptError
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.calls import Calls
+from penstock.sandbox.calls import OpenCalls
 from penstock.sandbox.endings import conclude, crashed
-from penstock.sandbox.guest import Entering, Guest, beginning
+from penstock.sandbox.entry_timer import TURN
+from penstock.sandbox.guest import EntryRequest, Guest, beginning
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds
-from penstock.sandbox.watch import TURN
 
 NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
 
@@ -20,12 +20,12 @@ NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
 class Entry:
     """Drives one guest: hands it what has settled, asks what it asks."""
 
-    def __init__(self, entering: Entering, guest: Guest) -> None:
+    def __init__(self, entering: EntryRequest, guest: Guest) -> None:
         self._entering = entering
         self._bridge, self._watch = entering.bridge, entering.watch
         self._guest = guest
         self._woken = asyncio.Event()
-        self._calls = Calls(self._bridge, self._woken.set)
+        self._calls = OpenCalls(self._bridge, self._woken.set)
         self._console = Console(self._bridge, entering.bounds)
         self._said: deque[Message] = deque()
         """What the script said, and was not done yet."""

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.chance import Chance
+from penstock.sandbox.entry_timer import EntryTimer
+from penstock.sandbox.machine_world import MachineWorld
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds, Script
-from penstock.sandbox.surroundings import Surroundings
-from penstock.sandbox.watch import Watch
+from penstock.sandbox.seeded_bytes import SeededBytes
 
 _MESSAGES_PER_CALL = 2
 """It is asked, and it is dropped."""
@@ -18,13 +18,13 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entering:
+class EntryRequest:
     """What one entry of a script is made of."""
 
     script: Script
     bridge: Bridge
     bounds: Bounds
-    watch: Watch
+    watch: EntryTimer
 
 
 class Guest(Protocol):
@@ -59,7 +59,7 @@ class Guest(Protocol):
         ...
 
 
-def surround(entering: Entering) -> Surroundings:
+def surround(entering: EntryRequest) -> MachineWorld:
     """Return what a guest is told of the world."""
     bridge, bounds = entering.bridge, entering.bounds
 
@@ -70,10 +70,10 @@ def surround(entering: Entering) -> Surroundings:
         refusal = {"name": settled.refusal.name} | settled.refusal.detail.to_wire()
         return json.dumps({"refusal": refusal})
 
-    return Surroundings(
+    return MachineWorld(
         modules=entering.script.modules,
         answer=answer,
-        chance=Chance(bridge.seed).take,
+        chance=SeededBytes(bridge.seed).take,
         depth=bounds.json_depth,
         most_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
         most_held=0,
@@ -81,7 +81,7 @@ def surround(entering: Entering) -> Surroundings:
     )
 
 
-def beginning(entering: Entering, input: Any) -> Delivery:
+def beginning(entering: EntryRequest, input: Any) -> Delivery:
     """Return the first that is handed over."""
     script, bridge = entering.script, entering.bridge
     value = {
@@ -89,13 +89,13 @@ def beginning(entering: Entering, input: Any) -> Delivery:
         "entrypoint": script.entrypoint,
         "input": input,
         "bounds": {_camel(name): value for name, value in asdict(entering.bounds).items()},
-        "chance": Chance(bridge.seed).words(),
+        "chance": SeededBytes(bridge.seed).words(),
         "now": bridge.begins_ms,
     }
     return Delivery(kind="run", number=0, value=value, at_ms=bridge.begins_ms)
 
 
-def begin_step(around: Surroundings, bounds: Bounds, held: int) -> None:
+def begin_step(around: MachineWorld, bounds: Bounds, held: int) -> None:
     """Note that a step begins: only so much may be held besides what is held already."""
     around.held, around.most_held = 0, bounds.memory_mb * MIB - held
 

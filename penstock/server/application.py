@@ -41,7 +41,7 @@ from penstock.server.cookies import Cookies
 from penstock.server.openapi import document
 from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
 from penstock.server.rates import Rates, WrongKeys
-from penstock.server.site import Doorstep, Site
+from penstock.server.site import ServerLifecycle, Site
 from penstock.server.sse import LEFT, EventStream
 
 OpenRuntime = Callable[[], AbstractAsyncContextManager[Runtime]]
@@ -77,22 +77,22 @@ def create_application(
 ) -> FastAPI:
     """Return the server of a runtime, or of one that is opened and closed with the server.
 
-    Before it stops, `application.state.doorstep.drain()` ends the streams.
+    Before it stops, `application.state.lifecycle.drain()` ends the streams.
     """
     server = server or ServerSection()
-    doorstep = Doorstep()
+    lifecycle = ServerLifecycle()
     app = Application(
         title="penstock",
         version=version("penstock"),
         description="Chat with agents, follow what they do, answer what they ask.",
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(runtime, doorstep),
+        lifespan=_lifespan(runtime, lifecycle),
     )
-    app.state.doorstep = doorstep
+    app.state.lifecycle = lifecycle
     app.state.cookies, app.state.wrong_keys = Cookies(server), WrongKeys()
     if isinstance(runtime, Runtime):
-        doorstep.site = Site.build(runtime, doorstep)
+        lifecycle.site = Site.build(runtime, lifecycle)
     app.router.routes.insert(0, chat.SEND)
     app.router.routes.insert(0, calls.DOCUMENT)
     for router in ROUTERS:
@@ -101,7 +101,7 @@ def create_application(
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
     counted = Rates(rates or RateSection())
-    app.add_middleware(Entrance, doorstep=doorstep, server=server, rates=counted)
+    app.add_middleware(Entrance, lifecycle=lifecycle, server=server, rates=counted)
     if server.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -110,7 +110,7 @@ def create_application(
             allow_headers=["*"],
             expose_headers=_EXPOSED,
         )
-    app.add_middleware(LastDoor)
+    app.add_middleware(ErrorMiddleware)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
 
@@ -132,7 +132,7 @@ class Application(FastAPI):
                 unexpected(error, stream.request_id)
 
 
-class LastDoor:
+class ErrorMiddleware:
     """Turns what nobody expected into an answer without details."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -160,7 +160,7 @@ class LastDoor:
 
 
 def _lifespan(
-    runtime: Runtime | OpenRuntime, doorstep: Doorstep
+    runtime: Runtime | OpenRuntime, lifecycle: ServerLifecycle
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -168,10 +168,10 @@ def _lifespan(
             yield
             return
         async with runtime() as opened:
-            doorstep.site = Site.build(opened, doorstep)
+            lifecycle.site = Site.build(opened, lifecycle)
             _keep_what_is_loaded()
             yield
-            doorstep.drain()
+            lifecycle.drain()
 
     return lifespan
 

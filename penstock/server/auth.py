@@ -22,7 +22,7 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.server.cookies import Cookies
 from penstock.server.problem import problem
 from penstock.server.rates import Rates, kind_of
-from penstock.server.site import ADDRESS, PROFILE, Doorstep, Site
+from penstock.server.site import ADDRESS, PROFILE, ServerLifecycle, Site
 
 HERE = {"localhost", "127.0.0.1", "::1"}
 OPEN = {
@@ -64,10 +64,10 @@ class Entrance:
     """Lets requests in, each with an id and with whom it is made for."""
 
     def __init__(
-        self, app: ASGIApp, doorstep: Doorstep, server: ServerSection, rates: Rates
+        self, app: ASGIApp, lifecycle: ServerLifecycle, server: ServerSection, rates: Rates
     ) -> None:
         self._app = app
-        self._doorstep = doorstep
+        self._lifecycle = lifecycle
         self._server = server
         self._rates = rates
         self._cookies = Cookies(server)
@@ -97,7 +97,7 @@ class Entrance:
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
         headers, path = Headers(scope=scope), scope["path"]
-        site = self._doorstep.site
+        site = self._lifecycle.site
         scope[ADDRESS] = self._address(scope, headers)
         is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
         if is_form:

@@ -102,7 +102,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) 
 async def _document(request: Request) -> Response:
     """Return the OpenAPI document, with the tools that who asks may call."""
     profile: Profile | None = request.scope.get(PROFILE)
-    site: Site | None = request.app.state.doorstep.site
+    site: Site | None = request.app.state.lifecycle.site
     tools = _direct(site).of(profile) if site and profile else ()
     return Json(with_tools(document(request.app), tools))
 

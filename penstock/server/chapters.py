@@ -1,13 +1,13 @@
 """The task that a message belongs to."""
 
-from penstock.chat.history import Chapter
+from penstock.chat.history import TaskMessages
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId
 from penstock.core.profile import Profile
 from penstock.server.site import Site
 
 
-async def spoken(site: Site, profile: Profile, agent: str, message_id: MessageId) -> Chapter:
+async def spoken(site: Site, profile: Profile, agent: str, message_id: MessageId) -> TaskMessages:
     """Return the task of a message that this profile may see. Raises NotFound."""
     place = await site.kept.lookup.find_message(message_id, agent, profile)
     task = None if place is None else await site.runtime.parts.projections.find_task(place.task_id)

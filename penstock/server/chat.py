@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.chat.history import Chapter
-from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.chat.history import TaskMessages
+from penstock.chat.message import NewMessage, Reply, SentMessage
 from penstock.chat.parts import question_record
 from penstock.chat.selecting import unknown_skills
 from penstock.core.clock import Moment
@@ -136,7 +136,7 @@ async def _send(request: Request, message: NewMessage, *, stream: bool) -> Respo
         raise
 
 
-async def _answer(site: Site, sent: Sent, request_id: str) -> Response:
+async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
     """Wait for the end of a task, as long as a request may, and tell how it ended."""
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     clock, reply = site.runtime.parts.clock, None
@@ -165,7 +165,7 @@ async def _answer(site: Site, sent: Sent, request_id: str) -> Response:
     return end_problem(reply, _culprit(chapter, reply), headers, request_id)
 
 
-def _culprit(chapter: Chapter, reply: Reply) -> dict[str, Any]:
+def _culprit(chapter: TaskMessages, reply: Reply) -> dict[str, Any]:
     """Return which call ended the task, if one did."""
     for settled in reversed(chapter.settled.values()):
         error = settled.envelope.error

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from penstock.agents.offer import offered
 from penstock.chat.directory import Directory, conversation
-from penstock.chat.history import Wanted
+from penstock.chat.history import HistoryRange
 from penstock.core.errors import SessionBusy
 from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
@@ -47,7 +47,9 @@ async def read_history(agent_id: str, request: Request, query: InHistory) -> Res
     meta: dict[str, Any] = {"total": 0, "limit": query.limit, "hasMore": False}
     if session is None:
         return Json({"messages": [], "conversationId": None, "meta": meta})
-    wanted = Wanted(view=query.view, limit=query.limit, before=query.before, search=query.search)
+    wanted = HistoryRange(
+        view=query.view, limit=query.limit, before=query.before, search=query.search
+    )
     found = await site.history.page(session.session_id, wanted)
     meta |= {"total": found.total, "hasMore": found.has_more}
     return Json({"messages": found.messages, "conversationId": session.session_id, "meta": meta})

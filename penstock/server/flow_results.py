@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.app.run_story import STATUS
+from penstock.app.run_feed import STATUS
 from penstock.core.call import frame_above
 from penstock.core.events import Record
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted

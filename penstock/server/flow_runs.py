@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from penstock.app.run_story import STATUS, run_result
-from penstock.chat.follow import Tail
+from penstock.app.run_feed import STATUS, run_result
+from penstock.chat.follow import LogTail
 from penstock.chat.message import NewRun, Reply
 from penstock.chat.parts import question_part, question_record
 from penstock.core.clock import to_iso
@@ -151,7 +151,7 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
     place = site.streams.enter(profile)
-    tail = Tail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     frames = RunFrames(task.task_id, name, shown)
     return EventStream(tail, frames, place, headers={"x-task-id": task.task_id})
 

@@ -1,6 +1,6 @@
 """What the API answers about flows and their runs, as JSON Schemas."""
 
-from penstock.app.run_story import TYPES
+from penstock.app.run_feed import TYPES
 from penstock.server.schemas import (
     ANYTHING,
     INTEGER,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from penstock.app.run_story import RunStory
+from penstock.app.run_feed import RunFeed
 from penstock.core.events import Record
 from penstock.core.ids import TaskId
 from penstock.engine.bus import Delta, Live
-from penstock.server.frame import Frame, Position, Unseen
+from penstock.server.frame import Frame, Position, UnseenFrames
 
 _EARLIER = 10**9
 """Units of the frames of an event that has several, all but the last: more than any live text."""
@@ -20,9 +20,9 @@ class RunFrames:
     """
 
     def __init__(self, task_id: TaskId, command: str, last: Position) -> None:
-        self._story = RunStory(task_id, command)
+        self._story = RunFeed(task_id, command)
         self._last = last
-        self._unseen = Unseen(last)
+        self._unseen = UnseenFrames(last)
         self._seq, self._characters = 0, 0
 
     @property

@@ -38,7 +38,7 @@ class Position(NamedTuple):
 Frame = tuple[Position, dict[str, Any]]
 
 
-class Unseen:
+class UnseenFrames:
     """The frames that a reader has not seen yet: each stands after the last."""
 
     __slots__ = ("_frames", "last")

@@ -9,7 +9,7 @@ from penstock.core.profile import ADMIN
 from penstock.server.openapi import answers
 from penstock.server.problem import Json
 from penstock.server.router import Router
-from penstock.server.site import PROFILE, Doorstep, Site
+from penstock.server.site import PROFILE, ServerLifecycle, Site
 
 router = Router(prefix="/api", tags=["health"])
 
@@ -27,15 +27,15 @@ async def live(request: Request) -> Response:
 @router.get("/ready", responses=answers("Readiness", s503="Readiness"), response_class=Json)
 async def ready(request: Request) -> Response:
     """Say whether requests can be served; what is wrong is for those with `admin`."""
-    doorstep: Doorstep = request.app.state.doorstep
-    whys = await _whys(doorstep.site)
+    lifecycle: ServerLifecycle = request.app.state.lifecycle
+    whys = await _whys(lifecycle.site)
     body: dict[str, object] = {"status": "failed" if whys else "ok"}
     profile = request.scope.get(PROFILE)
     if profile is not None and profile.holds(ADMIN):
         body["checks"] = {name: "failed" if name in whys else "ok" for name in CHECKS}
         if whys:
             body["details"] = whys
-        if layers := _confinement(doorstep.site):
+        if layers := _confinement(lifecycle.site):
             body["confinement"] = layers
     return Json(body, 503 if whys else 200)
 

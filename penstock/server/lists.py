@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from penstock.chat.history import View
+from penstock.chat.history import HistoryView
 from penstock.core.errors import InvalidRequest
 from penstock.core.ids import MessageId, TaskId
 from penstock.core.text import cut
@@ -56,7 +56,7 @@ class HistoryQuery(BaseModel):
     model_config = ConfigDict(use_enum_values=False)
 
     conversation_id: str | None = Field(default=None, alias="conversationId")
-    view: View = View.CHAT
+    view: HistoryView = HistoryView.CHAT
     limit: Number = 50
     before: MessageId | None = None
     search: Words = ""

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from penstock.core.limits import Limits
 from penstock.server.router import Router
-from penstock.server.site import Doorstep
+from penstock.server.site import ServerLifecycle
 
 router = Router(include_in_schema=False)
 
@@ -33,8 +33,8 @@ _METHODS = ["GET", "HEAD"]
 @router.api_route("/", methods=_METHODS)
 async def page(request: Request) -> Response:
     """Return the page, which knows how long a message may be."""
-    doorstep: Doorstep = request.app.state.doorstep
-    limits = Limits() if doorstep.site is None else doorstep.site.limits
+    lifecycle: ServerLifecycle = request.app.state.lifecycle
+    limits = Limits() if lifecycle.site is None else lifecycle.site.limits
     html = _HTML.replace(_LONGEST, str(limits.content_chars).encode())
     return Response(html, headers=HEADERS, media_type="text/html")
 

@@ -15,7 +15,7 @@ BULK = "bulk"
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class RateUsage:
     """Where a caller stands after a request."""
 
     limit: int
@@ -41,7 +41,7 @@ class Rates:
         self._window = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def count(self, caller: str, kind: str, now: Moment) -> Spent | None:
+    def count(self, caller: str, kind: str, now: Moment) -> RateUsage | None:
         """Count a request of this caller; None when its class has no limit."""
         limit = self._limits[kind]
         if not limit:
@@ -52,9 +52,9 @@ class Rates:
             self._counts.clear()
         self._counts[caller, kind] += 1
         used = self._counts[caller, kind]
-        return Spent(limit, limit - used, (window + 1) * WINDOW_SECONDS)
+        return RateUsage(limit, limit - used, (window + 1) * WINDOW_SECONDS)
 
-    def check(self, spent: Spent, kind: str, now: Moment) -> None:
+    def check(self, spent: RateUsage, kind: str, now: Moment) -> None:
         """Raise RateLimited if this was one too many."""
         if spent.remaining < 0:
             wait = max(spent.reset - now // 1000, 1)

@@ -6,7 +6,7 @@ from penstock.chat.parts import call_part
 from penstock.core.events import ReplyReceived
 from penstock.core.text import cut
 from penstock.engine.bus import Delta, DeltaKind, LiveReply
-from penstock.server.frame import Position, Unseen
+from penstock.server.frame import Position, UnseenFrames
 
 
 class ReplyFrames:
@@ -14,7 +14,7 @@ class ReplyFrames:
 
     __slots__ = ("_argument_chars", "_most", "_unseen")
 
-    def __init__(self, unseen: Unseen, *, max_iterations: int, argument_chars: int) -> None:
+    def __init__(self, unseen: UnseenFrames, *, max_iterations: int, argument_chars: int) -> None:
         self._unseen = unseen
         self._most = max_iterations
         self._argument_chars = argument_chars

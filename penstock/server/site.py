@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from penstock.app.runtime import Runtime
-from penstock.chat.archive import Archive
-from penstock.chat.follow import Source
+from penstock.chat.database_parts import DatabaseParts
+from penstock.chat.follow import LogSource
 from penstock.chat.history import History
 from penstock.chat.keys import Keys
 from penstock.core.call_errors import NotAvailable
@@ -30,13 +30,13 @@ class Site:
     runtime: Runtime
     streams: Streams
     links: Links
-    source: Source
+    source: LogSource
 
     history: History
-    doorstep: "Doorstep"
+    lifecycle: "ServerLifecycle"
 
     @classmethod
-    def build(cls, runtime: Runtime, doorstep: "Doorstep") -> "Site":
+    def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "Site":
         """Return what serves this runtime."""
         parts = runtime.parts
         limits = parts.limits
@@ -45,9 +45,9 @@ class Site:
             runtime=runtime,
             streams=Streams(limits),
             links=links,
-            source=Source(log=parts.log, bus=parts.bus, limits=limits),
+            source=LogSource(log=parts.log, bus=parts.bus, limits=limits),
             history=History(parts.log, parts.projections, links.of),
-            doorstep=doorstep,
+            lifecycle=lifecycle,
         )
 
     @property
@@ -58,10 +58,10 @@ class Site:
     @property
     def is_draining(self) -> bool:
         """Whether the server is about to stop."""
-        return self.doorstep.is_draining
+        return self.lifecycle.is_draining
 
     @property
-    def kept(self) -> Archive:
+    def kept(self) -> DatabaseParts:
         """What is kept. Raises NotAvailable where nothing is."""
         archive = self.runtime.parts.archive
         if archive is None:
@@ -75,7 +75,7 @@ class Site:
         return archive.keys if archive else None
 
 
-class Doorstep:
+class ServerLifecycle:
     """Where the site stands once it is open, and whether it still takes requests."""
 
     def __init__(self) -> None:
@@ -97,8 +97,8 @@ class Doorstep:
 
 def site_of(request: Request) -> Site:
     """Return what serves this request."""
-    doorstep: Doorstep = request.app.state.doorstep
-    return doorstep.get()
+    lifecycle: ServerLifecycle = request.app.state.lifecycle
+    return lifecycle.get()
 
 
 def allowed(request: Request, permission: str) -> Profile:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from penstock.chat.follow import Tail
+from penstock.chat.follow import LogTail
 from penstock.core.canonical import compact
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
@@ -16,7 +16,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.server.frame import Frame
 from penstock.server.problem import request_id_of
-from penstock.server.wire import Frames
+from penstock.server.wire import FrameSource
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Streams:
         """Who waits for a piece to be taken, and how often that was seen."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, profile: Profile) -> "Seat":
+    def enter(self, profile: Profile) -> "StreamSlot":
         """Take a place, to be left again. Raises TooManyStreams."""
         profile_id, most = profile.profile_id, self._limits.streams_per_profile
         own = self._of.get(profile_id, 0)
@@ -55,7 +55,7 @@ class Streams:
             raise TooManyStreams(f"{self._all} streams are open here; try again in a moment")
         self._all += 1
         self._of[profile_id] = own + 1
-        return Seat(self, profile_id)
+        return StreamSlot(self, profile_id)
 
     def leave(self, profile_id: ProfileId) -> None:
         """Give a place back."""
@@ -95,7 +95,7 @@ class Streams:
 
 
 @dataclass(slots=True)
-class Seat:
+class StreamSlot:
     """One place among the streams; left once."""
 
     streams: Streams
@@ -114,9 +114,9 @@ class EventStream(Response):
 
     def __init__(
         self,
-        tail: Tail,
-        frames: Frames,
-        place: Seat,
+        tail: LogTail,
+        frames: FrameSource,
+        place: StreamSlot,
         *,
         headers: Mapping[str, str],
         first: Sequence[Frame] = (),

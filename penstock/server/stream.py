@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from penstock.chat.follow import Tail
-from penstock.chat.message import Sent
+from penstock.chat.follow import LogTail
+from penstock.chat.message import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId, SessionId, TaskId
@@ -14,7 +14,7 @@ from penstock.core.task import TaskRecord
 from penstock.engine.bus import LiveReply
 from penstock.server.frame import Frame, Position
 from penstock.server.site import Site
-from penstock.server.sse import EventStream, Seat
+from penstock.server.sse import EventStream, StreamSlot
 from penstock.server.wire import ChatFrames, StreamView
 from penstock.store.projections import Page
 
@@ -49,7 +49,7 @@ class _Beginning:
 
 
 async def stream_of_sent(
-    site: Site, agent: str, sent: Sent, place: Seat, *, is_new: bool
+    site: Site, agent: str, sent: SentMessage, place: StreamSlot, *, is_new: bool
 ) -> EventStream:
     """Return the stream of the task that a message began, or goes on with.
 
@@ -62,19 +62,19 @@ async def stream_of_sent(
     first: list[Frame] = []
     if sent.records:
         first = frames.feed(sent.records)
-        tail = Tail(site.source, log_id, after=sent.records[-1].seq, stored=False)
+        tail = LogTail(site.source, log_id, after=sent.records[-1].seq, stored=False)
     elif is_new:
         frames.expect(sent.task_id, sent.message_id)
-        tail = Tail(site.source, log_id, after=sent.seq, stored=False)
+        tail = LogTail(site.source, log_id, after=sent.seq, stored=False)
     else:
         task = await site.runtime.parts.projections.find_task(sent.task_id)
         begin = sent.seq if task is None else task.first_seq
-        tail = Tail(site.source, log_id, after=begin - 1)
+        tail = LogTail(site.source, log_id, after=begin - 1)
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
     return EventStream(tail, frames, place, headers=headers, first=first)
 
 
-async def stream_of_session(site: Site, resume: Resume, place: Seat) -> Response:
+async def stream_of_session(site: Site, resume: Resume, place: StreamSlot) -> Response:
     """Return the stream of a conversation from where a reader left it; 204 if all is said.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
@@ -85,7 +85,7 @@ async def stream_of_session(site: Site, resume: Resume, place: Seat) -> Response
         site, resume.agent, resume.session_id, task_id=resume.task_id, follows=resume.follow
     )
     frames = ChatFrames(view, beginning.shown)
-    tail = Tail(site.source, log_id, after=beginning.read)
+    tail = LogTail(site.source, log_id, after=beginning.read)
     first: list[Frame] = []
     try:
         while tail.is_stored and not first:

@@ -7,9 +7,9 @@ from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from penstock.chat.endings import awaited_runs
-from penstock.chat.follow import Tail
+from penstock.chat.follow import LogTail
 from penstock.chat.parts import envelope_part, event_part, task_part
+from penstock.chat.task_waiter import awaited_runs
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events import (
@@ -129,7 +129,7 @@ async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | No
     if task.ended_seq is not None and shown >= task.ended_seq:
         return Response(status_code=NO_CONTENT)
     place = site.streams.enter(profile)
-    tail = Tail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
+    tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     headers = {"x-task-id": task.task_id}
     return EventStream(tail, TaskFrames(task.task_id, shown), place, headers=headers)
 

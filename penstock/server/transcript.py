@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
-from penstock.chat.history import Wanted
+from penstock.chat.history import HistoryRange
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.core.profile import READ
@@ -34,7 +34,7 @@ async def show_conversation(
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {conversation_id!r}")
     directory_of(site, session.agent)
-    wanted = Wanted(limit=AT_ONCE, before=MessageId(before) if before else None)
+    wanted = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
     found = await site.history.page(session.session_id, wanted)
     live = f"/#{quote(session.agent, safe='')}/{quote(conversation_id, safe='')}"
     parts = [_message(each) for each in found.messages]

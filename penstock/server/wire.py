@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.chat.aside import Aside
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, note_part, question_part, result_part
+from penstock.chat.subagent_filter import SubagentFilter
 from penstock.core.events import (
     CallRequested,
     CallSettled,
@@ -28,7 +28,7 @@ from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.question import Question, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, Live
-from penstock.server.frame import Frame, Position, Unseen
+from penstock.server.frame import Frame, Position, UnseenFrames
 from penstock.server.reply import ReplyFrames
 
 
@@ -46,7 +46,7 @@ class StreamView(NamedTuple):
     """Whether it goes on when the last task has ended."""
 
 
-class Frames(Protocol):
+class FrameSource(Protocol):
     """Makes frames of what happens.
 
     Contract: ids of frames rise strictly; `is_over` and `is_at_work` are about what was fed.
@@ -98,7 +98,7 @@ class ChatFrames:
 
     def __init__(self, view: StreamView, last: Position) -> None:
         self._view = view
-        self._unseen = Unseen(last)
+        self._unseen = UnseenFrames(last)
         self._replies = ReplyFrames(
             self._unseen,
             max_iterations=view.max_iterations,
@@ -111,7 +111,7 @@ class ChatFrames:
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
         self._attachments = Attachments()
-        self._aside = Aside()
+        self._aside = SubagentFilter()
         self._said = False
         self._is_over = False
         self._is_command = False
@@ -203,7 +203,7 @@ class ChatFrames:
     def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
         self._task = task_id
         self._calls, self._results, self._attachments = [], {}, Attachments()
-        self._aside = Aside()
+        self._aside = SubagentFilter()
         self._said = self._is_over = False
         self._is_command = bool(event.command)
         frame = {

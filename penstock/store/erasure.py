@@ -33,9 +33,9 @@ from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log
-from penstock.store.consequences import Consequences
 from penstock.store.database import Database
-from penstock.store.log_units import Send
+from penstock.store.log_units import SendUnit
+from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from penstock.store.tables import (
@@ -70,7 +70,7 @@ class Erasure:
         self._clock = clock
         self._rows = Rows(blobs, database.limits.body_bytes)
         self._sql = Statements(database.dialect)
-        self._consequences = Consequences(self._sql, database.limits)
+        self._consequences = ProjectionWriter(self._sql, database.limits)
 
     async def erase_messages(
         self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
@@ -84,7 +84,7 @@ class Erasure:
         before = await self._answered_before(log_id, task_id) if user else {}
         erased = MessagesErased(of_task=task_id, user=user, answer=answer)
         drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
-        send = Send(self._sql, self._consequences, log_id, [Entry(erased, task_id)], drafts)
+        send = SendUnit(self._sql, self._consequences, log_id, [Entry(erased, task_id)], drafts)
 
         def unit(connection: Connection) -> set[BlobId]:
             _refuse_if_busy(connection, log_id)

@@ -11,24 +11,24 @@ Followed = Callable[[LogId, int], None]
 """Called on the event loop with a log that is followed and its epoch, once and then again."""
 
 
-class Spot(NamedTuple):
+class TextPosition(NamedTuple):
     """A place among all that replies of a log say: a reply, and how many units of it."""
 
     base: int
     units: int
 
 
-NOWHERE = Spot(-1, -1)
+NOWHERE = TextPosition(-1, -1)
 ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
 """The events with which the pieces of a reply are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class TextPiece:
     """A part of one reply that is of one kind; the first is empty, and says that it began."""
 
     task_id: TaskId
-    spot: Spot
+    spot: TextPosition
     """Where the reply stands when this piece is said."""
     iteration: int
     closing: bool
@@ -54,10 +54,10 @@ class LiveText(Protocol):
         """Whether the log is held in this epoch and followed, as far as its holder heard."""
         ...
 
-    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
         """Let others read these pieces; those that are there already stay as they are."""
         ...
 
-    async def read(self, log_id: LogId, *, after: Spot = NOWHERE) -> Sequence[Piece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
         """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
         ...

@@ -23,7 +23,7 @@ from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.signals import LeaseLost
 from penstock.store.changes import Changes, drop_task
-from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
+from penstock.store.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Draft, Row, draft_of
 from penstock.store.statements import Statements, cursor_of, insert_all
 
@@ -32,7 +32,7 @@ _NOBODY = ""
 
 
 @dataclass(slots=True)
-class Holding:
+class LeaseProgress:
     """A lease in use, as far as its holder knows the log."""
 
     epoch: int
@@ -47,13 +47,13 @@ class Holding:
     is_overheard: bool = False
     """There may be pieces of a reply on its way to be dropped once it is whole."""
 
-    def now(self) -> "Holding":
+    def now(self) -> "LeaseProgress":
         """Return what stays as it is now."""
-        return Holding(self.epoch, self.written, self.known, self.outside)
+        return LeaseProgress(self.epoch, self.written, self.known, self.outside)
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class AppendOutcome:
     """What became of an append."""
 
     head: int
@@ -65,22 +65,22 @@ class Advance:
 
 
 @dataclass(slots=True)
-class Append:
+class AppendUnit:
     """Write as the holder. None: the lease is lost, or an append before this one failed."""
 
     sql: Statements
-    consequences: Consequences
+    consequences: ProjectionWriter
     log_id: LogId
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
     lease_until: int
-    holding: Holding
+    holding: LeaseProgress
     changes: Changes | None = None
     """Set when some of the entries change something besides the log."""
     is_said: bool = False
     """The reply that is on its way is whole with this, or taken back: its pieces are dropped."""
 
-    def __call__(self, connection: Connection) -> Advance | None:
+    def __call__(self, connection: Connection) -> AppendOutcome | None:
         """Leave the events at the end of the log, with all that follows from them."""
         cursor, drafts, entries = cursor_of(connection), self.drafts, self.entries
         log_id, holding, count = self.log_id, self.holding, len(drafts)
@@ -105,9 +105,9 @@ class Append:
         if self.is_said:
             cursor.execute(self.sql.unsay, (log_id,))
         if outside == holding.outside:
-            return Advance(head, outside, (), made)
+            return AppendOutcome(head, outside, (), made)
         cursor.execute(self.sql.between, (log_id, holding.known, first - 1))
-        return Advance(head, outside, cursor.fetchall(), made)
+        return AppendOutcome(head, outside, cursor.fetchall(), made)
 
     def _changed(self, changes: Changes, connection: Connection) -> tuple[list[Entry], list[Draft]]:
         """Make the changes; returns the entries and rows that tell what became of them."""
@@ -129,11 +129,11 @@ class Append:
 
 
 @dataclass(slots=True)
-class Send:
+class SendUnit:
     """Write from outside; raises what the events run into."""
 
     sql: Statements
-    consequences: Consequences
+    consequences: ProjectionWriter
     log_id: LogId
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
@@ -176,15 +176,15 @@ class Send:
 
 
 @dataclass(slots=True)
-class Begin:
+class BeginUnit:
     """Write from outside, start the task and take the lease; None when the log stands otherwise."""
 
-    send: Send
+    send: SendUnit
     owner: str
     lease_until: int
     head: int
 
-    def __call__(self, connection: Connection) -> tuple[Holding, list[Record]] | None:
+    def __call__(self, connection: Connection) -> tuple[LeaseProgress, list[Record]] | None:
         """Leave the events in the log, and the log held under a new epoch."""
         send, cursor = self.send, cursor_of(connection)
         count = len(send.entries)
@@ -195,7 +195,7 @@ class Begin:
             cursor.execute(send.sql.open_held_log, (send.log_id, profile_id, agent, *held))
             if not cursor.rowcount:
                 return None
-            holding = Holding(1, count - outside, count, outside)
+            holding = LeaseProgress(1, count - outside, count, outside)
         else:
             held = (count, outside, self.owner, self.lease_until, count)
             cursor.execute(send.sql.begin, (*held, send.log_id, self.head))
@@ -203,12 +203,12 @@ class Begin:
             if begun is None:
                 return None
             epoch, head, all_outside, followed_until = begun
-            holding = Holding(epoch, head - all_outside, head, all_outside, followed_until)
+            holding = LeaseProgress(epoch, head - all_outside, head, all_outside, followed_until)
         return holding, send.write(cursor, self.head + 1)
 
 
 @dataclass(slots=True)
-class Take:
+class TakeLease:
     """Take the lease; gives its row, or whoever has it, or None when there is no such log."""
 
     sql: Statements
@@ -234,7 +234,7 @@ class Take:
 
 
 @dataclass(slots=True)
-class Renew:
+class RenewLease:
     """Keep the lease; gives what came after the event."""
 
     sql: Statements
@@ -261,7 +261,7 @@ class Renew:
 
 
 @dataclass(slots=True)
-class Release:
+class ReleaseLease:
     """Give the lease back; or keep it, and give what came after the event."""
 
     sql: Statements

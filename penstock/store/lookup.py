@@ -16,14 +16,14 @@ from penstock.store.database import Database
 from penstock.store.tables import events, logs, tasks
 
 
-class Spoken(NamedTuple):
+class MessageLocation(NamedTuple):
     """Where a message stands."""
 
     log_id: LogId
     task_id: TaskId
 
 
-class Kept(NamedTuple):
+class ClippedOutput(NamedTuple):
     """What was kept of a clipped result."""
 
     tool_id: str
@@ -40,7 +40,7 @@ class Lookup:
 
     async def find_message(
         self, message_id: MessageId, agent: str, profile: Profile
-    ) -> Spoken | None:
+    ) -> MessageLocation | None:
         """Return the newest task that a message of a history belongs to."""
         its_own = and_(
             events.c.log_id == tasks.c.log_id,
@@ -57,14 +57,16 @@ class Lookup:
         small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
         row = await self._database.read(lambda each: each.execute(small).first())
         if row is not None:
-            return Spoken(LogId(row.log_id), TaskId(row.task_id))
+            return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
         large = wanted.where(events.c.blob_id.is_not(None))
         for row in await self._database.read(lambda each: each.execute(large).all()):
             if named.encode() in await self._blobs.get(row.blob_id):
-                return Spoken(LogId(row.log_id), TaskId(row.task_id))
+                return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
         return None
 
-    async def find_artifact(self, artifact_id: ArtifactId, profile: Profile) -> Kept | None:
+    async def find_artifact(
+        self, artifact_id: ArtifactId, profile: Profile
+    ) -> ClippedOutput | None:
         """Return where the whole of a clipped result is."""
         async for event in self._outcomes(artifact_id, profile):
             if event.artifact_id == artifact_id:
@@ -107,7 +109,7 @@ def _own(table: Table, profile: Profile) -> list[ColumnElement[bool]]:
     return own if profile.session_id is None else [*own, table.c.log_id == profile.session_id]
 
 
-def _kept(event: CallSettled) -> Kept | None:
+def _kept(event: CallSettled) -> ClippedOutput | None:
     if event.artifact_blob is None:
         return None
-    return Kept(event.tool_id, event.artifact_blob, event.total_characters or 0)
+    return ClippedOutput(event.tool_id, event.artifact_blob, event.total_characters or 0)

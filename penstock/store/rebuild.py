@@ -7,9 +7,9 @@ from sqlalchemy import Connection, delete, select
 
 from penstock.core.events import Record
 from penstock.core.ids import LogId
-from penstock.store.consequences import HAVE_CONSEQUENCES, Consequences
 from penstock.store.database import Database
 from penstock.store.log import Log
+from penstock.store.projection_writer import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs, questions, sessions, tasks
 
@@ -19,7 +19,7 @@ async def rebuild(database: Database, log: Log) -> int:
 
     Each log is done in one transaction, so that nobody sees half of it; logs may be at work.
     """
-    consequences = Consequences(Statements(database.dialect), database.limits)
+    consequences = ProjectionWriter(Statements(database.dialect), database.limits)
     log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
     for log_id in log_ids:
         done = False
@@ -31,7 +31,7 @@ async def rebuild(database: Database, log: Log) -> int:
 
 
 def _again(
-    consequences: Consequences, log_id: LogId, records: Sequence[Record], connection: Connection
+    consequences: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
 ) -> bool:
     """Do one log; False: something was written meanwhile."""
     head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from penstock.core.clock import Clock
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
-from penstock.store.live_text import NOWHERE, Followed, Piece, Spot
-from penstock.store.log_units import Holding
+from penstock.store.live_text import NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.log_units import LeaseProgress
 from penstock.store.statements import Row, Statements, cursor_of, insert_all
 
 
@@ -21,7 +21,7 @@ class SqlLiveText:
         database: Database,
         clock: Clock,
         statements: Statements,
-        holdings: Mapping[LogId, Holding],
+        holdings: Mapping[LogId, LeaseProgress],
     ) -> None:
         self._database = database
         self._clock = clock
@@ -49,7 +49,7 @@ class SqlLiveText:
         holding = self._holding(log_id, epoch)
         return holding is not None and holding.followed_until > self._clock.now()
 
-    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
         """Let others read these pieces; those that are there already stay as they are."""
         rows = [(*_row(piece), log_id, epoch) for piece in pieces]
         if holding := self._holding(log_id, epoch):
@@ -60,7 +60,7 @@ class SqlLiveText:
 
         await self._database.write(unit, order=log_id)
 
-    async def read(self, log_id: LogId, *, after: Spot = NOWHERE) -> Sequence[Piece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
         """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
         if log_id in self._holdings:
             return ()
@@ -79,7 +79,7 @@ class SqlLiveText:
             await self._follow(log_id, followed_until)
         return [_piece(row) for row in rows]
 
-    def _holding(self, log_id: LogId, epoch: int) -> Holding | None:
+    def _holding(self, log_id: LogId, epoch: int) -> LeaseProgress | None:
         holding = self._holdings.get(log_id)
         return holding if holding is not None and holding.epoch == epoch else None
 
@@ -96,17 +96,17 @@ class SqlLiveText:
         await self._database.write(unit, order=log_id)
 
 
-def _row(piece: Piece) -> Row:
+def _row(piece: TextPiece) -> Row:
     base, units = piece.spot
     text = json.dumps(piece.text)  # a model may write what a database refuses
     return base, units, piece.task_id, piece.iteration, int(piece.closing), piece.kind, text
 
 
-def _piece(row: Row) -> Piece:
+def _piece(row: Row) -> TextPiece:
     base, units, task_id, iteration, closing, kind, text = row
-    return Piece(
+    return TextPiece(
         task_id=TaskId(task_id),
-        spot=Spot(base, units),
+        spot=TextPosition(base, units),
         iteration=iteration,
         closing=bool(closing),
         kind=kind,

@@ -11,25 +11,25 @@ from penstock.core.errors import AlreadyAnswered
 from penstock.core.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import LogId
 from penstock.core.signals import LeaseLost
-from penstock.store.appended import Appended
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
-from penstock.store.consequences import Consequences
 from penstock.store.database import Database
 from penstock.store.live_text import ENDS_OF_REPLIES
 from penstock.store.log import Lease, Listener, OnWay, Pending
 from penstock.store.log_units import (
-    Advance,
-    Append,
-    Begin,
-    Holding,
-    Release,
-    Renew,
-    Send,
-    Take,
+    AppendOutcome,
+    AppendUnit,
+    BeginUnit,
+    LeaseProgress,
+    ReleaseLease,
+    RenewLease,
+    SendUnit,
+    TakeLease,
     lost,
 )
 from penstock.store.owner import is_dead
+from penstock.store.pending_append import PendingAppend
+from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.rows import Row, Rows, records_of
 from penstock.store.sql_live_text import SqlLiveText
 from penstock.store.statements import Statements, cursor_of
@@ -47,12 +47,12 @@ class SqlLog:
         self._writer = database.writer
         self._clock = clock
         self._sql = Statements(database.dialect)
-        self._consequences = Consequences(self._sql, limits)
+        self._consequences = ProjectionWriter(self._sql, limits)
         self._changes = Changes(self._sql, limits)
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._listeners: list[Listener] = []
-        self._holdings: dict[LogId, Holding] = {}
+        self._holdings: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
         self.live_text = SqlLiveText(database, clock, self._sql, self._holdings)
 
@@ -72,8 +72,8 @@ class SqlLog:
         drafts = self._rows.drafts(entries, self._clock.now())
         if not self._rows.are_small(drafts):
             drafts = await self._rows.put_away(drafts)
-        unit = Send(self._sql, self._consequences, log_id, entries, drafts, head)
-        sent = Appended(self._rows, log_id)
+        unit = SendUnit(self._sql, self._consequences, log_id, entries, drafts, head)
+        sent = PendingAppend(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._sent, sent), order=log_id)
         if on_way is not None:
@@ -91,9 +91,9 @@ class SqlLog:
         drafts = self._rows.drafts(entries, now)
         if not self._rows.are_small(drafts):
             return None
-        send = Send(self._sql, self._consequences, log_id, entries, drafts)
-        unit = Begin(send, owner, now + self._lease_ms, head)
-        begun = Appended(self._rows, log_id)
+        send = SendUnit(self._sql, self._consequences, log_id, entries, drafts)
+        unit = BeginUnit(send, owner, now + self._lease_ms, head)
+        begun = PendingAppend(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._begun, begun), order=log_id)
         records = await begun
@@ -114,7 +114,7 @@ class SqlLog:
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Take the lease if it is free, run out, or its owner is dead on this host."""
         now = self._clock.now()
-        take = Take(self._sql, log_id, owner, now, now + self._lease_ms)
+        take = TakeLease(self._sql, log_id, owner, now, now + self._lease_ms)
         taken = await self._database.write(take, order=log_id)
         if isinstance(taken, str) and is_dead(taken):
             take.dead = taken
@@ -122,7 +122,7 @@ class SqlLog:
         if taken is None or isinstance(taken, str):
             return None
         epoch, head, outside, recoveries, followed_until = taken
-        self._holdings[log_id] = Holding(epoch, head - outside, head, outside)
+        self._holdings[log_id] = LeaseProgress(epoch, head - outside, head, outside)
         self.live_text.hear(log_id, epoch, followed_until)
         return Lease(
             log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
@@ -131,7 +131,7 @@ class SqlLog:
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder; what was submitted before is written before."""
         log_id, at = lease.log_id, self._clock.now()
-        appended = Appended(self._rows, log_id)
+        appended = PendingAppend(self._rows, log_id)
         holding = self._holdings.get(log_id)
         if holding is None or holding.epoch != lease.epoch:
             appended.settle(error=lost(log_id))
@@ -139,7 +139,9 @@ class SqlLog:
         entries = tuple(entries)
         drafts = self._rows.drafts(entries, at)
         until = at + self._lease_ms
-        unit = Append(self._sql, self._consequences, log_id, entries, drafts, until, holding.now())
+        unit = AppendUnit(
+            self._sql, self._consequences, log_id, entries, drafts, until, holding.now()
+        )
         if any(each.change or type(each.event) is TaskEnded for each in entries):
             unit.changes = self._changes
         if holding.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
@@ -154,7 +156,7 @@ class SqlLog:
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
         """Keep the lease; returns the events after `after` that came from outside."""
         until = self._clock.now() + self._lease_ms
-        unit = Renew(self._sql, lease.log_id, lease.epoch, until, after)
+        unit = RenewLease(self._sql, lease.log_id, lease.epoch, until, after)
         rows = await self._hold(lease, unit)
         self.live_text.hear(lease.log_id, lease.epoch, unit.followed_until)
         records = await self._rows.records(lease.log_id, rows)
@@ -164,7 +166,7 @@ class SqlLog:
         self, lease: Lease, *, head: int, wake_at: Moment | None = None
     ) -> Sequence[Record]:
         """Give the lease back; returns nothing when done."""
-        unit = Release(self._sql, lease.log_id, lease.epoch, head, wake_at)
+        unit = ReleaseLease(self._sql, lease.log_id, lease.epoch, head, wake_at)
         rows = await self._hold(lease, unit)
         if not rows:
             self._forget(lease)
@@ -226,11 +228,11 @@ class SqlLog:
             for row in rows
         ]
 
-    def _submit(self, unit: Append, appended: Appended) -> None:
+    def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
         done = partial(self._appended, unit, appended)
         self._writer.submit(unit, done, order=unit.log_id)
 
-    def _submit_later(self, unit: Append, appended: Appended) -> None:
+    def _submit_later(self, unit: AppendUnit, appended: PendingAppend) -> None:
         """Submit once large bodies are put away, and those of the appends before."""
         log_id = unit.log_id
         before = self._slow.get(log_id)
@@ -256,9 +258,9 @@ class SqlLog:
 
     def _appended(
         self,
-        unit: Append,
-        appended: Appended,
-        advance: Advance | None,
+        unit: AppendUnit,
+        appended: PendingAppend,
+        advance: AppendOutcome | None,
         error: BaseException | None,
     ) -> None:
         holding = self._holdings.get(unit.log_id)
@@ -278,8 +280,8 @@ class SqlLog:
 
     def _begun(
         self,
-        begun: Appended,
-        done: tuple[Holding, Sequence[Record]] | None,
+        begun: PendingAppend,
+        done: tuple[LeaseProgress, Sequence[Record]] | None,
         error: BaseException | None,
     ) -> None:
         records: Sequence[Record] | None = None
@@ -289,14 +291,14 @@ class SqlLog:
         self._sent(begun, records, error)
 
     def _sent(
-        self, sent: Appended, records: Sequence[Record] | None, error: BaseException | None
+        self, sent: PendingAppend, records: Sequence[Record] | None, error: BaseException | None
     ) -> None:
         if records is not None:
             for listener in self._listeners:
                 listener(records)
         sent.settle(records or (), error=error)
 
-    async def _hold(self, lease: Lease, unit: Renew | Release) -> Sequence[Row]:
+    async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
         try:
             return await self._writer.ask(unit, order=lease.log_id)
         except LeaseLost:

@@ -13,8 +13,8 @@ from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 from penstock.store.blobs import Blobs
-from penstock.store.consequences import plain
 from penstock.store.database import Database
+from penstock.store.projection_writer import plain
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.store.rows import Rows
 from penstock.store.tables import events, questions, sessions, tasks

@@ -25,7 +25,7 @@ class KeptFile:
 
 
 @dataclass(slots=True)
-class Kept:
+class ScopeContents:
     """What one scope holds."""
 
     state: dict[str, StateEntry] = field(default_factory=dict)
@@ -38,11 +38,11 @@ class MemoryChanges:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.media: dict[MediaId, MediaChange] = {}
-        self._scopes: dict[Scope, Kept] = {}
+        self._scopes: dict[Scope, ScopeContents] = {}
 
-    def of(self, scope: Scope) -> Kept:
+    def of(self, scope: Scope) -> ScopeContents:
         """Return what a scope holds."""
-        return self._scopes.setdefault(scope, Kept())
+        return self._scopes.setdefault(scope, ScopeContents())
 
     def settle(self, entry: Entry, at: Moment) -> Entry:
         """Make the change of a call's outcome; returns the entry as it is to be written."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.kept import led_to
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
 from penstock.flows.reading import read_flow
@@ -45,7 +45,7 @@ class MemoryFlows:
         read = read_flow(source.text, source.name)
         names = {getattr(each.step, "agent", None) or "" for each in read.steps}
         agents = {name: AgentCard(name=name) for name in names}
-        return errors_of(check_flow(read, Surroundings(agents=agents)))
+        return errors_of(check_flow(read, CheckContext(agents=agents)))
 
     def _source(self, file: str) -> FlowSource:
         modules = {name: text for name, text in self.texts.items() if not name.endswith(SUFFIX)}

@@ -36,7 +36,7 @@ from penstock.testing.media import MemoryMedia
 from penstock.testing.state import MemoryState
 from penstock.testing.workspace import MemoryFiles
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.invocation import Inside, Invocation, Nest
+from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.registry import Registry
@@ -162,7 +162,7 @@ class Workbench:
 
     def invocation(self, tool: Tool, input: Mapping[str, Any] | None = None) -> Invocation:
         """Return what a tool holds while it runs, to call its `run` without the door."""
-        inside = Inside(
+        inside = InvokerContext(
             door=self.invoker.call,
             effect_of=self.invoker.registry.effect_of,
             knows=self.invoker.registry.__contains__,
@@ -173,7 +173,7 @@ class Workbench:
         )
         call = self.next_call(tool.spec.tool_id, input)
         invocation = Invocation(call, tool.spec, self.model, ledger=self.ledger, inside=inside)
-        invocation.enter(Nest(None), 1, self.world.clock.monotonic() + _PLENTY)
+        invocation.enter(NestedCalls(None), 1, self.world.clock.monotonic() + _PLENTY)
         return invocation
 
     async def _send(self, event: Event) -> None:

@@ -6,7 +6,7 @@ from penstock.core.clock import Moment
 from penstock.core.events import Record
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.live_text import ENDS_OF_REPLIES, NOWHERE, Followed, Piece, Spot
+from penstock.store.live_text import ENDS_OF_REPLIES, NOWHERE, Followed, TextPiece, TextPosition
 
 
 class MemoryLiveText:
@@ -21,7 +21,7 @@ class MemoryLiveText:
         """The epoch of a log that is held."""
         self._listeners: list[Followed] = []
         self._followed_until: dict[LogId, int] = {}
-        self._pieces: dict[LogId, dict[Spot, Piece]] = {}
+        self._pieces: dict[LogId, dict[TextPosition, TextPiece]] = {}
 
     def listen(self, listener: Followed) -> None:
         """Tell the listener of every log that is followed from elsewhere."""
@@ -38,7 +38,7 @@ class MemoryLiveText:
         until = self._followed_until.get(log_id, 0)
         return until > self._now() and self._epoch_of(log_id) == epoch
 
-    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
         """Let others read these pieces; those that are there already stay as they are."""
         if self._epoch_of(log_id) == epoch:
             said = self._pieces.setdefault(log_id, {})
@@ -50,7 +50,7 @@ class MemoryLiveText:
         if self._pieces and any(type(each.event) in ENDS_OF_REPLIES for each in records):
             self._pieces.pop(log_id, None)
 
-    async def read(self, log_id: LogId, *, after: Spot = NOWHERE) -> Sequence[Piece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
         """Follow a log: return what is said there after a spot, in order."""
         if self._epoch_of(log_id) is not None:
             self._followed_until[log_id] = self._now() + self._followed_ms

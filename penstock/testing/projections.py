@@ -21,7 +21,7 @@ from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
-from penstock.store.consequences import AT_WORK, SUPERSEDED, Keyed
+from penstock.store.projection_writer import AT_WORK, SUPERSEDED, Keyed
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf
 from penstock.testing.rows import AskedRow, Owned, SessionRow, TaskRow
 

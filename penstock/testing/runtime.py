@@ -11,8 +11,8 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.flows.code import Coding
-from penstock.flows.library import Library, NoFlows
+from penstock.flows.code import CodeEnvironment
+from penstock.flows.library import FlowLibrary, NoFlows
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
@@ -33,7 +33,7 @@ from penstock.tools.tool import Tool
 KEY = bytes(range(32))
 
 
-class MemoryPlace:
+class MemoryStorage:
     """Where runtimes in memory keep their things: one opened here after another goes on with them.
 
     With a FakeClock, what an abandoned runtime held is free once `lease_seconds` are over.
@@ -46,8 +46,8 @@ class MemoryPlace:
         limits: Limits | None = None,
         log: MemoryLog | None = None,
         egress: Egress | None = None,
-        flows: Library | None = None,
-        coding: Coding | None = None,
+        flows: FlowLibrary | None = None,
+        coding: CodeEnvironment | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
@@ -70,10 +70,10 @@ async def memory_runtime(
     agents: Iterable[Agent] = (),
     rules: Iterable[Rule] = (),
     skills: Skills = NO_SKILLS,
-    place: MemoryPlace | None = None,
+    place: MemoryStorage | None = None,
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in memory until the block ends; `model` is the one that answers by default."""
-    place = place or MemoryPlace()
+    place = place or MemoryStorage()
     models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
     if model is not None:
         models.add(model)

@@ -8,8 +8,8 @@ from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.suspend import ask
-from penstock.tools.invocation import Nest
-from penstock.tools.passage import Passage
+from penstock.tools.active_call import ActiveCall
+from penstock.tools.invocation import NestedCalls
 from penstock.tools.rules import Action, Rules
 from penstock.tools.tool import Tool
 
@@ -23,13 +23,15 @@ class Approvals:
         self._limits = world.limits
         self._new_id = world.new_id
 
-    async def agreed(self, tool: Tool, passage: Passage, nest: Nest | None) -> dict[str, Any]:
+    async def agreed(
+        self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None
+    ) -> dict[str, Any]:
         """Return the input that a person agreed to, where one has to; what was asked counts."""
-        call = passage.call
-        action = self._decide(tool, passage, call.input)
-        if action is Action.ALLOW and not passage.ledger.is_asked(call.path):
+        call = active_call.call
+        action = self._decide(tool, active_call, call.input)
+        if action is Action.ALLOW and not active_call.ledger.is_asked(call.path):
             return call.input
-        answered = await ask(passage.ledger, self._question(tool, passage, nest))
+        answered = await ask(active_call.ledger, self._question(tool, active_call, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
             raise Rejected(f'"{call.tool_id}" was not approved: not answered in time')
@@ -39,17 +41,17 @@ class Approvals:
         edited: dict[str, Any] | None = answer.get("input")
         if edited is None:
             return call.input
-        self._decide(tool, passage, edited)
+        self._decide(tool, active_call, edited)
         return edited
 
-    def _decide(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> Action:
-        action = self._rules.decide(tool.spec, passage.caller, input)
+    def _decide(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> Action:
+        action = self._rules.decide(tool.spec, active_call.caller, input)
         if action is Action.DENY:
-            raise NotPermitted(self._rules.denial(tool.spec, passage.caller, input))
+            raise NotPermitted(self._rules.denial(tool.spec, active_call.caller, input))
         return action
 
-    def _question(self, tool: Tool, passage: Passage, nest: Nest | None) -> Question:
-        call, spec = passage.call, tool.spec
+    def _question(self, tool: Tool, active_call: ActiveCall, nest: NestedCalls | None) -> Question:
+        call, spec = active_call.call, tool.spec
         return Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.APPROVAL,
@@ -57,7 +59,7 @@ class Approvals:
             path=call.path,
             call_id=nest.call_id if nest else call.call_id,
             tool_id=spec.tool_id,
-            input=passage.caller.secrets.json(call.input),
+            input=active_call.caller.secrets.json(call.input),
             input_schema=spec.input_schema,
-            expires_at=passage.caller.expiry(self._clock.now()),
+            expires_at=active_call.caller.expiry(self._clock.now()),
         )

@@ -20,7 +20,7 @@ Preview = Callable[[Any], str | None]
 _BYTES_PER_CHARACTER = 4
 
 
-class Shown(NamedTuple):
+class LoggedOutcome(NamedTuple):
     """An outcome as it goes into the log."""
 
     envelope: Envelope
@@ -43,7 +43,7 @@ class Artifacts:
 
     async def show(
         self, envelope: Envelope, own_preview: Preview | None, *, clip_at: int | None
-    ) -> Shown:
+    ) -> LoggedOutcome:
         """Return the outcome as its caller reads it; `clip_at` None: whole and as it is, for code.
 
         Raises InvalidOutput or OutputTooLarge when there is no such outcome.
@@ -64,8 +64,10 @@ class Artifacts:
             return await self._clip(text, line, files, clip_at=clip_at)
         if clip_at is None and len(text) > self._limits.body_bytes:
             blob_id = await self._blobs.put(text.encode())
-            return Shown(Envelope.success(None), None, line, None, blob_id, len(text), files)
-        return Shown(envelope, text, line, files=files)
+            return LoggedOutcome(
+                Envelope.success(None), None, line, None, blob_id, len(text), files
+            )
+        return LoggedOutcome(envelope, text, line, files=files)
 
     async def whole(self, settled: CallSettled) -> Envelope:
         """Return the envelope with all of its output, which may be kept apart from the event."""
@@ -107,7 +109,7 @@ class Artifacts:
             said["details"] = error.details if len(details) <= most else cut(details, most)
         return compact(said)
 
-    async def _failure(self, envelope: Envelope, error: ErrorDetail) -> Shown:
+    async def _failure(self, envelope: Envelope, error: ErrorDetail) -> LoggedOutcome:
         files: tuple[StoredFile, ...] = ()
         message = error.message
         if may_hold_base64(message):
@@ -118,7 +120,7 @@ class Artifacts:
         if message is not error.message:
             error = replace(error, message=message)
             envelope = Envelope(envelope.status, None, error)
-        return Shown(envelope, self.error_text(error), files=files)
+        return LoggedOutcome(envelope, self.error_text(error), files=files)
 
     def _encode(self, output: Any) -> str:
         try:
@@ -145,7 +147,7 @@ class Artifacts:
 
     async def _clip(
         self, text: str, line: str | None, files: tuple[StoredFile, ...], *, clip_at: int
-    ) -> Shown:
+    ) -> LoggedOutcome:
         """Keep the whole text apart; the event holds its beginning, and no output beside it."""
         artifact_id = ArtifactId(self._new_id("art"))
         blob_id = await self._blobs.put(text.encode())
@@ -153,7 +155,9 @@ class Artifacts:
             f"\n[truncated: {len(text)} characters in all; full result in artifact {artifact_id}]"
         )
         context = text[: max(clip_at - len(marker), 0)] + marker
-        return Shown(Envelope.success(None), context, line, artifact_id, blob_id, len(text), files)
+        return LoggedOutcome(
+            Envelope.success(None), context, line, artifact_id, blob_id, len(text), files
+        )
 
     async def _keep_all(self, placeholders: Placeholders) -> tuple[StoredFile, ...]:
         kept = []

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 
-class Cut(NamedTuple):
+class CancelReason(NamedTuple):
     """What a cancellation of this runtime says of itself."""
 
     why: str
@@ -63,7 +63,7 @@ class Deadline:
     def cancel(self) -> None:
         """Cancel the task; it is taken back at the end."""
         self._cancelled += 1
-        self._task.cancel(Cut("nobody waits for it any more", self._depth))
+        self._task.cancel(CancelReason("nobody waits for it any more", self._depth))
 
     def _end(self) -> None:
         self.is_over = True

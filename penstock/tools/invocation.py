@@ -27,7 +27,7 @@ from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.threads import Threads
 
-Door = Callable[[Call, Caller, Ledger, "Nest | None"], Awaitable[Envelope]]
+Door = Callable[[Call, Caller, Ledger, "NestedCalls | None"], Awaitable[Envelope]]
 
 
 WentWell = Callable[[CallSettled], bool]
@@ -38,7 +38,7 @@ def succeeded(settled: CallSettled) -> bool:
     return settled.envelope.ok
 
 
-class Nest:
+class NestedCalls:
     """The calls made from inside one root call, counted."""
 
     __slots__ = ("call_id", "calls", "root")
@@ -52,7 +52,7 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
+class InvokerContext:
     """What every invocation behind one door shares."""
 
     door: Door
@@ -72,7 +72,7 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class QuestionForm:
     """How a question may be answered."""
 
     options: tuple[Option, ...] = ()
@@ -81,7 +81,7 @@ class Form:
     typed: Json | None = None
     """`type` and what goes with it, of a question that has one."""
 
-    def without(self, secrets: Redactor) -> "Form":
+    def without(self, secrets: Redactor) -> "QuestionForm":
         """Return the form with no secret in what a person is shown."""
         if not secrets.has_any:
             return self
@@ -93,7 +93,7 @@ class Form:
             )
             for each in self.options
         ]
-        return Form(
+        return QuestionForm(
             options=tuple(options),
             schema=secrets.json(self.schema),
             context=secrets.json(self.context),
@@ -101,7 +101,7 @@ class Form:
         )
 
 
-FREE = Form()
+FREE = QuestionForm()
 
 
 class Invocation:
@@ -131,7 +131,7 @@ class Invocation:
     )
 
     def __init__(
-        self, call: Call, spec: ToolSpec, caller: Caller, *, ledger: Ledger, inside: Inside
+        self, call: Call, spec: ToolSpec, caller: Caller, *, ledger: Ledger, inside: InvokerContext
     ) -> None:
         self.call = call
         self.spec = spec
@@ -154,14 +154,14 @@ class Invocation:
         self.has_ended = False
         self.is_unwanted = False
         """The runtime cancelled it for a reason outside of it, and not by its own deadline."""
-        self._nest = Nest(None)
+        self._nest = NestedCalls(None)
         self._cancelling = 0
         self._aside: list[asyncio.Task[Envelope]] = []
         self._seen: Occurrences | None = None
         self._caller: Caller | None = None
         self._stopped: asyncio.Event | None = None
 
-    def enter(self, nest: Nest, attempt: int, deadline: float) -> None:
+    def enter(self, nest: NestedCalls, attempt: int, deadline: float) -> None:
         """Begin at the tool's first line: the calls inside are counted from the start."""
         self._nest = nest
         self.owner = owner = asyncio.current_task()
@@ -236,7 +236,7 @@ class Invocation:
         """The model's call that this one is, or stands in."""
         return self._nest.call_id
 
-    async def ask(self, text: str, *, form: Form = FREE) -> QuestionAnswered:
+    async def ask(self, text: str, *, form: QuestionForm = FREE) -> QuestionAnswered:
         """Ask a person, once per question; does not return until there is an answer.
 
         Raises NotPermitted where nobody may be asked.

@@ -26,12 +26,12 @@ from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor
+from penstock.tools.active_call import ActiveCall
 from penstock.tools.approvals import Approvals
-from penstock.tools.cuttable import Cuttable
+from penstock.tools.cancellable import CancellableWork
 from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
-from penstock.tools.invocation import Inside, Invocation, Nest
-from penstock.tools.passage import Passage
+from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, refused
 from penstock.tools.redaction import (
     check_change,
@@ -78,7 +78,7 @@ class Invoker:
         A call that runs goes on with those it began with, and so does what it calls.
         """
         self.registry = registry
-        self._inside = Inside(
+        self._inside = InvokerContext(
             door=lambda *given: Invoker._call(as_now, *given),
             effect_of=registry.effect_of,
             knows=registry.__contains__,
@@ -96,7 +96,7 @@ class Invoker:
         )
 
     async def call(
-        self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None = None
+        self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None = None
     ) -> Envelope:
         """Make a call, with the tools that there are now, and return its outcome."""
         known = await self._resources.secrets.of(ledger, self._resources.vault)
@@ -104,37 +104,37 @@ class Invoker:
         return await self._inside.door(call, caller, ledger, nest)
 
     async def _call(
-        self, call: Call, caller: Caller, ledger: Ledger, nest: Nest | None
+        self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None
     ) -> Envelope:
         """Replay, resolve, permit, validate, ask, reserve, run and check, settle."""
         if settled := ledger.find(call.path):
             return await self._replay(settled, caller)
         if nest is not None:
             nest.calls += 1
-        passage = Passage(call, caller, ledger)
+        active_call = ActiveCall(call, caller, ledger)
         try:
             try:
-                tool = self._resolve(passage)
-                self._permit(passage)
+                tool = self._resolve(active_call)
+                self._permit(active_call)
                 self.check_input(tool, call.input)
-                self._ask_plugins(tool, passage, call.input)
-                agreed = await self._approvals.agreed(tool, passage, nest)
+                self._ask_plugins(tool, active_call, call.input)
+                agreed = await self._approvals.agreed(tool, active_call, nest)
                 if agreed is not call.input:
                     self.check_input(tool, agreed)
-                    self._ask_plugins(tool, passage, agreed)
-                self._reserve(passage, nest)
-                output = await self._run(tool, agreed, passage)
+                    self._ask_plugins(tool, active_call, agreed)
+                self._reserve(active_call, nest)
+                output = await self._run(tool, agreed, active_call)
                 self._check(tool, output)
-                check_change(passage.change, caller.secrets)
+                check_change(active_call.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = error.envelope()
-            envelope = await self._settle(passage, envelope)
-            if passage.is_cut:
+            envelope = await self._settle(active_call, envelope)
+            if active_call.is_cut:
                 raise asyncio.CancelledError  # the tool swallowed it; what follows is not to run
             return envelope
         finally:
-            passage.give_back()
+            active_call.give_back()
 
     def check_input(
         self, tool: Tool, input: dict[str, Any], unread: Sequence[Problem] = ()
@@ -187,16 +187,16 @@ class Invoker:
             return settled.envelope
         return await self._artifacts.whole(settled)
 
-    def _resolve(self, passage: Passage) -> Tool:
+    def _resolve(self, active_call: ActiveCall) -> Tool:
         """Return the tool, if this caller knows of it at all."""
-        call, caller = passage.call, passage.caller
+        call, caller = active_call.call, active_call.caller
         tool = self.registry.find(call.tool_id)
         if tool is not None:
-            passage.refusal = refused(tool.spec, caller)
-            passage.is_hidden = self.rules.hides(tool.spec, caller)
-            was_offered = caller.origin is Origin.MODEL and passage.is_hidden
-            if was_offered or not isinstance(passage.refusal, ToolNotFound):
-                passage.tool = tool
+            active_call.refusal = refused(tool.spec, caller)
+            active_call.is_hidden = self.rules.hides(tool.spec, caller)
+            was_offered = caller.origin is Origin.MODEL and active_call.is_hidden
+            if was_offered or not isinstance(active_call.refusal, ToolNotFound):
+                active_call.tool = tool
                 return tool
         visible = {each.spec.tool_id for each in self.registry if self._sees(each, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
@@ -204,15 +204,15 @@ class Invoker:
         hint = did_you_mean(call.tool_id, visible)
         raise ToolNotFound(f"There is no tool {call.tool_id!r}.{hint}")
 
-    def _permit(self, passage: Passage) -> None:
-        if passage.is_hidden and passage.tool is not None:
-            raise NotPermitted(self.rules.denial(passage.tool.spec, passage.caller))
-        if passage.refusal is not None:
-            raise passage.refusal
+    def _permit(self, active_call: ActiveCall) -> None:
+        if active_call.is_hidden and active_call.tool is not None:
+            raise NotPermitted(self.rules.denial(active_call.tool.spec, active_call.caller))
+        if active_call.refusal is not None:
+            raise active_call.refusal
 
-    def _ask_plugins(self, tool: Tool, passage: Passage, input: dict[str, Any]) -> None:
+    def _ask_plugins(self, tool: Tool, active_call: ActiveCall, input: dict[str, Any]) -> None:
         """Let guards of plugins refuse a call of an agent session that all else allows."""
-        call, caller, folder = passage.call, passage.caller, self._resources.project
+        call, caller, folder = active_call.call, active_call.caller, self._resources.project
         session = caller.session if caller.origin is Origin.MODEL else None
         if session is None or not session.guards:
             return
@@ -226,30 +226,30 @@ class Invoker:
         is_open = not spec.is_broken and refused(spec, caller) is None
         return is_open and not self.rules.hides(spec, caller)
 
-    def _reserve(self, passage: Passage, nest: Nest | None) -> None:
+    def _reserve(self, active_call: ActiveCall, nest: NestedCalls | None) -> None:
         if nest is None:
-            nest = Nest(passage.root, passage.call.call_id)
-        elif nest.calls > self._limits.nested_calls and passage.caller.inside_kind != SCRIPT:
+            nest = NestedCalls(active_call.root, active_call.call.call_id)
+        elif nest.calls > self._limits.nested_calls and active_call.caller.inside_kind != SCRIPT:
             at_most = self._limits.nested_calls
             raise BudgetExceeded(f"one call made more than {at_most} calls inside")
-        passage.ledger.budget.reserve_call()
-        passage.nest = nest
+        active_call.ledger.budget.reserve_call()
+        active_call.nest = nest
 
-    async def _run(self, tool: Tool, input: dict[str, Any], passage: Passage) -> Any:
+    async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
         """Run under the timeout, and again as the tool's retry policy says."""
-        spec, ledger, call = tool.spec, passage.ledger, passage.call
+        spec, ledger, call = tool.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
-        passage.began = self._clock.monotonic()
+        active_call.began = self._clock.monotonic()
         attempt = 1
         while True:
             try:
-                return await self._attempt(tool, input, passage, attempt)
+                return await self._attempt(tool, input, active_call, attempt)
             except CallError as error:
-                is_last = attempt >= spec.retry.max_attempts or passage.is_cut
+                is_last = attempt >= spec.retry.max_attempts or active_call.is_cut
                 if not error.retryable or is_last:
                     raise
-                detail = redacted_error(_error_of(error.envelope()), passage.caller.secrets)
+                detail = redacted_error(_error_of(error.envelope()), active_call.caller.secrets)
                 event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
@@ -264,21 +264,21 @@ class Invoker:
             raise out_of_time(tool, math.inf, left)
 
     async def _attempt(
-        self, tool: Tool, input: dict[str, Any], passage: Passage, attempt: int
+        self, tool: Tool, input: dict[str, Any], active_call: ActiveCall, attempt: int
     ) -> Any:
-        spec, ledger, path = tool.spec, passage.ledger, passage.call.path
-        secrets = passage.caller.secrets
+        spec, ledger, path = tool.spec, active_call.ledger, active_call.call.path
+        secrets = active_call.caller.secrets
         before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
         seconds = (spec.timeout_ms - before) / 1000
         if seconds <= 0:
             raise out_of_time(tool, seconds, left)
         given, began = max(min(seconds, left), 0), self._clock.monotonic()
-        invocation = passage.invocation = Invocation(
-            passage.call, spec, passage.caller, ledger=ledger, inside=self._inside
+        invocation = active_call.invocation = Invocation(
+            active_call.call, spec, active_call.caller, ledger=ledger, inside=self._inside
         )
-        invocation.enter(passage.nest or Nest(None), attempt, began + given)
-        limit = Deadline(invocation.owner, given, depth=passage.call.depth)
-        work = Cuttable(tool.run(input, invocation), invocation, limit)
+        invocation.enter(active_call.nest or NestedCalls(None), attempt, began + given)
+        limit = Deadline(invocation.owner, given, depth=active_call.call.depth)
+        work = CancellableWork(tool.run(input, invocation), invocation, limit)
         try:
             with work:
                 output = await _enter(work, invocation)
@@ -292,7 +292,7 @@ class Invoker:
             raise failure(spec, foremost(group), secrets, most=self._limits.error_chars) from group
         except BaseException as error:
             if work.is_cut_by(error):
-                self._cut(tool, passage)
+                self._cut(tool, active_call)
                 raise
             if limit.is_over:
                 raise out_of_time(tool, seconds, left) from None
@@ -301,13 +301,13 @@ class Invoker:
             raise out_of_time(tool, seconds, left)
         return output
 
-    def _cut(self, tool: Tool, passage: Passage) -> None:
+    def _cut(self, tool: Tool, active_call: ActiveCall) -> None:
         """Record that a write inside another call was cut by that call: nobody may run it again."""
-        if tool.spec.is_cut_short and passage.call.depth:
+        if tool.spec.is_cut_short and active_call.call.depth:
             tool_id = tool.spec.tool_id
             said = f'"{tool_id}" was cut in the middle: it may or may not have happened'
             settled = CallSettled(tool_id=tool_id, envelope=Interrupted(said).envelope())
-            passage.ledger.settle(passage.call.path, settled)
+            active_call.ledger.settle(active_call.call.path, settled)
 
     def _check(self, tool: Tool, output: Any) -> None:
         schema = self.registry.output_schema(tool)
@@ -316,10 +316,10 @@ class Invoker:
             message = f'output of "{tool.spec.tool_id}" is not valid: {said}'
             raise InvalidOutput(message, details=found(problems))
 
-    async def _settle(self, passage: Passage, envelope: Envelope) -> Envelope:
-        call, caller = passage.call, passage.caller
+    async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
+        call, caller = active_call.call, active_call.caller
         clip_at = caller.clip_at
-        own_preview = passage.tool.preview if passage.tool else None
+        own_preview = active_call.tool.preview if active_call.tool else None
         envelope = redacted(envelope, caller.secrets)
         try:
             shown = await self._artifacts.show(envelope, own_preview, clip_at=clip_at)
@@ -332,21 +332,21 @@ class Invoker:
             call_id=call.call_id,
             context=shown.context,
             preview=shown.preview,
-            ran=passage.nest is not None,
-            duration_ms=passage.duration_ms(self._clock),
+            ran=active_call.nest is not None,
+            duration_ms=active_call.duration_ms(self._clock),
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
-            files=redacted_files((*passage.files, *shown.files), caller.secrets),
+            files=redacted_files((*active_call.files, *shown.files), caller.secrets),
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
         )
-        held, is_noted = passage.ledger.held, self._is_noted_first(call)
-        if envelope.ok and passage.change is not None:
-            recorded = await passage.ledger.change(call.path, settled, passage.change)
+        held, is_noted = active_call.ledger.held, self._is_noted_first(call)
+        if envelope.ok and active_call.change is not None:
+            recorded = await active_call.ledger.change(call.path, settled, active_call.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
         else:
-            passage.ledger.settle(call.path, settled, is_awaited=is_noted)
+            active_call.ledger.settle(call.path, settled, is_awaited=is_noted)
         if is_noted:
             await held.commit()
         await held.make_sure()
@@ -361,7 +361,7 @@ class Invoker:
         return call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE
 
 
-async def _enter(work: Cuttable, invocation: Invocation) -> Any:
+async def _enter(work: CancellableWork, invocation: Invocation) -> Any:
     """Run the tool once, with all that it started; what ended a call inside ends it too."""
     is_cut = False
     try:

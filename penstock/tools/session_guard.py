@@ -28,7 +28,7 @@ PluginGuard = Callable[[Call], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class GuardedSession:
     """What a guard of a plugin knows of the agent session that it stands before."""
 
     run_id: TaskId

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.agents.charter import AgentInput, Card, Charter, Purpose, Tier
+from penstock.agents.charter import AgentInput, ArchitectNotes, Charter, DisplayCard, Tier
 from penstock.agents.file import parse_agent
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.settings import ChatSettings
 from penstock.core.step import Output, ValueType
 from penstock.resources.project_access import OPEN, Access
@@ -29,7 +29,7 @@ context_files: [README.md]
 context: docs/a.md, README.md
 access: { read: "src/**, docs/*.md", write: [src/gen/**], bash: { deny: [curl] } }
 card: { type: search, label: Scout, metric: topics, role: finder }
-architect: { use_when: always, produces: topics, depends_on: nothing, domain: web }
+architect: { use_when: now, produces: x, depends_on: no, domain: web }
 max_turns: 3
 x-note: mine
 ---
@@ -70,8 +70,8 @@ def test_a_flow_reads_the_whole_of_it() -> None:
         access=Access(
             agent="scout", read=("src/**", "docs/*.md"), write=("src/gen/**",), deny=("curl",)
         ),
-        card=Card(card_type="search", label="Scout", metric="topics", role="finder"),
-        purpose=Purpose(use_when="always", produces="topics", depends_on="nothing", domain="web"),
+        card=DisplayCard(card_type="search", label="Scout", metric="topics", role="finder"),
+        purpose=ArchitectNotes(use_when="now", produces="x", depends_on="no", domain="web"),
         max_turns=3,
     )
 
@@ -80,7 +80,7 @@ def test_what_is_left_out_is_as_the_page_says() -> None:
     charter = charter_of("description: d")
     empty = Charter(file="agents/a.md", content_hash=charter.content_hash)
     assert charter.access == Access(agent="a", read=OPEN.read, write=OPEN.write, deny=OPEN.deny)
-    assert charter.purpose == Purpose(use_when="d")
+    assert charter.purpose == ArchitectNotes(use_when="d")
     assert (charter.tools, charter.is_interactive, charter.max_turns) == ((), True, None)
     assert (charter.thinking, charter.card, charter.outputs) == (None, empty.card, ())
 
@@ -90,13 +90,13 @@ def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
     more = "context access card architect max_turns labels"
     head = "\n".join(f"{key}:" for key in f"{keys} {more}".split())
     assert said_of_head(head) == []
-    assert charter_of(head).purpose == Purpose()
+    assert charter_of(head).purpose == ArchitectNotes()
 
 
 def test_a_card_shows_any_value() -> None:
     """§3, `card.*`: "for displays; any value"."""
     card = charter_of("card: {type: 5, label: true, metric: [a, 1], role: {x: null}}").card
-    assert card == Card(card_type="5", label="true", metric='["a",1]', role='{"x":null}')
+    assert card == DisplayCard(card_type="5", label="true", metric='["a",1]', role='{"x":null}')
 
 
 def test_the_hash_changes_with_the_text() -> None:
@@ -335,7 +335,7 @@ You have access to backend documentation. Use `skill_read` to look up:
 
 def test_the_usage_pattern_of_handbooks_loads_with_two_warnings() -> None:
     """T17: usage pattern with `skills:` (that file as it is loads, with two warnings)."""
-    read = parse_agent(SEED, "agents/my-agent.md", Known(handbooks=["my-backend-docs"]))
+    read = parse_agent(SEED, "agents/my-agent.md", KnownNames(handbooks=["my-backend-docs"]))
     assert read.agent is not None
     assert [str(each) for each in read.findings] == [
         (
@@ -374,13 +374,14 @@ VALUES = st.recursive(
 @given(st.dictionaries(KEYS, VALUES))
 def test_no_value_of_any_field_raises(values: dict[str, Any]) -> None:
     lines = "\n".join(f"{key}: {value!r}" for key, value in values.items())
-    parse_agent(f"---\n{lines}\n---\n", "a.md", Known(tools=(), skills=(), handbooks=(), roles=()))
+    known = KnownNames(tools=(), skills=(), handbooks=(), roles=())
+    parse_agent(f"---\n{lines}\n---\n", "a.md", known)
 
 
 @given(st.text(), st.text())
 def test_no_text_raises(head: str, body: str) -> None:
     parse_agent(head, "a.md")
-    parse_agent(f"---\n{head}\n---\n{body}", "a.md", Known(tools=(), roles=()))
+    parse_agent(f"---\n{head}\n---\n{body}", "a.md", KnownNames(tools=(), roles=()))
 
 
 @pytest.mark.parametrize(
@@ -395,5 +396,5 @@ def test_no_text_raises(head: str, body: str) -> None:
     ],
 )
 def test_hostile_files_are_read_quickly(text: str) -> None:
-    read = parse_agent(text, "a.md", Known(tools=(), roles=()))
+    read = parse_agent(text, "a.md", KnownNames(tools=(), roles=()))
     assert read.agent is not None or read.findings

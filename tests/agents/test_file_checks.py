@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.agents.file import parse_agent
-from penstock.agents.file_checks import Known, body_inputs
+from penstock.agents.file_checks import KnownNames, body_inputs
 from tests.kit.agent_texts import said_of, said_of_head
 
-KNOWN = Known(
+KNOWN = KnownNames(
     tools=["look_up", "send"],
     skills=["research", "zip"],
     handbooks=["my-backend-docs"],

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.file_settings import ELSEWHERE, SETTINGS, said_by
 from penstock.agents.settings import ChatSettings
 from tests.kit.agent_texts import agent_of, said_of
@@ -93,7 +93,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("settings", "said"), WRONG)
 def test_what_is_wrong_is_named_with_its_line(settings: str, said: str) -> None:
-    assert said_of(text_of(settings), Known(tools=("mail", "m"))) == [f"6 error {said}"]
+    assert said_of(text_of(settings), KnownNames(tools=("mail", "m"))) == [f"6 error {said}"]
 
 
 @pytest.mark.parametrize(

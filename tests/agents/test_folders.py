@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.charter import Tier
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, MOST_BYTES, MOST_FILES, load_agents
 from penstock.flows.reading import read_flow
 from penstock.manifest.handbook import find_handbooks
@@ -34,7 +34,7 @@ def test_a_project_without_agents_has_our_own(tmp_path: Path) -> None:
 def test_our_own_agents_give_no_finding(tmp_path: Path) -> None:
     """Built-in agents and flows give no diagnostic (test)."""
     handbooks = find_handbooks([HANDBOOKS]).names
-    known = Known(tools=(), skills=(), handbooks=handbooks, roles=())
+    known = KnownNames(tools=(), skills=(), handbooks=handbooks, roles=())
     assert load_agents(tmp_path, known).diagnostics == []
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.hands import Hands
-from penstock.agents.loop import Ending, loop
-from penstock.agents.offer import Offers, caller_for
+from penstock.agents.call_runner import CallRunner
+from penstock.agents.loop import FinalReply, loop
+from penstock.agents.offer import TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
-from penstock.agents.turn import Turns, Voice
+from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import CancelRequested, Event, TaskStarted
@@ -34,7 +34,7 @@ from tests.kit.tools import Act
 
 async def enter(
     events: Sequence[Event], replies: Sequence[ScriptedReply], **settings: Any
-) -> tuple[Ending | ErrorDetail, ScriptedModel]:
+) -> tuple[FinalReply | ErrorDetail, ScriptedModel]:
     """Enter the loop of a task that has had these events."""
     held = await held_log(TaskStarted())
     for event in events:
@@ -47,10 +47,12 @@ async def enter(
     someone, ledger = agent(**settings), ledger_of(held)
     model = ScriptedModel(replies)
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
-    voice = Voice(model, Offers(someone, invoker, caller, fixed=("tool",)), someone.settings)
-    hands = Hands(invoker, ledger, someone.settings)
+    agent_model = AgentModel(
+        model, TaskOffers(someone, invoker, caller, fixed=("tool",)), someone.settings
+    )
+    call_runner = CallRunner(invoker, ledger, someone.settings)
     transcript = Transcript(ledger.task.main, system="Be kind.", limit=10_000)
-    turns = Turns(voice, hands, transcript, world=world, bus=Bus(), restart=False)
+    turns = Turns(agent_model, call_runner, transcript, world=world, bus=Bus(), restart=False)
     most = someone.settings.max_iterations
     return await loop(turns, ledger.task, max_iterations=most), model
 
@@ -76,7 +78,7 @@ async def test_it_goes_on_from_wherever_the_task_is(
     events: list[Event], replies: list[ScriptedReply], text: str, finish: str
 ) -> None:
     answer, model = await enter(events, replies, max_iterations=2)
-    assert isinstance(answer, Ending)
+    assert isinstance(answer, FinalReply)
     assert (answer.text, answer.finish) == (text, finish)
     assert len(model.requests) == len(replies)
 
@@ -102,7 +104,7 @@ def settled_as(*envelopes: Any) -> list[Event]:
 )
 async def test_what_follows_from_results(events: list[Event], finish: str) -> None:
     answer, _ = await enter(events, [say("So.")])
-    assert isinstance(answer, Ending)
+    assert isinstance(answer, FinalReply)
     assert answer.finish == finish
 
 
@@ -120,7 +122,7 @@ async def test_a_cancel_is_seen_between_two_turns() -> None:
 
 async def test_calls_that_were_left_open_are_run_before_anything_else() -> None:
     answer, model = await enter([reply(1, "a")], [call("tool", n=1), say("Done.")])
-    assert isinstance(answer, Ending)
+    assert isinstance(answer, FinalReply)
     assert answer.text == "Done."
     assert [type(each).__name__ for each in model.requests[0].messages] == [
         "UserMessage",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.offer import Offers, caller_for, definition, offered, skills_of
+from penstock.agents.offer import TaskOffers, caller_for, definition, offered, skills_of
 from penstock.core.call import Origin
 from penstock.core.ids import LogId, ProfileId, new_id
 from penstock.core.limits import Limits
@@ -83,7 +83,7 @@ def test_a_model_is_told_the_schema_word_for_word() -> None:
     assert definition(Act("look")).parameters == ANY_INPUT
 
 
-def offers(*rules: Rule, fixed: tuple[str, ...] | None = ("look",), **settings: Any) -> Offers:
+def offers(*rules: Rule, fixed: tuple[str, ...] | None = ("look",), **settings: Any) -> TaskOffers:
     """Return the offers of a task in a project where one skill brings tools along."""
     skill = SkillManifest(
         skill_id="s",
@@ -99,7 +99,7 @@ def offers(*rules: Rule, fixed: tuple[str, ...] | None = ("look",), **settings: 
     someone, state = agent(**settings), SessionState(LogId("log"))
     skills = TaskSkills(Skills({"s": skill}), state, skills_of(someone), profile=ANN)
     caller = caller_for(someone, ANN, fixed or (), skills)
-    return Offers(someone, invoker_with(*rules), caller, fixed=fixed)
+    return TaskOffers(someone, invoker_with(*rules), caller, fixed=fixed)
 
 
 @pytest.mark.parametrize(

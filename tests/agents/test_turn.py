@@ -7,7 +7,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, raw_call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.logs import settled
@@ -34,7 +34,7 @@ async def lives(writes: int, *, before: bool) -> tuple[DyingLog, ScriptedModel, 
     """Tell the story, dying once; returns what is left."""
     clock = FakeClock()
     log, model = DyingLog(clock, writes=writes, before=before), ScriptedModel({"Go": STORY})
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools = [Act(name) for name in "abc"]
     agents = [agent(loop_no_progress=3)]
     while True:

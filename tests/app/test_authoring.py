@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from penstock.agents.catalog import Catalog
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 from penstock.app.authoring import ProjectAuthoring
-from penstock.flows.checks.surroundings import Surroundings, cards_of
+from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.project_flows import ProjectFlows
 from penstock.tools.resources import ProjectFolder
 
@@ -13,14 +13,14 @@ AGENT = "---\nname: scout\ndescription: d\ntools: [look]\n---\n"
 FLOW = "name: n\ndescription: d\nsteps: [{id: a, agent: scout}]\n"
 
 
-def over(root: Path, known: Known) -> tuple[ProjectAuthoring, Catalog]:
+def over(root: Path, known: KnownNames) -> tuple[ProjectAuthoring, Catalog]:
     catalog = Catalog()
-    flows = ProjectFlows(root, lambda: Surroundings(agents=cards_of(catalog)))
+    flows = ProjectFlows(root, lambda: CheckContext(agents=cards_of(catalog)))
     return ProjectAuthoring(ProjectFolder(root=root), catalog, flows, known), catalog
 
 
 def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
-    authoring, catalog = over(tmp_path, Known(tools=["look"]))
+    authoring, catalog = over(tmp_path, KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["written"]
     assert catalog.find("scout") is None
     told = authoring.rediscover()
@@ -31,15 +31,15 @@ def test_what_is_written_is_known_once_it_is_read_again(tmp_path: Path) -> None:
 
 
 def test_agents_are_checked_by_what_there_is_in_the_newest_edition(tmp_path: Path) -> None:
-    authoring, _ = over(tmp_path, Known(tools=[]))
+    authoring, _ = over(tmp_path, KnownNames(tools=[]))
     assert authoring.write_agent("scout", AGENT)["diagnostics"] != []
-    authoring.known = Known(tools=["look"])
+    authoring.known = KnownNames(tools=["look"])
     assert authoring.write_agent("scout", AGENT)["diagnostics"] == []
 
 
 def test_what_is_broken_is_told(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/bad.md").write_text("no")
-    authoring, _ = over(tmp_path, Known())
+    authoring, _ = over(tmp_path, KnownNames())
     (said,) = authoring.rediscover()["diagnostics"]
     assert said.startswith("agents/bad.md:1:1: error")

@@ -12,7 +12,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.files import read_flow_file
 from penstock.flows.project_flows import ProjectFlows
 from penstock.flows.reading import read_flow
@@ -41,7 +41,7 @@ def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
     (tmp_path / "package" / "main.yaml").write_text(
         f"{HEAD}steps:\n  - {{id: r, path: sub.yaml}}\n"
     )
-    around = Surroundings(agents={"scout": AgentCard(name="scout")})
+    around = CheckContext(agents={"scout": AgentCard(name="scout")})
     flows = ProjectFlows(tmp_path / "p", lambda: around, packages=[tmp_path / "package"])
     runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
     file = flows.files().files["main"]

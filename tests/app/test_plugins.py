@@ -67,7 +67,7 @@ async def test_an_installed_plugin_brings_agents_flows_and_handbooks(
     settings = {"models": {"default": "scripted"}}
     async with project.opened(models=[model], settings=settings) as runtime:
         envelope = await runtime.run_flow(NewRun(command="dom:look", task="t"))
-        handbooks = runtime.parts.handouts.handbooks.names
+        handbooks = runtime.parts.materials.handbooks.names
     assert envelope.ok, envelope
     assert "Where things lie." in model.requests[0].system
     assert {"atlas", "flow-authoring"} <= set(handbooks)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.app.plugins_api import PluginApi
 from penstock.app.plugins_events import Listeners
-from penstock.app.run_story import TYPES
+from penstock.app.run_feed import TYPES
 from penstock.chat.message import NewRun
 from penstock.core.errors import NotFound
 from penstock.models.scripted import ScriptedModel

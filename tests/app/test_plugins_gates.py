@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_gates import Check, Gate, Gates
+from penstock.app.plugins_gates import Check, GateList, PluginGate
 from penstock.chat.message import NewRun
 from tests.kit.project import ProjectFolder
 
 
-def gate(check: Check, *flows: str, message: str = "closed") -> Gate:
-    return Gate(name="g", check=check, flows=flows or ("*",), message=message)
+def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:
+    return PluginGate(name="g", check=check, flows=flows or ("*",), message=message)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def gate(check: Check, *flows: str, message: str = "closed") -> Gate:
 )
 def test_which_flows_a_gate_stands_before(flows: tuple[str, ...], stands: bool) -> None:
     """`flows`: commands or prefixes with `*` at the end."""
-    made = Gate(name="g", check=lambda: True, flows=flows, message="")
+    made = PluginGate(name="g", check=lambda: True, flows=flows, message="")
     assert made.stands_before("dom:apply") is stands
 
 
@@ -65,7 +65,7 @@ async def broken_later() -> bool:
 )
 async def test_what_counts_as_open(check: Any, is_open: bool) -> None:
     """`check()` sync or async, 2 s; an exception counts as false."""
-    gates = Gates(seconds=0.02)
+    gates = GateList(seconds=0.02)
     gates.add(gate(check))
     assert await gates.refusal("f") == (None if is_open else "closed")
     gates.close()
@@ -73,7 +73,7 @@ async def test_what_counts_as_open(check: Any, is_open: bool) -> None:
 
 async def test_a_check_that_blocks_holds_up_nothing_but_its_run() -> None:
     free = threading.Event()
-    gates = Gates(seconds=0.02)
+    gates = GateList(seconds=0.02)
     gates.add(gate(free.wait))
     assert await gates.refusal("f") == "closed"
     free.set()
@@ -81,7 +81,7 @@ async def test_a_check_that_blocks_holds_up_nothing_but_its_run() -> None:
 
 
 async def test_the_first_closed_gate_says_why() -> None:
-    gates, asked = Gates(), list[str]()
+    gates, asked = GateList(), list[str]()
 
     def ask() -> bool:
         asked.append("three")

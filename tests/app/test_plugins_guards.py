@@ -12,11 +12,11 @@ from penstock.core.call import Call, CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.tools.session_guard import Guarded
+from penstock.tools.session_guard import GuardedSession
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 
-SESSION = Guarded(
+SESSION = GuardedSession(
     run_id=TaskId("task_1"),
     frame=CallPath("task_1/a/1"),
     agent="scout",
@@ -88,9 +88,9 @@ async def test_a_refused_call_is_told_to_the_model_and_the_session_goes_on(
     project: ProjectFolder,
 ) -> None:
     """G20: "a plugin guard returns a text": refused with that text."""
-    sessions: list[Guarded] = []
+    sessions: list[GuardedSession] = []
 
-    def factory(session: Guarded) -> Any:
+    def factory(session: GuardedSession) -> Any:
         sessions.append(session)
         return lambda each: "not today" if each.tool_id == "read" else None
 
@@ -130,7 +130,7 @@ async def test_guards_are_asked_last(
     """§12: "paths → bash → guards of plugins"; §20: they run last."""
     heard: list[str] = []
 
-    def factory(session: Guarded) -> Any:
+    def factory(session: GuardedSession) -> Any:
         return lambda each: heard.append(each.tool_id)
 
     project.write(".env", "KEY=1")

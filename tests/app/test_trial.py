@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.app.mocks import Mocks
-from penstock.app.trial import Plan, load_for_trial, open_trial
+from penstock.app.trial import TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall
 from penstock.core.scope import ScopeKind
 from tests.kit.project import ProjectFolder
@@ -72,7 +72,7 @@ async def test_the_state_begins_as_the_mocks_say_and_can_be_read_back(
     over = {"value": 0, "revision": "r0", "expires_at": "2001-01-01T00:00:00Z"}
     mocks = Mocks(state={ScopeKind.SESSION: {"any": {"count.n": entry, "count.old": over}}})
     settings, loaded = load_for_trial(project.root, {})
-    async with open_trial(settings, loaded, Plan(tool_id="count", mocks=mocks)) as trial:
+    async with open_trial(settings, loaded, TrialPlan(tool_id="count", mocks=mocks)) as trial:
         await trial.runtime.request(NewCall(tool_id="count", input={}), task_id=trial.task_id)
         reply = await trial.runtime.wait(trial.task_id)
         after = await trial.state()
@@ -110,7 +110,7 @@ async def test_the_projects_store_is_used_when_it_is_asked_for(project: ProjectF
     )
     for expected in (None, 1):
         settings, loaded = load_for_trial(project.root, {})
-        plan = Plan(tool_id="count", keeps=True)
+        plan = TrialPlan(tool_id="count", keeps=True)
         async with open_trial(settings, loaded, plan) as trial:
             await trial.runtime.request(NewCall(tool_id="count", input={}), task_id=trial.task_id)
             reply = await trial.runtime.wait(trial.task_id)

@@ -8,7 +8,7 @@ from penstock.builtins.download import TOOLS
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
 from penstock.core.paths import parse_path
-from penstock.resources.egress import Answer, Egress
+from penstock.resources.egress import Egress, HttpResponse
 from tests.kit.answers import Answers, answered
 from tests.kit.workbench import open_desk
 
@@ -35,7 +35,7 @@ async def test_it_is_bound_by_what_the_project_allows_and_has_a_minute() -> None
     assert requests == [(16_777_216, 60, None), (5, 60, None)]
 
 
-FAILURES: list[tuple[Answer | Exception, str]] = [
+FAILURES: list[tuple[HttpResponse | Exception, str]] = [
     (answered(b"x", 404), "http_status"),
     (answered(b"x", 500), "http_status"),
     (answered(b"", 304), "http_status"),
@@ -45,7 +45,9 @@ FAILURES: list[tuple[Answer | Exception, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "why"), FAILURES)
-async def test_what_does_not_come_leaves_no_file(answer: Answer | Exception, why: str) -> None:
+async def test_what_does_not_come_leaves_no_file(
+    answer: HttpResponse | Exception, why: str
+) -> None:
     desk = await open_desk(*TOOLS, egress=Answers(answer))
     assert await desk.refusal("download_url_to_file", **WHERE) == why
     assert not await desk.files.exists(parse_path("task://a"))

@@ -18,7 +18,7 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.workbench import Desk, open_desk
 
@@ -196,7 +196,7 @@ async def test_a_crash_leaves_the_file_and_its_record_or_neither(writes: int, be
     """§17: "in the same transaction as its `call_settled`, so it happens exactly once"."""
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     model = writer()
     reply, settled = None, list[CallSettled]()
     while reply is None:

@@ -10,7 +10,7 @@ from penstock.builtins.notify import TOOLS
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.core.events import CallStarted
 from penstock.resources.channels import SECRETS, Channel, ChannelKind
-from penstock.resources.egress import Answer, Redirect, Request
+from penstock.resources.egress import HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.testing.clock import FakeClock
 from penstock.testing.vault import MemoryVault
@@ -28,7 +28,7 @@ CHANNELS = (
 PNG = "iVBORw0KGgoAAAAA"
 
 
-async def desk_with(*answers: Answer | Exception) -> tuple[Desk, Answers]:
+async def desk_with(*answers: HttpResponse | Exception) -> tuple[Desk, Answers]:
     vault, egress = MemoryVault(FakeClock()), Answers(*answers)
     await vault.set(SECRETS, "hook", HOOK)
     await vault.set(SECRETS, "wrong", "s3cret is no address")
@@ -126,7 +126,7 @@ async def test_what_is_not_sent(input: dict[str, Any], why: str) -> None:
     assert egress.asked == []
 
 
-FAILURES: list[tuple[str, Answer | Exception, str]] = [
+FAILURES: list[tuple[str, HttpResponse | Exception, str]] = [
     ("wecom", answered(b'{"errcode":93000,"errmsg":"invalid webhook"}'), "rejected"),
     ("wecom", answered(b"not json"), "rejected"),
     ("slack", answered(b"no_service", 404), "rejected"),
@@ -138,7 +138,9 @@ FAILURES: list[tuple[str, Answer | Exception, str]] = [
 
 
 @pytest.mark.parametrize(("channel", "answer", "why"), FAILURES)
-async def test_what_did_not_arrive(channel: str, answer: Answer | Exception, why: str) -> None:
+async def test_what_did_not_arrive(
+    channel: str, answer: HttpResponse | Exception, why: str
+) -> None:
     desk, egress = await desk_with(answer)
     envelope = await desk.call("send_notification", channel_name=channel, message=HI)
     assert envelope.error is not None

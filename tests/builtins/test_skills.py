@@ -15,7 +15,7 @@ from penstock.core.profile import Profile
 from penstock.manifest.skill import SkillManifest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.skills import Skills, SkillsOf, TaskSkills
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through
@@ -226,7 +226,7 @@ async def lives(skills: Skills, writes: int, *, before: bool) -> DyingLog:
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     story = [call("activate_skill", skill_id="plus"), call("look"), say("Done.")]
-    model, place = ScriptedModel({"Go": story}), MemoryPlace(clock=clock, log=log)
+    model, place = ScriptedModel({"Go": story}), MemoryStorage(clock=clock, log=log)
     place.limits = Limits(shutdown_seconds=0)
     tools: list[Tool] = [*TOOLS, Act("look", is_offered=False)]
     while True:

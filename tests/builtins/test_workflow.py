@@ -18,7 +18,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
 from penstock.store.projections import Page
 from penstock.testing.invocation import open_workbench
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps, worker
 
@@ -30,10 +30,10 @@ ASKS = steps(
 LIMITS = Limits(poll_seconds=0.01, run_depth=2, shutdown_seconds=0.05)
 
 
-def place() -> MemoryPlace:
+def place() -> MemoryStorage:
     nested = steps("  - {id: one, agent: runner, task: nest}")
     flows = flows_of(demo=INPUTS + ONE, dom_asks=ASKS, nested=nested, broken="steps: 1")
-    return MemoryPlace(flows=flows, limits=LIMITS)
+    return MemoryStorage(flows=flows, limits=LIMITS)
 
 
 def model_of(answers: dict[str, Any], *chat: ScriptedReply) -> ScriptedModel:

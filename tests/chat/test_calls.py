@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.store.projections import Page
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events, kinds
 from tests.kit.tools import Act, Gate, calling, echo, raising
 
@@ -87,7 +87,7 @@ async def test_whoever_asked_keeps_the_permissions_of_that_moment() -> None:
 
 
 async def test_a_call_that_was_cut_by_a_stop_is_not_run_again() -> None:
-    place, gate = MemoryPlace(limits=Limits(shutdown_seconds=0)), Gate()
+    place, gate = MemoryStorage(limits=Limits(shutdown_seconds=0)), Gate()
     write = Act("write", gate, effect=Effect.WRITE, direct_call=True)
     async with memory_runtime(tools=[write], place=place) as first:
         calling_it = first.call("write", {})

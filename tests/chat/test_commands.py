@@ -22,7 +22,7 @@ from penstock.core.question import QuestionKind
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page, TasksOf
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds
 from tests.kit.tools import Act, Gate, echo
@@ -248,7 +248,7 @@ async def test_a_command_stands_in_line_behind_what_is_being_done() -> None:
 async def test_a_command_that_was_cut_goes_on_like_any_task(
     effect: Effect, code: str | None, runs: int
 ) -> None:
-    place, gate = MemoryPlace(limits=Limits(shutdown_seconds=0)), Gate()
+    place, gate = MemoryStorage(limits=Limits(shutdown_seconds=0)), Gate()
     slow = Act("slow", gate, effect=effect, direct_call=True)
     async with memory_runtime(tools=[slow], place=place) as first:
         sent = await first.send(NewMessage(content="/call slow"))
@@ -296,7 +296,7 @@ async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Repl
 @asynccontextmanager
 async def applying(steps: str, **answers: Any) -> AsyncIterator[Runtime]:
     """Open a runtime where there is the flow `dom:apply`."""
-    place = MemoryPlace(flows=flows_of(dom_apply=steps))
+    place = MemoryStorage(flows=flows_of(dom_apply=steps))
     model = ScriptedModel(by_task(answers))
     async with memory_runtime(model=model, agents=WORKERS, tools=TOOLS, place=place) as runtime:
         yield runtime
@@ -315,7 +315,7 @@ async def test_a_flow_is_a_command() -> None:
 
 async def test_the_list_of_commands_is_bounded() -> None:
     """`Known commands: /call, /web, /new{, flow commands}`, of which a project may have many."""
-    place = MemoryPlace(flows=flows_of(**{f"f{number:02}": APPLY for number in range(40)}))
+    place = MemoryStorage(flows=flows_of(**{f"f{number:02}": APPLY for number in range(40)}))
     reply, _ = await said("/foo", place=place)
     assert "/new, /f00, /f01, " in reply.content
     assert "/f25, /f26 and 13 more. Did you mean" in reply.content

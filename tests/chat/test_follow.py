@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock.chat.follow import PAGE, Source, Tail, follow, so_far
+from penstock.chat.follow import PAGE, LogSource, LogTail, follow, so_far
 from penstock.core.clock import SystemClock
 from penstock.core.events import Entry, MessageReceived, NoteEmitted, Record, SessionOpened
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyBegun
-from penstock.store.live_text import Piece, Spot
+from penstock.store.live_text import TextPiece, TextPosition
 from penstock.store.log import Lease
 from penstock.testing.log import MemoryLog
 
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, limits: Limits = FAST) -> None:
         self.log = MemoryLog(SystemClock(), limits)
         self.bus = Bus()
-        self.source = Source(log=self.log, bus=self.bus, limits=limits)
+        self.source = LogSource(log=self.log, bus=self.bus, limits=limits)
 
     async def open(self) -> None:
         message = MessageReceived(message_id=MessageId("msg_1"), content="?")
@@ -60,14 +60,14 @@ def seqs(items: Sequence[Live] | None) -> list[int]:
 
 
 async def test_first_the_past_and_then_the_present(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=0)
+    tail = LogTail(scene.source, LOG, after=0)
     assert seqs(await tail.take()) == [1, 2]
     await scene.write()
     assert seqs(await tail.take()) == [3]
 
 
 async def test_what_comes_while_the_past_is_read_comes_once(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=1)
+    tail = LogTail(scene.source, LOG, after=1)
     await scene.write(2)
     assert seqs(await tail.take()) == [2, 3, 4]
     await scene.write()
@@ -75,14 +75,14 @@ async def test_what_comes_while_the_past_is_read_comes_once(scene: Scene) -> Non
 
 
 async def test_who_was_there_from_the_start_reads_nothing(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     await scene.write()
     assert seqs(await tail.take()) == [3]
 
 
 async def test_a_long_past_comes_page_by_page(scene: Scene) -> None:
     await scene.write(PAGE)
-    tail = Tail(scene.source, LOG, after=0)
+    tail = LogTail(scene.source, LOG, after=0)
     pages = [seqs(await tail.take()), seqs(await tail.take())]
     assert [len(page) for page in pages] == [PAGE, 2]
     assert not tail.is_stored
@@ -90,10 +90,10 @@ async def test_a_long_past_comes_page_by_page(scene: Scene) -> None:
 
 async def test_a_gap_is_filled_from_the_log(scene: Scene) -> None:
     """Another process wrote events that this one heard nothing of."""
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     records = await scene.log.send(LOG, [Entry(NoteEmitted(event_type="n"), TASK)] * 3)
     scene.bus.subscribe(LOG, 1)
-    late = Tail(scene.source, LOG, after=2, stored=False)
+    late = LogTail(scene.source, LOG, after=2, stored=False)
     scene.bus.publish(records[2:])
     assert seqs(await tail.take()) == [3, 4, 5]
     assert seqs(await late.take()) == [3, 4, 5]
@@ -102,7 +102,7 @@ async def test_a_gap_is_filled_from_the_log(scene: Scene) -> None:
 async def test_what_another_process_writes_is_found() -> None:
     scene = Scene()
     await scene.open()
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
     await scene.write()
     assert seqs(await waiting) == [3]
@@ -111,7 +111,7 @@ async def test_what_another_process_writes_is_found() -> None:
 async def test_nothing_is_looked_for_while_a_reply_is_on_its_way_here() -> None:
     scene = Scene()
     await scene.open()
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     scene.begin(2)
     await tail.take()
     await scene.write()
@@ -119,7 +119,7 @@ async def test_nothing_is_looked_for_while_a_reply_is_on_its_way_here() -> None:
 
 
 async def test_a_long_silence_is_said(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     tail.is_quiet = True
     assert await tail.take() == ()
     assert await tail.take() == ()
@@ -129,7 +129,7 @@ async def test_a_reply_on_its_way_comes_whole(scene: Scene) -> None:
     reply = scene.begin(2)
     scene.bus.say(reply, DeltaKind.REASONING, "hm")
     scene.bus.say(reply, DeltaKind.TEXT, "Hel")
-    tail = Tail(scene.source, LOG, after=2)
+    tail = LogTail(scene.source, LOG, after=2)
     scene.bus.say(reply, DeltaKind.TEXT, "lo")
     items = await tail.take() or ()
     said = [(each.kind, each.text, each.units) for each in items if isinstance(each, Delta)]
@@ -142,7 +142,7 @@ async def test_a_reply_on_its_way_comes_whole(scene: Scene) -> None:
 
 async def test_a_burst_is_read_again(scene: Scene) -> None:
     """Who waits for more is not too slow, however much comes at once."""
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
     await checkpoint()
     reply = scene.begin(2)
@@ -156,23 +156,23 @@ async def test_a_burst_is_read_again(scene: Scene) -> None:
 
 async def test_a_slow_reader_is_cut(scene: Scene) -> None:
     """A slow reader never makes the process keep things for it without bound."""
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     for _ in range(FAST.stream_frames + 1):
         await scene.write()
     assert await tail.take() is None
 
 
 async def test_the_end_of_the_process_ends_the_stream(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     await scene.write()
     scene.bus.close()
     assert seqs(await tail.take()) == [3]
     assert await tail.take() is None
-    assert await Tail(scene.source, LOG, after=3, stored=False).take() is None
+    assert await LogTail(scene.source, LOG, after=3, stored=False).take() is None
 
 
 async def test_stopping_ends_the_stream_alone(scene: Scene) -> None:
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     waiting = asyncio.ensure_future(tail.take())
     await checkpoint()
     tail.stop()
@@ -210,16 +210,16 @@ async def elsewhere(scene: Scene) -> Lease:
     return lease
 
 
-def piece(units: int, text: str) -> Piece:
-    spot = Spot(2, units)
-    return Piece(task_id=TASK, spot=spot, iteration=1, closing=False, kind="text", text=text)
+def piece(units: int, text: str) -> TextPiece:
+    spot = TextPosition(2, units)
+    return TextPiece(task_id=TASK, spot=spot, iteration=1, closing=False, kind="text", text=text)
 
 
 async def test_what_a_model_says_in_another_process_is_found() -> None:
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
-    tail = Tail(scene.source, LOG, after=0)
+    tail = LogTail(scene.source, LOG, after=0)
     assert seqs(await tail.take()) == [1, 2]
     await scene.log.live_text.write(LOG, lease.epoch, [piece(0, ""), piece(3, "Hel")])
     begun, delta = await tail.take() or ()
@@ -234,7 +234,7 @@ async def test_the_events_before_a_reply_elsewhere_come_before_it() -> None:
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
-    tail = Tail(scene.source, LOG, after=1, stored=False)
+    tail = LogTail(scene.source, LOG, after=1, stored=False)
     await scene.log.live_text.write(LOG, lease.epoch, [piece(3, "Hel")])
     items = await tail.take() or ()
     assert [type(each) for each in items] == [Record, ReplyBegun, Delta]
@@ -244,7 +244,7 @@ async def test_who_knows_that_nothing_is_at_work_asks_for_no_live_text() -> None
     scene = Scene()
     await scene.open()
     lease = await elsewhere(scene)
-    tail = Tail(scene.source, LOG, after=2, stored=False)
+    tail = LogTail(scene.source, LOG, after=2, stored=False)
     tail.is_quiet = True
     assert await tail.take() == ()
     assert not scene.log.live_text.is_followed(LOG, lease.epoch)
@@ -261,9 +261,9 @@ class ErasableLog(MemoryLog):
 async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool) -> None:
     scene = Scene()
     scene.log = log = ErasableLog(SystemClock(), FAST)
-    scene.source = Source(log=log, bus=scene.bus, limits=FAST)
+    scene.source = LogSource(log=log, bus=scene.bus, limits=FAST)
     await scene.open()
-    tail = Tail(scene.source, LOG, after=0)
+    tail = LogTail(scene.source, LOG, after=0)
     assert seqs(await tail.take()) == [1, 2]
     if replying:
         scene.begin(2)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.history import History, HistoryPart, View, Wanted
+from penstock.chat.history import History, HistoryPart, HistoryRange, HistoryView
 from penstock.chat.message import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
@@ -26,13 +26,13 @@ async def talk(server: InMemoryServer, *texts: str) -> SessionId:
 
 def history_of(server: InMemoryServer) -> History:
     """Return the history that the server shows."""
-    history: History = server.app.state.doorstep.site.history
+    history: History = server.app.state.lifecycle.site.history
     return history
 
 
 async def page(server: InMemoryServer, session_id: SessionId, **wanted: Any) -> HistoryPart:
     """Return a page."""
-    return await history_of(server).page(session_id, Wanted(**wanted))
+    return await history_of(server).page(session_id, HistoryRange(**wanted))
 
 
 def said(found: HistoryPart) -> list[str | None]:
@@ -71,7 +71,7 @@ async def test_what_was_superseded_leaves_the_history() -> None:
         found = await page(server, session_id)
         assert said(found) == ["a", "Hello.", "b", "Hello."]
         assert found.total == 4
-        assert said(await page(server, session_id, view=View.FULL)) == said(found)
+        assert said(await page(server, session_id, view=HistoryView.FULL)) == said(found)
 
 
 async def test_a_message_that_is_answered_anew_keeps_its_time() -> None:
@@ -120,7 +120,7 @@ async def test_every_call_has_its_tool_message_in_order() -> None:
     model = ScriptedModel([call("a") + call("b"), say("Done.")])
     async with served(model=model, tools=[Act("a"), Act("b")]) as server:
         session_id = await talk(server, "Go")
-        messages = (await page(server, session_id, view=View.FULL)).messages
+        messages = (await page(server, session_id, view=HistoryView.FULL)).messages
     assert [each["role"] for each in messages] == ["user", "assistant", "tool", "tool", "assistant"]
     assert messages[1]["content"] is None
     assert [each["id"] for each in messages[1]["toolCalls"]] == [

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.runs import Tidings
+from penstock.chat.runs import RunNotifier
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
 from penstock.core.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
@@ -17,7 +17,7 @@ from penstock.engine.state import TaskState
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.errands import RunErrand, Runs
 from tests.kit.events import ANN, LOG, ONE, ended, held_log
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps
@@ -47,7 +47,7 @@ async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
 @pytest.mark.parametrize("is_autonomous", [True, False])
 async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: bool) -> None:
     """flows, 2: "an autonomous run: a run in which no person is asked"; what it begins is of it."""
-    place = MemoryPlace(flows=flows_of(demo=ASKS))
+    place = MemoryStorage(flows=flows_of(demo=ASKS))
     chosen = finish(branch="Yes")
     model = ScriptedModel(by_task({"Sure?": chosen}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
@@ -60,7 +60,7 @@ async def test_a_run_asks_nobody_that_an_autonomous_run_began(*, is_autonomous: 
 
 
 async def test_a_run_is_begun_once_for_each_key() -> None:
-    place = MemoryPlace(flows=flows_of(demo=PLAIN))
+    place = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
@@ -74,7 +74,7 @@ async def test_a_run_is_begun_once_for_each_key() -> None:
 async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds_it() -> None:
     """No sweep comes by here: the clock stands still."""
     clock = FakeClock()
-    place = MemoryPlace(flows=flows_of(demo=PLAIN), clock=clock)
+    place = MemoryStorage(flows=flows_of(demo=PLAIN), clock=clock)
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await settle()
@@ -87,7 +87,7 @@ async def test_a_run_that_was_left_in_the_middle_goes_on_for_the_call_that_finds
 
 
 async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
-    place = MemoryPlace(flows=flows_of(demo=PLAIN))
+    place = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
@@ -99,13 +99,13 @@ async def test_what_has_ended_or_is_gone_need_not_be_aborted() -> None:
 
 
 async def test_a_flow_that_there_is_not_begins_nothing() -> None:
-    async with memory_runtime(place=MemoryPlace(flows=flows_of(demo=PLAIN))) as runtime:
+    async with memory_runtime(place=MemoryStorage(flows=flows_of(demo=PLAIN))) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'demo'"):
             await runs_of(runtime).begin(errand(command="demi"))
 
 
 async def test_a_run_that_was_begun_is_found_again_when_its_flow_is_gone() -> None:
-    log = MemoryPlace(flows=flows_of(demo=PLAIN))
+    log = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
         run_id = await runs_of(runtime).begin(errand())
@@ -118,7 +118,7 @@ async def test_a_run_that_was_begun_is_found_again_when_its_flow_is_gone() -> No
 
 
 async def test_a_run_that_waits_for_people_has_no_outcome_yet() -> None:
-    place = MemoryPlace(flows=flows_of(demo=ASKS))
+    place = MemoryStorage(flows=flows_of(demo=ASKS))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
         run_id = await runs.begin(errand())
@@ -137,7 +137,7 @@ async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> li
     for each in awaited:
         await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
     task = TaskState(CHILD, brief, awaited=dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
-    await Tidings(log).tell(held, task)
+    await RunNotifier(log).tell(held, task)
     ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]
     return [each.event for each in (*await log.read(LOG, after=3), *ends)]
 

@@ -17,7 +17,7 @@ from penstock.core.profile import CHAT, Profile
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.events import folded_with, message
 from tests.kit.logs import code, events, kinds, settled
@@ -133,7 +133,7 @@ async def test_a_message_answered_anew_takes_the_place_of_the_old_answer() -> No
 
 
 async def test_an_agent_that_is_gone_when_its_task_goes_on_fails_it_whole() -> None:
-    place = MemoryPlace()
+    place = MemoryStorage()
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]
     async with memory_runtime(model=model, tools=[mail()], agents=some, place=place) as first:

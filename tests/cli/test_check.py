@@ -160,7 +160,9 @@ def test_a_project_is_checked_as_if_another_engine_were_its_own(
 ) -> None:
     """`check --engine`: overrides for that command."""
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
-    monkeypatch.setattr("penstock.sandbox.processes.deno.missing_deno", lambda: "there is no deno here")
+    monkeypatch.setattr(
+        "penstock.sandbox.processes.deno.missing_deno", lambda: "there is no deno here"
+    )
     write(project, {"a.tool.yaml": tool()})
     missing = (
         "a.tool.yaml:4:36: warning engine-missing: the tool cannot run here: there is no deno here"

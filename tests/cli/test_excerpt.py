@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.project import Project
-from penstock.cli.excerpt import Place, excerpt, place_of
+from penstock.cli.excerpt import SourcePosition, excerpt, place_of
 from penstock.core.envelope import ErrorDetail
 from tests.kit.manifests import load, tool, write
 
@@ -25,22 +25,25 @@ def test_a_place_has_the_lines_around_it(
     tmp_path: Path, place: tuple[int, int], wanted: str
 ) -> None:
     project = Project(root=write(tmp_path, {"a.mts": "one\n\ttwo\nthree\n\nfive\n"}))
-    assert excerpt(project, Place(file="a.mts", line=place[0], column=place[1])) == wanted
+    assert excerpt(project, SourcePosition(file="a.mts", line=place[0], column=place[1])) == wanted
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    assert excerpt(Project(root=tmp_path), Place(file="x.mts", line=1, column=2)) == "x.mts:1:2"
+    assert (
+        excerpt(Project(root=tmp_path), SourcePosition(file="x.mts", line=1, column=2))
+        == "x.mts:1:2"
+    )
 
 
 def test_the_place_is_that_of_the_script_or_of_the_first_finding(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"d/a.tool.yaml": tool()})
     manifest = bundle.tools["a"]
     thrown = ErrorDetail(code="SCRIPT_ERROR", message="no", details={"stack": STACK})
-    assert place_of(thrown, manifest) == Place(file="d/lib/a.mts", line=3, column=9)
+    assert place_of(thrown, manifest) == SourcePosition(file="d/lib/a.mts", line=3, column=9)
     assert place_of(thrown, None) is None
     inline = ErrorDetail(code="X", message="no", details={"stack": "at tool:///inline.mts:1:8"})
-    assert place_of(inline, manifest) == Place(file="d/a.tool.yaml", line=4, column=43)
+    assert place_of(inline, manifest) == SourcePosition(file="d/a.tool.yaml", line=4, column=43)
     finding = {"file": "y.mts", "line": 4, "column": 2}
     broken = ErrorDetail(code="SCRIPT_LOAD_ERROR", message="no", details={"diagnostics": [finding]})
-    assert place_of(broken, None) == Place(file="y.mts", line=4, column=2)
+    assert place_of(broken, None) == SourcePosition(file="y.mts", line=4, column=2)
     assert place_of(ErrorDetail(code="X", message="no"), manifest) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.agents.charter import Card
+from penstock.agents.charter import DisplayCard
 from penstock.cli.flow_cards import MOST_KEPT, MOST_SAID, Cards, CardState, Round, StepCard
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import TaskEnded
@@ -30,7 +30,7 @@ REFUSED = Envelope(Status.FAILED, None, ErrorDetail(code="X", message="no such f
 
 
 def folded(*happened: Happened) -> Cards:
-    cards = Cards(lambda agent: Card(label=f"The {agent}"))
+    cards = Cards(lambda agent: DisplayCard(label=f"The {agent}"))
     for record in records(*happened):
         cards.take(record)
     return cards

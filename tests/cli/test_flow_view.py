@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from penstock.agents.charter import Card
+from penstock.agents.charter import DisplayCard
 from penstock.cli.flow_cards import Cards, StepCard
 from penstock.cli.flow_view import SPARE, View, draw, fits, span
 from penstock.core.step import FileUse, StepResult
@@ -29,8 +29,10 @@ def screen(width: int = 80, height: int = 24) -> Console:
     return Console(file=StringIO(), width=width, height=height, force_terminal=True)
 
 
-def view_of(*happened: Happened, said: str = "", faces: dict[str, Card] | None = None) -> View:
-    cards = Cards(lambda agent: (faces or {}).get(agent, Card()))
+def view_of(
+    *happened: Happened, said: str = "", faces: dict[str, DisplayCard] | None = None
+) -> View:
+    cards = Cards(lambda agent: (faces or {}).get(agent, DisplayCard()))
     for record in records(*happened):
         cards.take(record)
     if said:
@@ -62,7 +64,7 @@ def test_a_card_says_who_what_where_it_stands_and_what_it_called() -> None:
 
 
 def test_the_card_of_the_agents_file_is_used() -> None:
-    face = Card(card_type="research", label="Scout of lands", metric="files", role="finder")
+    face = DisplayCard(card_type="research", label="Scout of lands", metric="files", role="finder")
     uses = (FileUse(path="a", action="created"), FileUse(path="b", action="created"))
     done = ends(result=StepResult(summary="s", files=uses))
     shown = "\n".join(lines(view_of(starts(), done, faces={"scout": face})))
@@ -73,7 +75,7 @@ def test_the_card_of_the_agents_file_is_used() -> None:
 @pytest.mark.parametrize("kind", ["research", "red", "", "\x1b[31m", "x" * 500])
 def test_any_type_has_a_colour(kind: str) -> None:
     console = screen()
-    console.print(draw(view_of(starts(), faces={"scout": Card(card_type=kind)}), console))
+    console.print(draw(view_of(starts(), faces={"scout": DisplayCard(card_type=kind)}), console))
 
 
 def test_rounds_stand_above_the_cards() -> None:
@@ -142,7 +144,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_agents_say_steers_no_terminal(text: str) -> None:
-    face = Card(label=text, role=text)
+    face = DisplayCard(label=text, role=text)
     view = view_of(starts(agent=text), says(text, text), said=text, faces={text: face})
     shown = "\n".join(lines(view))
     assert not {"\x1b", "\x07", "\u202e", "\r"} & set(shown)

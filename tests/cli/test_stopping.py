@@ -9,7 +9,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
 from penstock.cli.background import Background
 from penstock.cli.project import opened
-from penstock.cli.stopping import Stopping
+from penstock.cli.stopping import TaskStopper
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
 
@@ -34,7 +34,7 @@ def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
 ) -> None:
     asked = background.do(runtime.send(NewMessage(content="ask_user question=Well?")))
     background.do(runtime.wait(asked.task_id))
-    stopping = Stopping(runtime, background, asked.task_id)
+    stopping = TaskStopper(runtime, background, asked.task_id)
     reply = background.do(runtime.wait(asked.task_id))
     assert reply
     assert reply.status is TaskStatus.CANCELLED
@@ -45,7 +45,7 @@ def test_the_task_is_cancelled_and_the_person_told_how_to_leave(
 def test_a_task_that_cannot_be_cancelled_now_can_be_later(
     runtime: Runtime, background: Background
 ) -> None:
-    said = Stopping(runtime, background, TaskId("task_1")).farewell
+    said = TaskStopper(runtime, background, TaskId("task_1")).farewell
     assert said == (
         "It could not be cancelled and goes on with the next server; to end it: "
         "penstock tasks cancel task_1"

@@ -9,7 +9,7 @@ from penstock.core.ids import LogId, MessageId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.live_text import LiveText, Piece, Spot
+from penstock.store.live_text import LiveText, TextPiece, TextPosition
 from penstock.store.log import Lease, Log
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
@@ -19,9 +19,9 @@ from tests.kit.entries import CHAT, ONE, ended, held, note, started, taken
 ODD = "nul \x00, half \ud83d, whole \U0001f600, 'quote'"
 
 
-def piece(units: int, text: str, *, base: int = 2, kind: str = "text") -> Piece:
-    spot = Spot(base, units)
-    return Piece(task_id=ONE, spot=spot, iteration=1, closing=False, kind=kind, text=text)
+def piece(units: int, text: str, *, base: int = 2, kind: str = "text") -> TextPiece:
+    spot = TextPosition(base, units)
+    return TextPiece(task_id=ONE, spot=spot, iteration=1, closing=False, kind=kind, text=text)
 
 
 def whole(text: str = "Hello") -> Entry:
@@ -50,7 +50,7 @@ class Heard:
         log.live_text.listen(lambda log_id, epoch: self.told.append((log_id, epoch)))
 
 
-async def say(log: Log, lease: Lease, pieces: Sequence[Piece] = HELLO) -> None:
+async def say(log: Log, lease: Lease, pieces: Sequence[TextPiece] = HELLO) -> None:
     await log.live_text.write(lease.log_id, lease.epoch, pieces)
 
 
@@ -60,8 +60,8 @@ async def test_what_is_said_is_read_elsewhere_in_order(log: Log, elsewhere: Live
     assert await elsewhere.read(CHAT) == HELLO[:2]
     await say(log, lease, HELLO[2:])
     assert await elsewhere.read(CHAT) == HELLO
-    assert await elsewhere.read(CHAT, after=Spot(2, 2)) == HELLO[2:]
-    assert await elsewhere.read(CHAT, after=Spot(2, 7)) == []
+    assert await elsewhere.read(CHAT, after=TextPosition(2, 2)) == HELLO[2:]
+    assert await elsewhere.read(CHAT, after=TextPosition(2, 7)) == []
     assert await elsewhere.read(LogId("conv_2")) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.call_errors import CallError
 from penstock.core.clock import SystemClock
-from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
@@ -116,7 +116,9 @@ async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
     seconds = float(wish(source, "seconds", "0.3"))
     before = waited()
     ending, sung = await asyncio.gather(attack(sandbox, source, seconds, host), canary(sandbox))
-    taken = BUSY if before is None or isinstance(sandbox, Separate) else (waited() or 0) - before
+    taken = (
+        BUSY if before is None or isinstance(sandbox, ProcessSandbox) else (waited() or 0) - before
+    )
     assert sung == 190
     assert ending.took < seconds + LATE + max(taken, 0)
     wanted = [wish(source, "ends", "")]

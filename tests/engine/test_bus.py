@@ -8,7 +8,7 @@ from penstock.core.clock import Moment
 from penstock.core.events import Record, TaskEnded, TaskStarted, TaskSuspended
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.engine.bus import Alarms, Bus, Delta, DeltaKind, LiveReply, ReplyBegun
+from penstock.engine.bus import Bus, Delta, DeltaKind, LiveReply, ReplyBegun, SharedTimer
 
 LOG, OTHER = LogId("conv_1"), LogId("conv_2")
 TASK = TaskId("task_1")
@@ -74,7 +74,7 @@ def test_a_reader_that_falls_too_far_behind_is_cut() -> None:
 
 
 async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
-    loop, alarms = asyncio.get_running_loop(), Alarms()
+    loop, alarms = asyncio.get_running_loop(), SharedTimer()
     waiters = [loop.create_future() for _ in range(100)]
     late, gone = loop.create_future(), loop.create_future()
     sets = {id(alarms.set(each, 0.05)) for each in waiters}
@@ -89,7 +89,7 @@ async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
 
 
 async def test_a_reader_that_no_longer_waits_is_not_woken() -> None:
-    alarms, waiter = Alarms(), asyncio.get_running_loop().create_future()
+    alarms, waiter = SharedTimer(), asyncio.get_running_loop().create_future()
     alarms.set(waiter, 0)
     waiter.cancel()
     last = asyncio.get_running_loop().create_future()

@@ -7,7 +7,7 @@ from penstock.core.events import CallSettled, Event, ReplyReceived, ReplyRestart
 from penstock.core.flow_events import AgentBegan, AgentReminded, FlowTold
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
-from penstock.engine.dialogue import Dialogue, Said
+from penstock.engine.dialogue import Dialogue, MessageList
 from penstock.engine.state import SessionState
 from tests.kit.events import LOG, ONE, message, outcome, reply
 
@@ -27,7 +27,7 @@ def settled(call_id: str) -> CallSettled:
 
 
 def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None:
-    dialogue = Dialogue(Said())
+    dialogue = Dialogue(MessageList())
     dialogue.hear(said_reply("a", "b"), ())
     dialogue.settle(CallId("b"), settled("b"))
     assert len(dialogue.said.messages) == 1
@@ -38,14 +38,14 @@ def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None
 
 
 def test_two_agents_of_one_task_do_not_hear_each_other() -> None:
-    first, second = Dialogue(Said()), Dialogue(Said())
+    first, second = Dialogue(MessageList()), Dialogue(MessageList())
     first.hear(said_reply(text="Only here."), ())
     assert second.said.messages == []
     assert second.reply is None
 
 
 def test_a_task_is_forgotten_with_all_that_followed() -> None:
-    said = Said()
+    said = MessageList()
     for number in range(3):
         said.begin(TaskId(f"t{number}"))
         said.say(UserMessage(f"m{number}"), "four")

@@ -11,8 +11,8 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
-from penstock.engine.relay import Relay, Told
-from penstock.store.live_text import NOWHERE, Piece, Spot
+from penstock.engine.relay import Relay, RelayedReply
+from penstock.store.live_text import NOWHERE, TextPiece, TextPosition
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
@@ -28,13 +28,13 @@ class Scene:
         self.clock = FakeClock()
         self.log = MemoryLog(self.clock)
         self.bus = Bus()
-        self.writes: list[Sequence[Piece]] = []
+        self.writes: list[Sequence[TextPiece]] = []
         self.is_full = False
         self._write = self.log.live_text.write
         self.log.live_text.write = self.write  # type: ignore[method-assign]
         self.relay = Relay(self.log.live_text, self.bus, World(self.clock, Limits(), new_id))
 
-    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[Piece]) -> None:
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
         if self.is_full:
             raise StoreFull
         self.writes.append(pieces)
@@ -66,7 +66,7 @@ async def scene() -> Any:
     await opened.relay.close()
 
 
-def said(pieces: Sequence[Piece]) -> list[tuple[str, str, int]]:
+def said(pieces: Sequence[TextPiece]) -> list[tuple[str, str, int]]:
     return [(each.kind, each.text, each.spot.units) for each in pieces]
 
 
@@ -112,7 +112,7 @@ async def test_a_reply_that_begins_later_is_told_from_its_beginning(scene: Scene
         await scene.pass_time()
         scene.bus.end(reply)
         await scene.pass_time()
-    assert [each[0].spot for each in scene.writes] == [Spot(2, 0), Spot(5, 0)]
+    assert [each[0].spot for each in scene.writes] == [TextPosition(2, 0), TextPosition(5, 0)]
 
 
 async def test_it_ends_with_its_readers_and_begins_again_with_new_ones(scene: Scene) -> None:
@@ -156,7 +156,7 @@ async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    told, reply = Told(), LiveReply(LOG, TASK, 2, 3, closing=True)
+    told, reply = RelayedReply(), LiveReply(LOG, TASK, 2, 3, closing=True)
     reply.pieces = [(TEXT, "a"), (TEXT, ""), (TEXT, "b"), (REASONING, "c")]
     assert said(told.news(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]
     told.take_in(reply, 3)
@@ -165,5 +165,5 @@ def test_what_was_told_is_not_told_again() -> None:
     assert told.news(reply) == []
     reply.pieces.append((REASONING, "d"))
     (piece,) = told.news(reply)
-    assert (piece.spot, piece.iteration, piece.closing) == (Spot(2, 4), 3, True)
+    assert (piece.spot, piece.iteration, piece.closing) == (TextPosition(2, 4), 3, True)
     assert piece.spot > NOWHERE

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from penstock.core.step import Outcome
-from penstock.flows.plan import Aborted, Jumped, Notice, Over, Plan, Skipped
+from penstock.flows.plan import Aborted, FlowEnded, Jumped, Notice, Plan, Skipped
 from tests.flows.examples import Answers
 
 
@@ -40,6 +40,6 @@ def tell(plan: Plan, notices: Sequence[Notice]) -> list[str]:
                 said[-1] = said[-1].replace(f" ({why})", f", {step_id} ({why})")
             case Skipped(step_id=step_id, why=why):
                 said.append(f"skip {step_id} ({why})")
-            case Over(status=status):
+            case FlowEnded(status=status):
                 said.append(status)
     return said

@@ -7,7 +7,7 @@ import pytest
 from penstock.agents.charter import Tier
 from penstock.core.errors import ReadOnly
 from penstock.flows.authoring import WHERE, check_local, remove_flow, write_flow
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.files import FlowFile
 from penstock.flows.project_flows import ProjectFlows
 
@@ -19,7 +19,7 @@ BROKEN = GOOD.replace("scout", "scuot")
 @pytest.fixture
 def flows(tmp_path: Path) -> ProjectFlows:
     """The flows of a project with one agent."""
-    around = Surroundings(agents={"scout": AgentCard(name="scout")})
+    around = CheckContext(agents={"scout": AgentCard(name="scout")})
     return ProjectFlows(tmp_path, lambda: around)
 
 

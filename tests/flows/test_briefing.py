@@ -7,10 +7,10 @@ import pytest
 
 from penstock.core.envelope import Envelope
 from penstock.flows.briefing import brief_call
-from penstock.flows.handouts import Handouts
+from penstock.flows.materials import Materials
 from penstock.manifest.handbook import find_handbooks
 from penstock.models.scripted import ScriptedModel
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import ProjectFolder
 from tests.kit.flows import by_task, finish, flows_of, run_in, steps, worker
 
@@ -23,17 +23,17 @@ LOOK = """
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> MemoryPlace:
+def place(tmp_path: Path) -> MemoryStorage:
     (tmp_path / "a.txt").write_text("text of ${{task}}")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/SKILL.md").write_text(INDEX)
-    place = MemoryPlace(flows=flows_of(demo=steps(LOOK)))
+    place = MemoryStorage(flows=flows_of(demo=steps(LOOK)))
     place.project = ProjectFolder(root=tmp_path)
     place.handbooks = find_handbooks([tmp_path])
     return place
 
 
-async def ran(place: MemoryPlace, made: str, **charter: Any) -> tuple[Envelope, ScriptedModel]:
+async def ran(place: MemoryStorage, made: str, **charter: Any) -> tuple[Envelope, ScriptedModel]:
     files = [{"path": made, "action": "created"}]
     model = ScriptedModel(by_task({"make": finish("made", files=files)}))
     agents = [worker("maker"), worker("g", **charter)]
@@ -42,7 +42,7 @@ async def ran(place: MemoryPlace, made: str, **charter: Any) -> tuple[Envelope, 
 
 
 async def test_context_files_come_before_handbooks_and_these_before_the_body(
-    place: MemoryPlace,
+    place: MemoryStorage,
 ) -> None:
     """4.1: `## Context: PATH`, then `## Skill: NAME` and the whole `SKILL.md`, then the body."""
     given = {"context_files": ("a.txt", "gone.txt"), "handbooks": ("docs",)}
@@ -57,7 +57,7 @@ async def test_context_files_come_before_handbooks_and_these_before_the_body(
 
 
 async def test_files_that_inputs_name_stand_in_the_message_and_are_not_expanded(
-    place: MemoryPlace,
+    place: MemoryStorage,
 ) -> None:
     """V13: `file://${{result.w.files}}`; "one trailing ` (action)` is dropped"."""
     envelope, model = await ran(place, "a.txt")
@@ -68,7 +68,7 @@ async def test_files_that_inputs_name_stand_in_the_message_and_are_not_expanded(
     )
 
 
-async def test_a_file_that_is_not_there_is_a_soft_failure(place: MemoryPlace) -> None:
+async def test_a_file_that_is_not_there_is_a_soft_failure(place: MemoryStorage) -> None:
     """V13: "soft `input_file`"."""
     envelope, model = await ran(place, "gone.txt")
     assert envelope.output["status"] == "error"
@@ -80,6 +80,6 @@ async def test_a_file_that_is_not_there_is_a_soft_failure(place: MemoryPlace) ->
 
 def test_what_a_call_says_is_not_expanded() -> None:
     agent = worker("g", output="report.md")
-    told, missing = brief_call(agent, "do ${{task}}", {"n": "${{input.n}}"}, handouts=Handouts())
+    told, missing = brief_call(agent, "do ${{task}}", {"n": "${{input.n}}"}, materials=Materials())
     assert (told.task, told.inputs) == ("do ${{task}}", {"n": "${{input.n}}"})
     assert (told.instructions, told.output, missing) == ("You are g.", "report.md", [])

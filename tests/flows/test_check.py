@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.context import CheckContext
 from penstock.flows.reading import read_flow
 from tests.flows.checks.around import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, told
@@ -168,7 +168,7 @@ def test_whatever_a_flow_is_checking_it_only_says_so(text: str) -> None:
 
 def test_a_flow_that_lies_nowhere_can_be_checked() -> None:
     text = f"{TOP}- {{id: a, agent: scout}}\n- {{id: b, type: code}}\n- {{id: c, path: x.yaml}}\n"
-    around = Surroundings(agents=SEED.agents)
+    around = CheckContext(agents=SEED.agents)
     assert told(check_flow(read_flow(text), around)) == [
         '6 warning ref-missing: no flow at "x.yaml" (step "c")'
     ]

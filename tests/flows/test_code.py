@@ -12,9 +12,9 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.step import Outcome, Output
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.ledger import Ledger
-from penstock.flows.code import NO_SANDBOX, CodeSteps, CodeVisit, Coding
+from penstock.flows.code import NO_SANDBOX, CodeEnvironment, CodeSteps, CodeVisit
 from penstock.flows.definition import Code
-from penstock.flows.session import Ended
+from penstock.flows.session import VisitOutcome
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
@@ -35,8 +35,8 @@ async def begun(module: str, *tools: Tool, **limits: Any) -> Workbench:
 
 
 async def pursue(
-    coding: Coding | None, bench: Workbench, ledger: Ledger | None = None, **more: Any
-) -> Ended:
+    coding: CodeEnvironment | None, bench: Workbench, ledger: Ledger | None = None, **more: Any
+) -> VisitOutcome:
     def door(tool: Tool) -> Invoker:
         registry = Registry([*bench.invoker.registry, tool])
         return Invoker(registry, Rules(()), bench.resources, world=bench.world)
@@ -51,7 +51,7 @@ async def pursue(
     return await CodeSteps(coding, door).pursue(replace(given, **more), ledger or bench.ledger)
 
 
-async def test_a_visit_is_settled_once(coding: Coding) -> None:
+async def test_a_visit_is_settled_once(coding: CodeEnvironment) -> None:
     """What follows from a crash between the module's end and that of its step."""
     bench = await begun(GOOD)
     ended = [await pursue(coding, bench) for _ in range(2)]
@@ -60,7 +60,7 @@ async def test_a_visit_is_settled_once(coding: Coding) -> None:
     assert len(own) == 1
 
 
-async def test_each_visit_is_one_of_its_own(coding: Coding) -> None:
+async def test_each_visit_is_one_of_its_own(coding: CodeEnvironment) -> None:
     bench = await begun(GOOD)
     await pursue(coding, bench)
     again = CallPath(f"{bench.ledger.task.task_id}/count/2")
@@ -69,7 +69,9 @@ async def test_each_visit_is_one_of_its_own(coding: Coding) -> None:
 
 
 @pytest.mark.parametrize("allowance", [Allowance(tool_calls=0), Allowance(seconds=0)])
-async def test_a_budget_that_is_used_up_ends_the_flow(coding: Coding, allowance: Allowance) -> None:
+async def test_a_budget_that_is_used_up_ends_the_flow(
+    coding: CodeEnvironment, allowance: Allowance
+) -> None:
     """Budget of the task tree: hard, `budget`."""
     bench = await begun(GOOD)
     task = bench.ledger.task
@@ -78,7 +80,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow(coding: Coding, allowance:
     assert (ended.source, ended.outcome) == ("budget", Outcome.HARD)
 
 
-async def test_what_a_module_asks_too_often_is_its_own_failure(coding: Coding) -> None:
+async def test_what_a_module_asks_too_often_is_its_own_failure(coding: CodeEnvironment) -> None:
     asks = "for (;;) await flo.task.getProfile();"
     bench = await begun(f"export default async () => {{ {asks} }}", host_calls=5)
     ended = await pursue(coding, bench)
@@ -86,7 +88,7 @@ async def test_what_a_module_asks_too_often_is_its_own_failure(coding: Coding) -
     assert "more than 5 host calls" in ended.text
 
 
-async def test_a_module_is_called_for_who_started_the_run(coding: Coding) -> None:
+async def test_a_module_is_called_for_who_started_the_run(coding: CodeEnvironment) -> None:
     call = "(await flo.callTool({ tool_id: 'send', input: {} })).error.code"
     send = Act("send", is_global=True, requires_permissions=frozenset({"p.send"}))
     bench = await begun(f"export default async () => ({{ n: {call} }});", send)
@@ -96,13 +98,13 @@ async def test_a_module_is_called_for_who_started_the_run(coding: Coding) -> Non
     assert send.runs == []
 
 
-async def test_inputs_that_are_too_large_fail_the_step(coding: Coding) -> None:
+async def test_inputs_that_are_too_large_fail_the_step(coding: CodeEnvironment) -> None:
     bench = await begun(GOOD)
     ended = await pursue(coding, bench, inputs={"n": "x" * (2 << 20)})
     assert (ended.source, ended.outcome) == ("code_node", Outcome.SOFT)
 
 
-async def test_a_module_keeps_nothing_in_the_project(coding: Coding) -> None:
+async def test_a_module_keeps_nothing_in_the_project(coding: CodeEnvironment) -> None:
     """No vault or state bindings."""
     asks = "flo.state.put({ scope_kind: 'shared', key: 'k', value: 1 })"
     bench = await begun(f"export default async () => {{ await {asks} }}")

@@ -8,8 +8,8 @@ from penstock.core.step import Output
 from penstock.flows.code_modules import (
     HARD_ERROR,
     STEP,
-    Modules,
-    Texts,
+    ModuleLoader,
+    RunFiles,
 )
 from penstock.flows.definition import Code, Flow
 from penstock.flows.files import file_at
@@ -35,9 +35,9 @@ def written(root: Path, files: dict[str, str | bytes]) -> Path:
     return root
 
 
-def test_a_module_stands_between_two_of_ours(modules: Modules) -> None:
+def test_a_module_stands_between_two_of_ours(modules: ModuleLoader) -> None:
     text = "import { FlowHardError } from '@x/pi-flows'; export default () => {};"
-    loaded = modules.load("f/a.ts", Texts({"f/a.ts": text}, "f"))
+    loaded = modules.load("f/a.ts", RunFiles({"f/a.ts": text}, "f"))
     assert loaded.script is not None
     assert loaded.script.entry == STEP
     assert set(loaded.script.modules) == {STEP, HARD_ERROR, "a.ts"}
@@ -63,7 +63,7 @@ def test_a_module_stands_between_two_of_ours(modules: Modules) -> None:
 )
 def test_what_is_wrong_with_a_module_is_told_by_line(
     tmp_path: Path,
-    modules: Modules,
+    modules: ModuleLoader,
     name: str,
     text: str,
     fault: tuple[int, int, str] | None,
@@ -76,7 +76,9 @@ def test_what_is_wrong_with_a_module_is_told_by_line(
         assert fault[2] in found.problem
 
 
-def test_a_run_keeps_all_that_its_modules_are_made_of(tmp_path: Path, modules: Modules) -> None:
+def test_a_run_keeps_all_that_its_modules_are_made_of(
+    tmp_path: Path, modules: ModuleLoader
+) -> None:
     """`flow_started` holds the hashes, or the texts, of handlers."""
     files: dict[str, str | bytes] = {
         "flows/handlers/demo/a.mts": "import './lib/x.ts'; import './gone.ts';" + GOOD,
@@ -89,14 +91,14 @@ def test_a_run_keeps_all_that_its_modules_are_made_of(tmp_path: Path, modules: M
     assert found == {name: files[name] for name in list(files)[:3]}
 
 
-def test_nothing_outside_is_kept(tmp_path: Path, modules: Modules) -> None:
+def test_nothing_outside_is_kept(tmp_path: Path, modules: ModuleLoader) -> None:
     root = written(tmp_path, {"secret.ts": GOOD, "p/flows/handlers/demo/x.ts": ""}) / "p"
     (root / "flows/handlers/demo/a.ts").symlink_to(tmp_path / "secret.ts")
     assert modules.texts(FLOW, file_at("flows/demo.yaml", root, "")) == {}
 
 
 def test_texts_are_files_of_one_folder() -> None:
-    texts = Texts({"f/a.ts": "abc", "f/g/b.ts": "", "ff/c.ts": ""}, "f")
+    texts = RunFiles({"f/a.ts": "abc", "f/g/b.ts": "", "ff/c.ts": ""}, "f")
     assert (texts.read("a.ts", 2), texts.read("c.ts", 9)) == (b"ab", Absence.MISSING)
     assert list(texts.names()) == ["a.ts", "g/b.ts"]
-    assert list(Texts({"a.ts": ""}, "").names()) == ["a.ts"]
+    assert list(RunFiles({"a.ts": ""}, "").names()) == ["a.ts"]

@@ -15,7 +15,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, Answer, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
@@ -68,7 +68,7 @@ async def settled(log: MemoryLog) -> dict[str, StepSettled]:
 async def told(log: DyingLog, clock: FakeClock) -> Reply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(ONE_BY_ONE))
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
     while True:
         cast = Cast(clock)
         async with memory_runtime(
@@ -130,7 +130,7 @@ BESIDE = """
 
 
 async def test_a_step_that_waits_beside_others_costs_nothing_meanwhile() -> None:
-    place = MemoryPlace(clock=(clock := FakeClock()), flows=flows_of(demo=steps(BESIDE)))
+    place = MemoryStorage(clock=(clock := FakeClock()), flows=flows_of(demo=steps(BESIDE)))
     asks = call("ask_user", question="Sure?", type="confirm")
     answers: dict[str, ScriptedReply | Answer] = {
         "asks": lambda request: asks if len(request.messages) == 1 else slow(3) + finish(),
@@ -169,7 +169,7 @@ async def test_a_flow_inside_costs_what_its_steps_do() -> None:
         "  - {id: look, agent: scout, task: look}\n  - {id: b, agent: writer, task: tell}"
     )
     flows = flows_of(demo=steps(REFERS), inner=inner)
-    place = MemoryPlace(clock=(clock := FakeClock()), flows=flows)
+    place = MemoryStorage(clock=(clock := FakeClock()), flows=flows)
     cast = Cast(clock)
     async with memory_runtime(
         model=cast.model, agents=cast.agents, tools=cast.tools, place=place
@@ -180,7 +180,7 @@ async def test_a_flow_inside_costs_what_its_steps_do() -> None:
 
 
 async def test_what_an_agent_said_that_was_reminded_is_in_its_costs() -> None:
-    place = MemoryPlace(flows=flows_of(demo=steps("  - {id: look, agent: scout, task: look}")))
+    place = MemoryStorage(flows=flows_of(demo=steps("  - {id: look, agent: scout, task: look}")))
     replies = [
         spend(10, 5, cost_usd=0.5) + say("Hm."),
         spend(3, 2, cost_usd=0.25) + finish("seen"),

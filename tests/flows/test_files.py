@@ -8,7 +8,7 @@ import pytest
 
 from penstock.agents.charter import Tier
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.context import CheckContext
 from penstock.flows.files import FlowRoot, command_of, file_at, find_flows, read_flow_file
 from tests.flows.texts import TOP, told
 
@@ -222,7 +222,7 @@ def test_a_flow_of_a_project_is_checked_where_it_lies(tmp_path: Path) -> None:
     steps = "- {id: r, path: sub.yaml}\n- {id: c, type: code}\n- {id: d, type: code}\n"
     laid(tmp_path, ["flows/dom/main.yaml"], TOP + steps)
     file = find_flows(tmp_path).files["dom:main"]
-    around = FlowRoot(tmp_path).around(file, Surroundings())
+    around = FlowRoot(tmp_path).around(file, CheckContext())
     assert told(check_flow(read_flow_file(file), around)) == [
         (
             '6 warning handler-missing: no handler for step "d": expected '

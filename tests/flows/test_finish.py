@@ -7,9 +7,9 @@ import pytest
 from penstock.core.step import FileUse, Output, StepStatus, ValueType
 from penstock.flows.definition import LoopDecision
 from penstock.flows.finish import (
-    Contract,
-    Finished,
-    Refused,
+    AcceptedFinish,
+    FinishContract,
+    RejectedFinish,
     known,
     loop_branches,
     loop_target,
@@ -17,9 +17,9 @@ from penstock.flows.finish import (
 )
 
 PLAIN = {"status": "complete", "summary": "done", "files": []}
-DECISION = Contract(branches=("a", "b"))
-SEVERAL = Contract(branches=("a", "b"), is_multiple=True)
-TYPED = Contract(
+DECISION = FinishContract(branches=("a", "b"))
+SEVERAL = FinishContract(branches=("a", "b"), is_multiple=True)
+TYPED = FinishContract(
     outputs=(
         Output(name="note"),
         Output(name="count", value_type=ValueType.NUMBER, is_required=True),
@@ -28,14 +28,14 @@ TYPED = Contract(
 )
 
 
-def said(judged: Finished | Refused) -> list[str]:
-    assert isinstance(judged, Refused)
+def said(judged: AcceptedFinish | RejectedFinish) -> list[str]:
+    assert isinstance(judged, RejectedFinish)
     return [str(each) for each in judged.problems]
 
 
 def test_the_parameters_are_those_of_the_seed() -> None:
     """T24: without a decision there is no `branch`, and `artifacts` may be left out."""
-    schema = Contract().parameters
+    schema = FinishContract().parameters
     assert schema["required"] == ["status", "summary", "files"]
     assert schema["properties"]["status"] == {"enum": ["complete", "error", "blocked"]}
     assert list(schema["properties"]) == ["status", "summary", "artifacts", "files"]
@@ -81,7 +81,7 @@ def test_the_result_is_taken_from_the_parameters() -> None:
             "extra": 1,
         }
     )
-    assert isinstance(judged, Finished)
+    assert isinstance(judged, AcceptedFinish)
     result = judged.result
     assert (result.status, result.summary, result.artifacts) == (StepStatus.COMPLETE, "s", "<x/>")
     assert result.files == (FileUse("a.py", "created"),)
@@ -93,19 +93,23 @@ def test_the_result_is_taken_from_the_parameters() -> None:
 @pytest.mark.parametrize(
     ("contract", "given", "wanted"),
     [
-        (Contract(), {}, ["/status: is required", "/summary: is required"]),
-        (Contract(), PLAIN | {"status": "done"}, ["/status"]),
-        (Contract(), PLAIN | {"summary": 3}, ["/summary"]),
-        (Contract(), PLAIN | {"files": "a.py"}, ["/files"]),
-        (Contract(), PLAIN | {"files": [{"path": "a", "action": "burnt"}]}, ["/files/0/action"]),
-        (Contract(), PLAIN | {"artifacts": {}}, ["/artifacts"]),
+        (FinishContract(), {}, ["/status: is required", "/summary: is required"]),
+        (FinishContract(), PLAIN | {"status": "done"}, ["/status"]),
+        (FinishContract(), PLAIN | {"summary": 3}, ["/summary"]),
+        (FinishContract(), PLAIN | {"files": "a.py"}, ["/files"]),
+        (
+            FinishContract(),
+            PLAIN | {"files": [{"path": "a", "action": "burnt"}]},
+            ["/files/0/action"],
+        ),
+        (FinishContract(), PLAIN | {"artifacts": {}}, ["/artifacts"]),
         (TYPED, PLAIN | {"count": "3", "key": "k1"}, ["/count"]),
         (TYPED, PLAIN | {"count": 3, "key": "x"}, ["/key"]),
         (TYPED, PLAIN, ["/count: is required", "/key: is required"]),
     ],
 )
 def test_a_call_that_is_not_valid_is_told_every_problem(
-    contract: Contract, given: dict[str, Any], wanted: list[str]
+    contract: FinishContract, given: dict[str, Any], wanted: list[str]
 ) -> None:
     """N4."""
     problems = said(contract.judge(given))
@@ -128,18 +132,18 @@ def test_a_call_that_is_not_valid_is_told_every_problem(
     ],
 )
 def test_a_bad_branch_is_said_as_such(
-    contract: Contract, given: dict[str, Any], wanted: str
+    contract: FinishContract, given: dict[str, Any], wanted: str
 ) -> None:
     """N4: `branch must be one of a, b; found "c"`."""
     judged = contract.judge(PLAIN | given)
     assert said(judged) == [f"/branch: {wanted}"]
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, RejectedFinish)
     assert judged.is_bad_branch
 
 
 def test_a_bad_branch_and_another_problem_count_as_a_bad_branch() -> None:
     judged = DECISION.judge({"status": "complete", "summary": 1, "branch": "c"})
-    assert isinstance(judged, Refused)
+    assert isinstance(judged, RejectedFinish)
     assert judged.is_bad_branch
     assert [each.path for each in judged.problems] == ["/branch", "/summary"]
 
@@ -147,23 +151,23 @@ def test_a_bad_branch_and_another_problem_count_as_a_bad_branch() -> None:
 @pytest.mark.parametrize("status", ["error", "blocked"])
 def test_who_could_not_do_the_work_owes_no_branch_and_no_values(status: str) -> None:
     """N3: `branch` may be missing when `status` is not `complete`; soft, whatever it says."""
-    both = Contract(outputs=TYPED.outputs, branches=("a", "b"))
+    both = FinishContract(outputs=TYPED.outputs, branches=("a", "b"))
     for more in ({}, {"branch": "c"}):
         judged = both.judge({"status": status, "summary": "no", **more})
-        assert isinstance(judged, Finished)
+        assert isinstance(judged, AcceptedFinish)
         assert judged.result.branch is None
 
 
 def test_missing_files_count_as_none() -> None:
     """N3."""
-    judged = Contract().judge({"status": "complete", "summary": "s"})
-    assert isinstance(judged, Finished)
+    judged = FinishContract().judge({"status": "complete", "summary": "s"})
+    assert isinstance(judged, AcceptedFinish)
     assert judged.result.files == ()
 
 
 def test_a_branch_that_nobody_asked_for_is_dropped() -> None:
-    judged = Contract().judge(PLAIN | {"branch": "x"})
-    assert isinstance(judged, Finished)
+    judged = FinishContract().judge(PLAIN | {"branch": "x"})
+    assert isinstance(judged, AcceptedFinish)
     assert judged.result.branch is None
     assert judged.undeclared == ("branch",)
 
@@ -189,8 +193,11 @@ def test_a_loop_takes_the_steps_or_the_words_for_them(
 
 
 def test_a_contract_that_was_asked_for_before_is_not_compiled_again() -> None:
-    first, other = Contract(outputs=TYPED.outputs), Contract(outputs=TYPED.outputs, branches=("a",))
-    assert known(first) is known(Contract(outputs=TYPED.outputs))
+    first, other = (
+        FinishContract(outputs=TYPED.outputs),
+        FinishContract(outputs=TYPED.outputs, branches=("a",)),
+    )
+    assert known(first) is known(FinishContract(outputs=TYPED.outputs))
     assert known(other) is not known(first)
 
 

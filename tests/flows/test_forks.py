@@ -9,7 +9,7 @@ from penstock.core.envelope import Json
 from penstock.flows.definition import Fork
 from penstock.flows.forks import Choice, choice_in, decider_task
 from penstock.models.scripted import ScriptedModel
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
     RUN,
     WORKERS,
@@ -41,7 +41,7 @@ async def through(
     answer: Mapping[str, Any] | None,
 ) -> tuple[Json, ScriptedModel, list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Run the fork; without an answer it runs on its own."""
-    place = MemoryPlace(flows=flows_of(demo=steps(FORK)))
+    place = MemoryStorage(flows=flows_of(demo=steps(FORK)))
     model = ScriptedModel(ANSWERS)
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         if answer is None:

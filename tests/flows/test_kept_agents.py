@@ -15,7 +15,7 @@ from penstock.flows.kept_agents import kept_agent, kept_of
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.resources.project_access import Access
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.flows import (
     RUN,
@@ -64,7 +64,7 @@ def asks(request: ModelRequest) -> ScriptedReply:
 @pytest.mark.parametrize("left", [None, EDITED], ids=["deleted", "edited"])
 async def test_a_visit_goes_on_with_the_agent_that_it_began_with(left: Agent | None) -> None:
     """An existing local file: replaced; a run in progress keeps what it started with."""
-    place = MemoryPlace(flows=flows_of(demo=steps(TWO)))
+    place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")
     tools: list[Tool] = [AskUser(), look]
     async with memory_runtime(
@@ -101,7 +101,7 @@ def test_an_agent_of_a_log_from_before_is_the_one_that_there_is_now() -> None:
 
 async def test_a_tool_that_was_denied_stays_denied_when_the_file_is_gone() -> None:
     settings = ChatSettings(tool_permissions={"look": "deny"})
-    place = MemoryPlace(flows=flows_of(demo=steps(TWO)))
+    place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")
     tools: list[Tool] = [AskUser(), look]
     agents = [*WORKERS, replace(FIRST, settings=settings)]

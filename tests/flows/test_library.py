@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.errors import NotFound
 from penstock.core.flow_events import FlowStarted
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.library import FlowSource, Library, NoFlows, is_glob, matches, source_of
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.library import FlowLibrary, FlowSource, NoFlows, is_glob, matches, source_of
 from penstock.flows.project_flows import ProjectFlows
 from penstock.testing.flows import MemoryFlows
 
@@ -24,7 +24,7 @@ APPLY = FlowSource(path="flows/dom/apply.yaml", texts={})
 
 
 @pytest.fixture(params=["disk", "memory"])
-def library(request: pytest.FixtureRequest, tmp_path: Path) -> Library:
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> FlowLibrary:
     if request.param == "memory":
         return MemoryFlows(FILES)
     for name, text in FILES.items():
@@ -32,15 +32,15 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> Library:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "outside.yaml").write_text(TEXT)
-    return ProjectFlows(tmp_path / "project", Surroundings)
+    return ProjectFlows(tmp_path / "project", CheckContext)
 
 
-def test_a_flow_is_found_by_its_command(library: Library) -> None:
+def test_a_flow_is_found_by_its_command(library: FlowLibrary) -> None:
     found = library.find("dom:apply")
     assert (found.path, found.text) == ("flows/dom/apply.yaml", TEXT)
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(library: Library) -> None:
+def test_an_unknown_command_is_answered_with_the_nearest(library: FlowLibrary) -> None:
     with pytest.raises(NotFound, match=r'no flow "/dom:aply"\. Did you mean .dom:apply.'):
         library.find("dom:aply")
 
@@ -63,7 +63,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(library: Library) -> No
     ],
 )
 def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
-    library: Library, path: str, files: list[str]
+    library: FlowLibrary, path: str, files: list[str]
 ) -> None:
     """Relative to the directory of this flow's file; if nothing matches, to the project root."""
     found = library.refer(APPLY, path)
@@ -72,7 +72,7 @@ def test_a_path_is_looked_for_beside_the_flow_and_then_in_the_project(
 
 
 @pytest.mark.parametrize("path", ["/etc/hostname", "../../../outside.yaml", "..\\x", "a\0b"])
-def test_a_path_that_leaves_the_project_is_no_path(library: Library, path: str) -> None:
+def test_a_path_that_leaves_the_project_is_no_path(library: FlowLibrary, path: str) -> None:
     assert library.refer(APPLY, path) is None
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.flows.definition import AgentDecision, Fork, LoopDecision
-from penstock.flows.loops import Loops, Route
+from penstock.flows.loops import LoopCounters, RouteTaken
 from tests.flows.examples import W6, W7, agent, flow
 
 DECISION = AgentDecision(
@@ -30,16 +30,16 @@ def bounded(most: int, *, again: str = "draft") -> LoopDecision:
 def test_the_agent_of_a_loop_is_asked_as_often_as_the_loop_may_turn() -> None:
     """At most M jumps back and M questions to the agent."""
     step = bounded(2)
-    loops = Loops(flow(*W6[:3], step, W6[4]))
+    loops = LoopCounters(flow(*W6[:3], step, W6[4]))
     assert loops.begin(step, 1) is None
     assert loops.begin(step, 2) is None
-    assert loops.begin(step, 3) == Route(("publish",), 3, is_forced=True)
+    assert loops.begin(step, 3) == RouteTaken(("publish",), 3, is_forced=True)
 
 
 def test_the_iteration_is_that_of_the_visit_and_then_of_the_next_one() -> None:
     """Drafts see 1, 2, 3; the judge 1, 2."""
     step = bounded(2)
-    loops = Loops(flow(*W6[:3], step, W6[4]))
+    loops = LoopCounters(flow(*W6[:3], step, W6[4]))
     seen = [loops.iteration("again")]
     for visit in (1, 2):
         loops.begin(step, visit)
@@ -51,7 +51,7 @@ def test_the_iteration_is_that_of_the_visit_and_then_of_the_next_one() -> None:
 
 def test_a_loop_that_is_left_stays_at_its_visit() -> None:
     step = bounded(2)
-    loops = Loops(flow(*W6[:3], step, W6[4]))
+    loops = LoopCounters(flow(*W6[:3], step, W6[4]))
     loops.begin(step, 1)
     loops.settle(step, 1, ["publish"])
     assert loops.iteration("again") == 1
@@ -61,7 +61,7 @@ def test_a_body_that_stands_after_the_decision_sees_its_visit() -> None:
     """W7: fix/1 sees iteration 1."""
     step = W7[1]
     assert isinstance(step, LoopDecision)
-    loops = Loops(flow(*W7))
+    loops = LoopCounters(flow(*W7))
     loops.begin(step, 1)
     loops.settle(step, 1, ["fix"])
     assert loops.iteration("enough") == 1
@@ -69,16 +69,16 @@ def test_a_body_that_stands_after_the_decision_sees_its_visit() -> None:
 
 def test_a_way_back_is_taken_as_often_as_it_may_be() -> None:
     """Taken less than M times so far: it is taken. Otherwise: no jump, control falls through."""
-    loops = Loops(GATED)
-    assert loops.route(DECISION, ["make"]) == Route(("make",), 1, back=("make",))
+    loops = LoopCounters(GATED)
+    assert loops.route(DECISION, ["make"]) == RouteTaken(("make",), 1, back=("make",))
     loops.settle(DECISION, 1, ["make"])
     assert loops.iteration("gate") == 2
-    assert loops.route(DECISION, ["make"]) == Route((), 2, is_forced=True, back=("make",))
-    assert loops.route(DECISION, ["publish"]) == Route(("publish",))
+    assert loops.route(DECISION, ["make"]) == RouteTaken((), 2, is_forced=True, back=("make",))
+    assert loops.route(DECISION, ["publish"]) == RouteTaken(("publish",))
 
 
 def test_a_way_ahead_counts_for_nothing() -> None:
-    loops = Loops(GATED)
+    loops = LoopCounters(GATED)
     loops.settle(DECISION, 1, ["publish"])
     assert loops.iteration("gate") == 1
 
@@ -86,12 +86,12 @@ def test_a_way_ahead_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("taken", "wanted"),
     [
-        (0, Route(("a", "c"), 1, back=("a",))),
-        (1, Route(("c",), 2, is_forced=True, back=("a",))),
+        (0, RouteTaken(("a", "c"), 1, back=("a",))),
+        (1, RouteTaken(("c",), 2, is_forced=True, back=("a",))),
     ],
     ids=["within the bound", "beyond it"],
 )
-def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: Route) -> None:
+def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: RouteTaken) -> None:
     step = Fork(
         step_id="f",
         question="?",
@@ -100,7 +100,7 @@ def test_of_several_answers_only_the_way_back_is_bounded(taken: int, wanted: Rou
         is_multiple=True,
         max_iterations=1,
     )
-    loops = Loops(flow(agent("a"), step, agent("c")))
+    loops = LoopCounters(flow(agent("a"), step, agent("c")))
     for _ in range(taken):
         loops.settle(step, 1, ["a"])
     assert loops.route(step, ["a", "c"]) == wanted

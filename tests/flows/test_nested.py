@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.models.scripted import ScriptedModel
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
     WORKERS,
     by_task,
@@ -36,7 +36,7 @@ async def test_flows_in_flows_bring_their_results() -> None:
     """REF.STEP, REF.N.STEP of a glob, and STEP where no other has the id (section 7.7)."""
     texts = {name: steps(text) for name, text in SUBS.items()}
     texts |= {name: TAKES_N + texts[name] for name in ("parts_a", "parts_b")}
-    place = MemoryPlace(flows=flows_of(**texts))
+    place = MemoryStorage(flows=flows_of(**texts))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
@@ -61,7 +61,7 @@ async def test_a_reference_that_leads_nowhere_fails_its_step(path: str, reason: 
     texts = {"demo": f"  - {{id: sub, path: {path}}}", "parts_a": SUBS["parts_a"]}
     texts = {name: steps(text) for name, text in texts.items()}
     texts["parts_a"] = TAKES_N + texts["parts_a"]
-    place = MemoryPlace(flows=flows_of(**texts))
+    place = MemoryStorage(flows=flows_of(**texts))
     async with memory_runtime(model=ScriptedModel([]), agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
     assert envelope.output["status"] == "error"

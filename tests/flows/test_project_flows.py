@@ -7,12 +7,12 @@ import pytest
 from penstock.chat.message import NewRun
 from penstock.core.flow_events import FlowStarted
 from penstock.core.ids import LogId
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.library import FlowSource
 from penstock.flows.project_flows import ProjectFlows
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.flows.checks.around import SEED
 from tests.flows.texts import TOP, told
 from tests.kit.flows import RUN, WORKERS, by_task, finish
@@ -25,7 +25,7 @@ def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "one.yaml").write_text(TEXT)
     agents = {"scout": AgentCard(name="scout")}
-    library = ProjectFlows(tmp_path, lambda: Surroundings(agents=agents))
+    library = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents))
     (error,) = library.find("one").errors
     assert (error.line, error.message) == (4, 'unknown agent "scuot" in step "a"')
     agents["scuot"] = AgentCard(name="scuot")
@@ -33,7 +33,7 @@ def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
 
 
 def test_a_flow_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
-    library = ProjectFlows(tmp_path, Surroundings)
+    library = ProjectFlows(tmp_path, CheckContext)
     assert "late" not in library.files().files
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "late.yaml").write_text(TEXT)
@@ -48,7 +48,7 @@ def test_built_in_flows_give_no_diagnostic(tmp_path: Path, command: str) -> None
         "flow-architect": AgentCard(name="flow-architect", outputs=outputs),
         "flow-decision": AgentCard(name="flow-decision"),
     }
-    library = ProjectFlows(tmp_path, lambda: Surroundings(agents=agents))
+    library = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents))
     _, diagnostics = library.check(library.files().files[command])
     assert [str(each) for each in diagnostics] == []
 
@@ -57,7 +57,7 @@ def test_a_flow_of_the_project_hides_the_built_in_one(tmp_path: Path) -> None:
     """A local one hides a package one, a package one hides a built-in one."""
     (tmp_path / "flows" / "flows").mkdir(parents=True)
     (tmp_path / "flows" / "flows" / "new.yaml").write_text(TEXT)
-    assert ProjectFlows(tmp_path, Surroundings).find("flows:new").text == TEXT
+    assert ProjectFlows(tmp_path, CheckContext).find("flows:new").text == TEXT
 
 
 def test_a_flow_with_an_error_is_listed_and_the_others_are_untouched(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -
         return finish("rewritten")
 
     model = ScriptedModel(by_task({"first": rewrite}))
-    place = MemoryPlace(flows=library)
+    place = MemoryStorage(flows=library)
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await runtime.run_flow(NewRun(command="dom:main", task="t"), task_id=RUN)
     assert envelope.ok, envelope
@@ -153,7 +153,7 @@ def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_pat
     for folder in ("flows", ".pi/flows/flows/x", "flows/handlers", *hidden):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.yaml").write_text(TEXT)
-    library = ProjectFlows(tmp_path, Surroundings)
+    library = ProjectFlows(tmp_path, CheckContext)
 
     def found(file: str, path: str) -> list[str]:
         return [e.path for e in library.refer(FlowSource(path=file, texts={}), path) or ()]
@@ -173,7 +173,7 @@ def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
         (tmp_path / "many" / f"{number}.txt").touch()
     (tmp_path / "few").mkdir()
     (tmp_path / "few" / "a.yaml").write_text(TEXT)
-    library = ProjectFlows(tmp_path, Surroundings, most_seen=9)
+    library = ProjectFlows(tmp_path, CheckContext, most_seen=9)
     source = FlowSource(path="x.yaml", texts={})
     (found,) = library.refer(source, "**/*.yaml") or ()
     assert found.errors[0].code == "too-many-files"
@@ -188,7 +188,7 @@ def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
     (tmp_path / "flows" / "a.yaml").write_text(more + TEXT)
     (tmp_path / "flows" / "b.yaml").write_text("[")
     agents = {"scuot": AgentCard(name="scuot")}
-    first, second, *built_in = ProjectFlows(tmp_path, lambda: Surroundings(agents=agents)).list()
+    first, second, *built_in = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents)).list()
     assert first.to_wire() == {
         "name": "a",
         "description": "d",
@@ -226,7 +226,7 @@ async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
     (tmp_path / "flows" / "main.yaml").write_text(main)
     (tmp_path / "flows" / "sub.yaml").write_text(f"{TOP}{sub}\n")
     library = ProjectFlows(tmp_path, lambda: SEED)
-    place, model = MemoryPlace(flows=library), ScriptedModel(by_task({}))
+    place, model = MemoryStorage(flows=library), ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await runtime.run_flow(NewRun(command="main", task="sub"), task_id=RUN)
     results = envelope.output["results"]

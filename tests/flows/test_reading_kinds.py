@@ -2,20 +2,20 @@
 
 import pytest
 
-from penstock.flows.definition import Tries
+from penstock.flows.definition import StepRetry
 from tests.flows.texts import said_of_step, step_of
 
 
 @pytest.mark.parametrize(
     ("retry", "wanted"),
     [
-        ("true", Tries(3, 60)),
-        ("{}", Tries(3, 60)),
-        ("{attempts: 10}", Tries(10, 60)),
-        ("{attempts: 1, delay: 3600}", Tries(1, 3600)),
+        ("true", StepRetry(3, 60)),
+        ("{}", StepRetry(3, 60)),
+        ("{attempts: 10}", StepRetry(10, 60)),
+        ("{attempts: 1, delay: 3600}", StepRetry(1, 3600)),
     ],
 )
-def test_a_step_is_tried_again(retry: str, wanted: Tries) -> None:
+def test_a_step_is_tried_again(retry: str, wanted: StepRetry) -> None:
     """`true` = 3 and 60."""
     assert step_of(f"id: a, agent: b, retry: {retry}").retry == wanted
 

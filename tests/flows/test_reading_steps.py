@@ -10,7 +10,7 @@ from penstock.flows.definition import (
     Fork,
     LoopDecision,
     Shell,
-    Tries,
+    StepRetry,
 )
 from penstock.flows.reading_steps import option_items
 from tests.flows.texts import attributes, read, said_of_step, step_of, told
@@ -271,7 +271,7 @@ def test_every_field_of_an_agent_step() -> None:
     assert isinstance(step, AgentStep)
     names = ("task", "model", "output", "blocked_by", "on_complete", "on_error")
     assert list(attributes(step, *names).values()) == ["t", "m", "o.md", ("c", "d"), "e", "f"]
-    assert (step.is_last, step.retry, step.inputs) == (True, Tries(), {"yes": "x"})
+    assert (step.is_last, step.retry, step.inputs) == (True, StepRetry(), {"yes": "x"})
     assert [each.name for each in step.outputs] == ["g"]
 
 
@@ -319,7 +319,7 @@ def test_the_other_kinds() -> None:
     )
     assert isinstance(shell, Shell)
     assert (shell.timeout, shell.config, shell.is_idempotent) == (5, {"a": 1}, True)
-    assert shell.retry == Tries(2, 0)
+    assert shell.retry == StepRetry(2, 0)
     code = step_of("id: c, type: code, target: x.mts, tools: 'a, b', egress: [h], timeout: 9")
     assert isinstance(code, Code)
     assert (code.target, code.tools, code.egress, code.timeout) == ("x.mts", ("a", "b"), ("h",), 9)

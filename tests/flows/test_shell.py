@@ -7,9 +7,9 @@ import pytest
 from penstock.chat.message import NewRun
 from penstock.core.envelope import Envelope
 from penstock.flows.definition import Flow
-from penstock.flows.loops import Loops
+from penstock.flows.loops import LoopCounters
 from penstock.flows.shell import with_variables
-from penstock.flows.values import Values
+from penstock.flows.values import TemplateValues
 from tests.kit.project import ProjectFolder
 
 FLOW = "name: demo\ndescription: d\nsteps:\n"
@@ -80,7 +80,9 @@ async def test_shell_steps_are_off_unless_the_project_says_so(project: ProjectFo
 def test_each_template_is_a_variable_of_its_own() -> None:
     """Each `${{…}}` in `command` is replaced by `${PS_1}`, `${PS_2}` …."""
     flow = Flow(name="f", description="d", steps=())
-    values = Values(flow=flow, task="t", results={}, loops=Loops(flow), config={"n": [1, 2]})
+    values = TemplateValues(
+        flow=flow, task="t", results={}, loops=LoopCounters(flow), config={"n": [1, 2]}
+    )
     text, variables = with_variables("a ${{task}} '${{config.n}}' $${{x}} ${{secrets.y}}", values)
     assert text == "a ${PS_1} '${PS_2}' ${{x}} ${{secrets.y}}"
     assert variables == {"PS_1": "t", "PS_2": "[1,2]"}

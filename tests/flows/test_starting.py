@@ -7,14 +7,14 @@ import pytest
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import ProfileId
 from penstock.flows.library import FlowSource
-from penstock.flows.starting import Beginning, FlowSettings, Rejection, begin
+from penstock.flows.starting import FlowSettings, Rejection, RunStart, begin
 
 HEAD = "name: n\ndescription: d\n"
 STEPS = "steps:\n  - {id: a, agent: x}\n"
 INPUTS = "inputs: {n: {type: number, required: true}}\n"
 
 
-def begun(text: str, *, no_shell: str = "", **asked: Any) -> Beginning | Rejection:
+def begun(text: str, *, no_shell: str = "", **asked: Any) -> RunStart | Rejection:
     source = FlowSource(path="flows/f.yaml", texts={"flows/f.yaml": HEAD + text})
     request = FlowRequested(command="f", profile_id=ProfileId("ann"), **asked)
     return begin(source, request, FlowSettings(config={"k": "v"}), no_shell=no_shell)
@@ -23,7 +23,7 @@ def begun(text: str, *, no_shell: str = "", **asked: Any) -> Beginning | Rejecti
 def test_a_run_keeps_the_texts_that_it_began_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     found = begun(INPUTS + STEPS, task="t", inputs={"n": 2}, autonomous=True, max_concurrent=2)
-    assert isinstance(found, Beginning)
+    assert isinstance(found, RunStart)
     started = found.started
     assert started.texts == {"flows/f.yaml": HEAD + INPUTS + STEPS}
     assert (started.task, started.inputs, started.autonomous) == ("t", {"n": 2}, True)
@@ -35,7 +35,7 @@ def test_a_run_keeps_the_texts_that_it_began_with() -> None:
 def test_a_flow_with_a_shell_step_does_not_begin_where_none_runs(why: str, begins: bool) -> None:
     """Rejected: the run never began: … shell switched off (section 18)."""
     found = begun("steps:\n  - {id: a, agent: x}\n  - {id: sh, command: make}\n", no_shell=why)
-    assert isinstance(found, Beginning) is begins
+    assert isinstance(found, RunStart) is begins
     if isinstance(found, Rejection):
         assert found.code == "FLOW_INVALID"
         assert found.reason == "the flow \"/f\" has the shell step 'sh', and shell steps are off"

@@ -8,7 +8,7 @@ from penstock.core.envelope import Status
 from penstock.core.ids import LogId
 from penstock.core.step import Output
 from penstock.models.scripted import ScriptedModel
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
     RUN,
     WORKERS,
@@ -50,7 +50,7 @@ async def test_a_fork_asks_a_person_and_goes_on_where_they_say(
     """W4: branches and a join in one segment."""
     choose = "How deep?"
     model = ScriptedModel(by_task({choose: finish("since it matters", branch="Deep")}))
-    place = MemoryPlace(flows=flows_of(demo=steps(FORK)))
+    place = MemoryStorage(flows=flows_of(demo=steps(FORK)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
         assert envelope.status is Status.SUSPENDED
@@ -77,7 +77,7 @@ async def test_in_an_autonomous_run_an_agent_decides() -> None:
 
 async def test_a_person_who_cancels_at_a_fork_ends_the_run() -> None:
     """The run ends with status `aborted`, reason `cancelled at fork ID`."""
-    place = MemoryPlace(flows=flows_of(demo=steps(FORK)))
+    place = MemoryStorage(flows=flows_of(demo=steps(FORK)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
@@ -121,7 +121,7 @@ async def test_words_of_ones_own_go_to_the_decider() -> None:
     """7.3: free text: the decider runs with question, options and the text."""
     text = FORK.replace("agent: judge", "agent: judge\n    allowCustom: true")
     model = ScriptedModel(by_task({"How deep?": finish("fits", branch="Quick")}))
-    place = MemoryPlace(flows=flows_of(demo=steps(text)))
+    place = MemoryStorage(flows=flows_of(demo=steps(text)))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))

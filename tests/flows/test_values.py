@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.step import SKIPPED, FileUse, StepResult, StepStatus, ValueType
 from penstock.flows.definition import Flow, RunInput
-from penstock.flows.loops import Loops
-from penstock.flows.values import ForkAnswer, Values
+from penstock.flows.loops import LoopCounters
+from penstock.flows.values import ForkAnswer, TemplateValues
 from tests.flows.examples import W6, W11
 
 RESULTS = {
@@ -27,7 +27,7 @@ RESULTS = {
 }
 
 
-def values(**more: Any) -> Values:
+def values(**more: Any) -> TemplateValues:
     inputs = (RunInput(name="where", value_type=ValueType.STRING),)
     steps: Any = (*W6, *W11)
     flow = Flow(name="f", description="d", steps=steps, inputs=inputs)
@@ -35,11 +35,11 @@ def values(**more: Any) -> Values:
         "flow": flow,
         "task": "the task",
         "results": RESULTS,
-        "loops": Loops(flow),
+        "loops": LoopCounters(flow),
         "forks": {"triage": ForkAnswer("New", "soon")},
         "config": {"region": "eu", "count": 2},
     }
-    return Values(**given | more)
+    return TemplateValues(**given | more)
 
 
 @pytest.mark.parametrize(

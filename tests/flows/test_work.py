@@ -15,7 +15,7 @@ from penstock.flows.starting import FlowSettings
 from penstock.flows.work import allowance_of
 from penstock.models.scripted import ScriptedModel, call
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
     RUN,
     WORKERS,
@@ -41,7 +41,7 @@ ONE = "  - {id: web, agent: scout, task: web}"
 
 async def test_an_unknown_flow_is_a_run_that_was_rejected() -> None:
     """It is stored as a run with status `rejected`, so that schedules and tools see it."""
-    place = MemoryPlace(flows=flows_of(demo=steps(ONE)))
+    place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         envelope = await runtime.run_flow(NewRun(command="demmo"), task_id=RUN)
         record = await runtime.parts.projections.find_task(RUN)
@@ -55,7 +55,7 @@ async def test_a_run_that_is_cancelled_is_aborted_and_its_tool_is_stopped() -> N
     """Abort: running steps become `aborted`, status `aborted`."""
     gate = Gate()
     agents = [worker("scout", tools=("slow",))]
-    place = MemoryPlace(flows=flows_of(demo=steps(f"{ONE}\n  - {{id: next, agent: scout}}")))
+    place = MemoryStorage(flows=flows_of(demo=steps(f"{ONE}\n  - {{id: next, agent: scout}}")))
     model = ScriptedModel([call("slow")])
     tools = [Act("slow", gate)]
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
@@ -74,7 +74,7 @@ async def test_a_run_that_is_cancelled_is_aborted_and_its_tool_is_stopped() -> N
 async def test_a_flow_that_is_changed_while_it_runs_goes_on_as_it_began() -> None:
     """A flow edited while it runs: the run keeps the version it started with."""
     flows = flows_of(demo=steps(ASKS))
-    place = MemoryPlace(flows=flows)
+    place = MemoryStorage(flows=flows)
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
@@ -89,7 +89,7 @@ async def test_a_flow_that_is_changed_while_it_runs_goes_on_as_it_began() -> Non
 
 
 async def test_one_key_is_one_run() -> None:
-    place = MemoryPlace(flows=flows_of(demo=steps(ONE)))
+    place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         asked = NewRun(command="demo", idempotency=("key", "same"))
@@ -105,7 +105,7 @@ async def test_a_run_may_start_so_many_steps_and_no_more() -> None:
     """More than `limits.flow_visits` step starts in a run: hard, `visit_limit`."""
     text = steps("\n".join(f"  - {{id: s{n}, agent: scout, task: s{n}}}" for n in range(3)))
     flows = flows_of(demo=f"max_concurrent: 1\n{text}")
-    place = MemoryPlace(flows=flows, limits=Limits(flow_visits=2))
+    place = MemoryStorage(flows=flows, limits=Limits(flow_visits=2))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
@@ -146,7 +146,7 @@ async def test_visits_of_flows_inside_count_once_however_often_the_run_is_taken_
     """P12: More than `limits.flow_visits` step starts in a run (sub-flows included): hard."""
     flows = flows_of(demo=steps(NESTED), sub=steps(INSIDE))
     for most, status in ((5, "success"), (4, "error")):
-        place = MemoryPlace(flows=flows, limits=Limits(flow_visits=most))
+        place = MemoryStorage(flows=flows, limits=Limits(flow_visits=most))
         model = ScriptedModel(by_task({}))
         async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
             await run_in(runtime)
@@ -160,7 +160,7 @@ async def test_visits_of_flows_inside_count_once_however_often_the_run_is_taken_
 async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     text = ASKS.replace("task: end", 'task: "${{config.k}}"')
-    place = MemoryPlace(flows=flows_of(demo=steps(text)))
+    place = MemoryStorage(flows=flows_of(demo=steps(text)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         assert runtime.parts.flow_work is not None
@@ -173,7 +173,7 @@ async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
 
 
 async def test_a_run_that_is_aborted_shows_what_stands_inside_it() -> None:
-    place = MemoryPlace(flows=flows_of(demo=steps(NESTED), sub=steps(INSIDE)))
+    place = MemoryStorage(flows=flows_of(demo=steps(NESTED), sub=steps(INSIDE)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
@@ -208,7 +208,7 @@ async def test_waits_between_tries_do_not_count_as_time_at_work() -> None:
     text = "  - {id: web, agent: scout, task: web, retry: {attempts: 2, delay: 61}}"
     asks = ASKS.partition("\n")[2].partition("\n")[2]
     flows = flows_of(demo=steps(f"{text}\n{asks}"))
-    place = MemoryPlace(flows=flows, clock=clock, limits=Limits(flow_seconds=60))
+    place = MemoryStorage(flows=flows, clock=clock, limits=Limits(flow_seconds=60))
     left = [finish("no", status="error")] * 2
     model = ScriptedModel(by_task({"web": lambda _: left.pop() if left else finish("web")}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:

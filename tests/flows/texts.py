@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.reading import ReadFlow, read_flow
+from penstock.flows.reading import ParsedFlow, read_flow
 
 TOP = "name: demo\ndescription: d\nsteps:\n"
 """Three lines; the first step stands on line 4."""
@@ -15,7 +15,7 @@ def told(findings: Iterable[Diagnostic]) -> list[str]:
     return [f"{each.line} {each.severity} {each.code}: {each.text}" for each in findings]
 
 
-def read(steps: str, file: str = "flows/demo.yaml") -> ReadFlow:
+def read(steps: str, file: str = "flows/demo.yaml") -> ParsedFlow:
     """Read a flow of some steps."""
     return read_flow(TOP + steps, file)
 

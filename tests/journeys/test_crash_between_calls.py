@@ -10,7 +10,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.tools import Act, calling
 
@@ -47,7 +47,7 @@ async def test_each_row_of_the_table(
     order = Act("order", calling("reserve_stock", "charge_card"), is_frame=True)
     model, clock = ScriptedModel({"Go": [call("order"), say("Ordered.")]}), FakeClock()
     log = DyingLog(clock, writes=write, before=before)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools, reply = [reserve_stock, charge_card, order], None
     while reply is None:
         async with memory_runtime(model=model, tools=tools, place=place) as runtime:

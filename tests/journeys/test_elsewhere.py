@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, Sent
+from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.limits import Limits
 from penstock.models.scripted import (
     Hold,
@@ -47,7 +47,7 @@ class Far:
 
     here: Runtime
     client: httpx2.AsyncClient
-    sent: Sent | None = None
+    sent: SentMessage | None = None
 
     async def send(self) -> None:
         """Say something where the model is."""

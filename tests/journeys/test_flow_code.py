@@ -5,7 +5,7 @@ import pytest
 from penstock.core.events import NoteEmitted
 from penstock.core.ids import LogId
 from penstock.core.step import Outcome
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from tests.kit.coding import place_of, run_code, settled, visit
 from tests.kit.flows import RUN
 
@@ -20,7 +20,7 @@ WORDS = """
 """
 
 
-async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(coding: Coding) -> None:
+async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(coding: CodeEnvironment) -> None:
     """Input: whole-value templates typed, others text; any JSON, kept typed."""
     count = """
         interface Input { text: string; list: unknown[] }
@@ -47,7 +47,7 @@ CONTEXT = """
 """
 
 
-async def test_a_module_knows_where_it_stands(coding: Coding) -> None:
+async def test_a_module_knows_where_it_stands(coding: CodeEnvironment) -> None:
     text = "  - {id: count, type: code, outputs: [seen], inputs: {none: '${{result.x.y}}'}}"
     place = place_of(coding, text, {"count.mjs": CONTEXT})
     envelope = await run_code(coding, text, {}, place=place)
@@ -107,7 +107,7 @@ PACKAGE = "import type { Flow } from 'pi-any'; import { type A, FlowHardError } 
     ],
 )
 async def test_how_a_module_ends_is_how_its_step_does(
-    coding: Coding, module: str, fields: str, source: str
+    coding: CodeEnvironment, module: str, fields: str, source: str
 ) -> None:
     """Missing or extra key, wrong type, plain throw, load error: soft. FlowHardError: hard."""
     event = await visit(coding, module, fields=fields)
@@ -127,7 +127,9 @@ async def test_how_a_module_ends_is_how_its_step_does(
         ("export const a = 1;", '"count.ts" must export a function, as default or as run'),
     ],
 )
-async def test_a_failure_says_what_was_wrong(coding: Coding, module: str, text: str) -> None:
+async def test_a_failure_says_what_was_wrong(
+    coding: CodeEnvironment, module: str, text: str
+) -> None:
     assert text in (await visit(coding, module, fields=ONE)).text
 
 
@@ -154,7 +156,7 @@ DECIDE = """
     ],
 )
 async def test_a_decision_goes_where_its_module_says(
-    coding: Coding, returned: str, source: str, branch: str | None, ran: list[str]
+    coding: CodeEnvironment, returned: str, source: str, branch: str | None, ran: list[str]
 ) -> None:
     """`branch` missing: soft; not in `branches`: hard."""
     place = place_of(coding, DECIDE, {"count.ts": f"{DO} () => ({returned})"})
@@ -174,7 +176,7 @@ ROUND = """
 """
 
 
-async def test_a_decision_leads_back_as_often_as_it_may(coding: Coding) -> None:
+async def test_a_decision_leads_back_as_often_as_it_may(coding: CodeEnvironment) -> None:
     modules = {
         "make.ts": f"{DO} () => {{}}",
         "count.ts": f"{DO} () => ({{ branch: 'again' }})",
@@ -203,7 +205,7 @@ async def test_a_decision_leads_back_as_often_as_it_may(coding: Coding) -> None:
     ],
 )
 async def test_where_a_module_is_found(
-    coding: Coding, fields: str, file: str, is_found: bool
+    coding: CodeEnvironment, fields: str, file: str, is_found: bool
 ) -> None:
     """Target; directory form; flat form; `.pi/flows/handlers/COMMAND/ID.*`."""
     text = f"  - {{id: count, type: code{fields}}}"
@@ -214,7 +216,7 @@ async def test_where_a_module_is_found(
     assert event.source == ("" if is_found else "code_node")
 
 
-async def test_one_that_is_missing_is_told_with_what_was_expected(coding: Coding) -> None:
+async def test_one_that_is_missing_is_told_with_what_was_expected(coding: CodeEnvironment) -> None:
     envelope = await run_code(coding, "  - {id: count, type: code}", {})
     assert envelope.output["reason"] == (
         "no handler for step 'count': expected flows/handlers/demo/count.ts; "
@@ -222,7 +224,7 @@ async def test_one_that_is_missing_is_told_with_what_was_expected(coding: Coding
     )
 
 
-async def test_what_stands_beside_a_module_can_be_imported(coding: Coding) -> None:
+async def test_what_stands_beside_a_module_can_be_imported(coding: CodeEnvironment) -> None:
     """Import root: the handler's own directory."""
     modules = {
         "count.ts": "import { n } from './lib/n.ts'; export default () => ({ n });",
@@ -243,7 +245,7 @@ async def test_what_stands_beside_a_module_can_be_imported(coding: Coding) -> No
     ],
 )
 async def test_a_flow_inside_a_flow_has_modules_of_its_own(
-    coding: Coding, file: str, module: str, command: str
+    coding: CodeEnvironment, file: str, module: str, command: str
 ) -> None:
     """Directory form: `ID.{mts,ts,mjs,js}` beside `flow.yaml`; flat form: `handlers/STEM/ID.*`."""
     part = "name: part\ndescription: d\nsteps:\n  - {id: count, type: code, outputs: [n]}\n"
@@ -254,6 +256,6 @@ async def test_a_flow_inside_a_flow_has_modules_of_its_own(
     assert envelope.output["results"]["count"]["n"] == f"{command} the task"
 
 
-async def test_without_a_sandbox_code_steps_fail(coding: Coding) -> None:
+async def test_without_a_sandbox_code_steps_fail(coding: CodeEnvironment) -> None:
     event = await visit(None, f"{DO} () => {{}}")
     assert (event.source, event.outcome) == ("code_node", Outcome.SOFT)

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.envelope import Status
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from tests.kit.coding import place_of, run_code, settled, visit
 
 DO = "export default"
@@ -42,7 +42,7 @@ LATE = """
     ],
 )
 async def test_a_hostile_module_ends_its_step_alone(
-    coding: Coding, module: str, source: str, text: str
+    coding: CodeEnvironment, module: str, source: str, text: str
 ) -> None:
     limit = 600 if module is LATE else 200 if source == "code_timeout" else 20_000
     event = await visit(coding, module, fields=f", timeout: {limit}")
@@ -50,7 +50,7 @@ async def test_a_hostile_module_ends_its_step_alone(
     assert text in event.text
 
 
-async def test_a_step_that_ran_out_of_time_is_tried_again(coding: Coding) -> None:
+async def test_a_step_that_ran_out_of_time_is_tried_again(coding: CodeEnvironment) -> None:
     """Soft failures are tried again; each try is a visit with an entry of its own."""
     text = "  - {id: count, type: code, timeout: 50, retry: {attempts: 1, delay: 0}}"
     place = place_of(coding, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})

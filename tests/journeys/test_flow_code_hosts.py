@@ -6,7 +6,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Status
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from penstock.testing.runtime import memory_runtime
 from tests.kit.coding import place_of, run_code, visit
 from tests.kit.flows import RUN, WORKERS, run_in
@@ -24,7 +24,7 @@ CALLS = """
 """
 
 
-async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: Coding) -> None:
+async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: CodeEnvironment) -> None:
     """`callTool` reaches global runtime tools and `tools:`."""
     tools = [
         Act("named", echo),
@@ -42,7 +42,7 @@ async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: Codin
     assert [len(each.runs) for each in tools] == [1, 1, 1, 0]
 
 
-async def test_a_module_reaches_the_hosts_of_its_step(coding: Coding) -> None:
+async def test_a_module_reaches_the_hosts_of_its_step(coding: CodeEnvironment) -> None:
     async def say(heard: str, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(b"hello"))
 
@@ -64,7 +64,7 @@ async def test_a_module_reaches_the_hosts_of_its_step(coding: Coding) -> None:
     assert (count["said"], count["refused"]) == ("hello", "EGRESS_DENIED")
 
 
-async def test_a_module_may_wait_for_a_person(coding: Coding) -> None:
+async def test_a_module_may_wait_for_a_person(coding: CodeEnvironment) -> None:
     module = f"""
         {DO} async () => {{
           const said = await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
@@ -83,7 +83,7 @@ async def test_a_module_may_wait_for_a_person(coding: Coding) -> None:
     assert reply.envelope.output["results"]["count"]["said"] == "yes"
 
 
-async def test_a_tool_that_needs_approval_asks_a_person(coding: Coding) -> None:
+async def test_a_tool_that_needs_approval_asks_a_person(coding: CodeEnvironment) -> None:
     send = Act("send", echo, effect=Effect.WRITE, requires_approval=True)
     asks = "await flo.callTool({ tool_id: 'send', input: {} })"
     module = f"{DO} async () => ({{ s: ({asks}).status }})"
@@ -100,7 +100,7 @@ async def test_a_tool_that_needs_approval_asks_a_person(coding: Coding) -> None:
     assert reply.envelope.output["results"]["count"]["s"] == "success"
 
 
-async def test_a_run_keeps_the_modules_that_it_began_with(coding: Coding) -> None:
+async def test_a_run_keeps_the_modules_that_it_began_with(coding: CodeEnvironment) -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     module = f"""
         {DO} async () => {{

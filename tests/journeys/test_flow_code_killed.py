@@ -11,7 +11,7 @@ from penstock.core.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.coding import place_of
@@ -62,7 +62,9 @@ WRITES = 24
 """How often the run below is written to at most: neighbours go together."""
 
 
-async def tell(coding: Coding, log: DyingLog, clock: FakeClock) -> tuple[Reply, dict[str, Act]]:
+async def tell(
+    coding: CodeEnvironment, log: DyingLog, clock: FakeClock
+) -> tuple[Reply, dict[str, Act]]:
     """Run the flow in as many lives as it takes."""
     cast = {"mail": Act("mail", echo, effect=Effect.WRITE), "look": Act("look", echo)}
     limits = Limits(shutdown_seconds=0)
@@ -79,7 +81,7 @@ async def tell(coding: Coding, log: DyingLog, clock: FakeClock) -> tuple[Reply, 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_killed_at_any_write_the_run_ends_the_same(
-    coding: Coding, writes: int, before: bool
+    coding: CodeEnvironment, writes: int, before: bool
 ) -> None:
     """The handler is entered again from the top; its settled host calls answer from the ledger."""
     clock = FakeClock()
@@ -111,7 +113,7 @@ async def test_killed_at_any_write_the_run_ends_the_same(
     assert [each["text"] for each in printed if each] == ["begun", "done"]
 
 
-async def test_every_write_of_the_run_is_tried(coding: Coding) -> None:
+async def test_every_write_of_the_run_is_tried(coding: CodeEnvironment) -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     await tell(coding, log, clock)

@@ -2,8 +2,8 @@
 
 from penstock.chat.message import NewRun
 from penstock.core.step import Output
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.code_modules import Modules
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.code_modules import ModuleLoader
 from penstock.flows.definition import Code
 from penstock.flows.project_flows import ProjectFlows
 from tests.kit.project import ProjectFolder
@@ -42,10 +42,10 @@ async def test_a_flow_of_a_project_runs_its_modules(project: ProjectFolder) -> N
 
 
 def test_a_flow_comes_with_the_texts_of_its_modules(
-    project: ProjectFolder, modules: Modules
+    project: ProjectFolder, modules: ModuleLoader
 ) -> None:
     write(project, "flows/handlers/demo", "flows/demo.yaml")
-    library = ProjectFlows(project.root, Surroundings, modules=modules)
+    library = ProjectFlows(project.root, CheckContext, modules=modules)
     source = library.find("demo")
     names = ["flows/demo.yaml", "flows/handlers/demo/count.ts", "flows/handlers/demo/lib/words.ts"]
     assert list(source.texts) == names
@@ -53,20 +53,22 @@ def test_a_flow_comes_with_the_texts_of_its_modules(
 
 
 def test_a_module_that_is_broken_keeps_its_flow_from_running(
-    project: ProjectFolder, modules: Modules
+    project: ProjectFolder, modules: ModuleLoader
 ) -> None:
     """`handler-broken`: `{path}:{line}:{col}: {problem}`, error."""
     write(project, "flows/handlers/demo", "flows/demo.yaml")
     project.write("flows/handlers/demo/count.ts", "import fs from 'node:fs';\nexport default 1;")
-    (error,) = ProjectFlows(project.root, Surroundings, modules=modules).find("demo").errors
+    (error,) = ProjectFlows(project.root, CheckContext, modules=modules).find("demo").errors
     assert error.code == "handler-broken"
     wanted = 'flows/handlers/demo/count.ts:1:16: package import "node:fs" is not allowed'
     assert error.message == wanted
 
 
-def test_a_flow_made_of_code_alone_has_no_finding(project: ProjectFolder, modules: Modules) -> None:
+def test_a_flow_made_of_code_alone_has_no_finding(
+    project: ProjectFolder, modules: ModuleLoader
+) -> None:
     write(project, "flows/handlers/demo", "flows/demo.yaml")
-    library = ProjectFlows(project.root, Surroundings, modules=modules)
+    library = ProjectFlows(project.root, CheckContext, modules=modules)
     read, found = library.check(library.files().files["demo"])
     assert list(found) == []
     assert read.flow is not None

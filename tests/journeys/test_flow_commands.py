@@ -11,7 +11,7 @@ from penstock.core.flow_events import FlowStarted
 from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page, TasksOf
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import WORKERS, by_task, flows_of
 
 APPLY = "steps:\n  - {id: apply, agent: writer}\n"
@@ -21,7 +21,7 @@ NEEDY = f"task_required: true\n{APPLY}"
 @asynccontextmanager
 async def applying(steps: str) -> AsyncIterator[Runtime]:
     """Open a runtime where there is the flow `dom:apply`."""
-    place = MemoryPlace(flows=flows_of(dom_apply=steps))
+    place = MemoryStorage(flows=flows_of(dom_apply=steps))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, tools=TOOLS, place=place) as runtime:
         yield runtime

@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, by_task, finish, flows_of, see_through, steps, worker
 from tests.kit.tools import Act
@@ -54,7 +54,7 @@ class Cast:
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(FLOW))
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
     while True:
         async with memory_runtime(
             model=cast.model, tools=[cast.mail], agents=cast.agents, place=place

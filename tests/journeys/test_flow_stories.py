@@ -19,7 +19,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, fail, slow
 from penstock.testing.clock import FakeClock
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.shell import ShellSettings
 from tests.kit.flows import HEAD, RUN, finish, see_through, told_in, worker
@@ -203,7 +203,7 @@ async def seen(example: Example, folder: Path) -> Told:
         said = example.says.get(visit, example.says.get(step_id, finish(f"{step_id} said")))
         return slow(takes) + said
 
-    place = MemoryPlace(clock=clock, flows=_flows(example))
+    place = MemoryStorage(clock=clock, flows=_flows(example))
     place.project = ProjectFolder(root=folder, shell=ON)
     agents = [worker(name) for name in ("sum", "look", *NAMED.findall(example.flow))]
     model = ScriptedModel(reply, clock=clock)

@@ -13,7 +13,7 @@ from penstock.core.limits import Limits
 from penstock.core.question import Question, QuestionKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import assert_whole
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.logs import code
@@ -47,7 +47,7 @@ def answers(question: Question) -> dict[str, Any]:
 
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
     """Tell the story in as many lives as it takes."""
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:
         async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
             reply = await live(runtime, log, see_through(runtime, "Go", answers))

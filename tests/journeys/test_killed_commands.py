@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.question import Question
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.questions import mail
 from tests.kit.tools import Act, calling
@@ -42,7 +42,7 @@ def approves(question: Question) -> dict[str, Any]:
 
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
     """Give the command in as many lives as it takes."""
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:
         async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
             reply = await live(runtime, log, see_through(runtime, "/call order", approves))

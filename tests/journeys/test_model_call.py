@@ -14,7 +14,7 @@ from penstock.models.scripted import (
     say,
 )
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent
 from tests.kit.logs import events, kinds
 from tests.kit.tools import Act
@@ -24,7 +24,7 @@ from tests.kit.tools import Act
 async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(status), fail(status), say("Here.")])
-    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
         assert len(model.requests) == 2
@@ -38,7 +38,7 @@ async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) ->
 async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() -> None:
     clock = FakeClock()
     model = ScriptedModel([say("Hel") + fail(503), say("Hello.")])
-    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
         reply = await runtime.wait(sent.task_id)
@@ -52,7 +52,7 @@ async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() ->
 async def test_retry_after_is_honoured_up_to_its_bound() -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(429, retry_after=20), fail(429, retry_after=900), say("Now.")])
-    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(19)
         assert len(model.requests) == 1
@@ -76,7 +76,7 @@ async def test_any_other_failure_of_the_model_fails_the_task(
 ) -> None:
     clock = FakeClock()
     model = ScriptedModel(replies)
-    async with memory_runtime(model=model, place=MemoryPlace(clock=clock)) as runtime:
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         sent = await runtime.send(NewMessage(content="Hi"))
         await clock.elapse(10)
         reply = await runtime.wait(sent.task_id)

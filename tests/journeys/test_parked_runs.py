@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, Sent
+from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.errors import QuestionOpen
 from penstock.core.events import CallSettled, TaskResumed, TaskSuspended
 from penstock.core.flow_events import RunEnded
@@ -30,7 +30,7 @@ from tests.kit.parked import (
 YES = {"value": "Yes"}
 
 
-async def outcome(runtime: Runtime, sent: Sent) -> CallSettled:
+async def outcome(runtime: Runtime, sent: SentMessage) -> CallSettled:
     (found,) = await settled(runtime, sent.session_id)
     return found
 

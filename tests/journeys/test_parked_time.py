@@ -10,7 +10,7 @@ from penstock.core.envelope import Json
 from penstock.core.retry import RetryPolicy
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.invocation import Invocation
 from tests.kit.logs import code, settled
 from tests.kit.questions import go_on
@@ -38,7 +38,7 @@ class Form:
 @pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE])
 async def test_a_call_that_waited_goes_on_with_the_rest_of_its_time(effect: Effect) -> None:
     """`timeout_ms` counts the active time of all entries of one attempt; parked time is free."""
-    place = MemoryPlace(clock=(clock := FakeClock()))
+    place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 20.0, 0.0, 30.0)
     form = Act("form", deed, effect=effect, timeout_ms=60_000)
     model = ScriptedModel([call("form"), say("Thanks.")])
@@ -53,7 +53,7 @@ async def test_a_call_that_waited_goes_on_with_the_rest_of_its_time(effect: Effe
 
 
 async def test_another_process_knows_how_much_time_is_left() -> None:
-    place = MemoryPlace(clock=(clock := FakeClock()))
+    place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 20.0)
     forms = [Act("form", deed, timeout_ms=60_000)]
     async with memory_runtime(
@@ -66,7 +66,7 @@ async def test_another_process_knows_how_much_time_is_left() -> None:
 
 
 async def test_a_call_with_no_time_left_is_not_entered_again() -> None:
-    place = MemoryPlace(clock=(clock := FakeClock()))
+    place = MemoryStorage(clock=(clock := FakeClock()))
     deed = Form(clock, 61.0)
     model = ScriptedModel([call("form"), say("Too slow.")])
     forms = [Act("form", deed, timeout_ms=60_000)]
@@ -81,7 +81,7 @@ async def test_a_call_with_no_time_left_is_not_entered_again() -> None:
 
 async def test_a_further_attempt_has_its_own_time() -> None:
     """`timeout_ms` is per attempt."""
-    place = MemoryPlace(clock=(clock := FakeClock()))
+    place = MemoryStorage(clock=(clock := FakeClock()))
     given = list[tuple[int, float]]()
 
     async def flaky(input: Json, invocation: Invocation) -> Any:
@@ -103,7 +103,7 @@ async def test_a_further_attempt_has_its_own_time() -> None:
 
 
 async def test_the_frame_around_a_call_that_waits_has_its_time_counted_too() -> None:
-    place = MemoryPlace(clock=(clock := FakeClock()))
+    place = MemoryStorage(clock=(clock := FakeClock()))
     given = list[float]()
 
     async def around(input: Json, invocation: Invocation) -> Any:

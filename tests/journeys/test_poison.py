@@ -13,7 +13,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.model import ModelEvent, ModelRequest, TextDelta
 from penstock.models.scripted import SCRIPTED, ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.tools import Act
 
@@ -26,7 +26,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 
 async def lives(log: DyingLog, clock: FakeClock, **runtime: Any) -> tuple[Reply, int]:
     """Live as often as it takes; returns how the task ended, and how many died of it."""
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     deaths = 0
     while True:
         async with memory_runtime(place=place, **runtime) as opened:
@@ -109,7 +109,7 @@ async def test_the_next_message_is_answered_after_a_task_that_failed_so() -> Non
     model = ScriptedModel({"Go": [call("kill")], "Well?": [say("Still here.")]})
     tools = [Act("kill", kill)]
     failed, _ = await lives(log, clock, model=model, tools=tools)
-    place = MemoryPlace(clock=clock, log=log)
+    place = MemoryStorage(clock=clock, log=log)
     async with memory_runtime(place=place, model=model, tools=tools) as runtime:
         sent = await runtime.send(NewMessage(content="Well?", session_id=failed.session_id))
         reply = await runtime.wait(sent.task_id)

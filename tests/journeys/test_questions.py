@@ -13,7 +13,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.logs import code, kinds, settled
@@ -77,7 +77,7 @@ async def test_no_question_waits_for_a_person_longer_than_the_agent_says(
 ) -> None:
     """The page: "It may wait for ever (`question_ttl_seconds` null) or settle"."""
     clock, model = FakeClock(), ScriptedModel([call(tool.spec.tool_id, **given), say("Nobody.")])
-    agents, place = [agent(question_ttl_seconds=60)], MemoryPlace(clock=clock)
+    agents, place = [agent(question_ttl_seconds=60)], MemoryStorage(clock=clock)
     async with memory_runtime(model=model, tools=[tool], agents=agents, place=place) as runtime:
         parked = await runtime.chat("Choose")
         assert parked.status is TaskStatus.SUSPENDED
@@ -92,7 +92,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_rejection() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Nobody said yes.")])
     agents = [agent(question_ttl_seconds=60)]
     async with memory_runtime(
-        model=model, tools=[tool], agents=agents, place=MemoryPlace(clock=clock)
+        model=model, tools=[tool], agents=agents, place=MemoryStorage(clock=clock)
     ) as runtime:
         parked = await runtime.chat("Mail Ann")
         await clock.elapse(59)
@@ -217,7 +217,7 @@ async def test_two_questions_at_once_inside_one_write_tool() -> None:
 async def test_a_deny_that_was_set_meanwhile_holds() -> None:
     tool, settings = mail(), agent()
     model = ScriptedModel([call("mail", to="ann"), say("Not allowed.")])
-    place = MemoryPlace()
+    place = MemoryStorage()
     async with memory_runtime(model=model, tools=[tool], agents=[settings], place=place) as first:
         parked = await first.chat("Mail Ann")
     denying = agent(tool_permissions={"mail": "deny"})
@@ -228,7 +228,7 @@ async def test_a_deny_that_was_set_meanwhile_holds() -> None:
 
 
 async def test_a_rejection_holds_when_the_rule_that_asked_is_gone() -> None:
-    tool, place = mail(), MemoryPlace()
+    tool, place = mail(), MemoryStorage()
     model = ScriptedModel([call("mail", to="ann"), say("I did not.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:
         parked = await first.chat("Mail Ann")

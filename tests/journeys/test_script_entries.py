@@ -9,7 +9,7 @@ from penstock.core.envelope import Status
 from penstock.core.events import CallStarted
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
@@ -54,7 +54,7 @@ async def test_e1_a_crash_between_calls(project: ProjectFolder, row: Any) -> Non
     project.tool("order", ORDER)
     clock = FakeClock()
     log = DyingLog(clock, writes=write, before=before)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     stage = Stage(project, reserve_stock, charge_card, place=place)
     envelope = await stage.survive("order", {"order": "7"})
     assert envelope.output == output

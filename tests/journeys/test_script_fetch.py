@@ -9,7 +9,7 @@ import pytest
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.origin import Origin, answer, origin
 from tests.kit.project import ProjectFolder
@@ -41,7 +41,7 @@ async def server() -> AsyncIterator[Origin]:
 
 def stage_of(project: ProjectFolder, server: Origin, script: str, **more: Any) -> Stage:
     """Return a stage with one tool that may reach the server."""
-    place: MemoryPlace = more.pop("place", None) or MemoryPlace(clock=FakeClock())
+    place: MemoryStorage = more.pop("place", None) or MemoryStorage(clock=FakeClock())
     place.egress = way(server.port, Limits()).egress
     url = f"http://api.test:{server.port}"
     wait = 'const wait = () => flo.task.waitForUserMessage({ user_message: "?" });'
@@ -164,7 +164,7 @@ async def test_a_request_that_a_crash_cut(
     clock = FakeClock()
     write = {"write": 4, "read": 3}[effect] if method == "POST" else 3
     log = DyingLog(clock, writes=write, before=True)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     more = {"effect": effect, "idempotent": idempotent}
     stage = stage_of(project, server, script, place=place, **more)
     assert (await stage.survive("ask", {})).output == found

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
@@ -48,7 +48,7 @@ def told(project: ProjectFolder, writes: int, *, before: bool) -> tuple[Stage, d
     project.tool("story", STORY, state=state)
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     return Stage(project, *cast.values(), place=place), cast
 
 

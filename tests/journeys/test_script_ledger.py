@@ -11,7 +11,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.question import QuestionStatus
 from penstock.testing.clock import FakeClock, settle
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
@@ -317,7 +317,7 @@ async def test_t11_a_change_is_made_once_whenever_the_process_dies(
     )
     clock = FakeClock()
     log = DyingLog(clock, writes=write, before=before)
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     stage = Stage(project, place=place)
     assert (await stage.survive("ask", {})).output == [1]
 

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock, settle
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo
@@ -69,7 +69,7 @@ async def test_e4_a_step_is_tried_again_under_one_key_and_its_output_is_kept(
     """E4: "attempts 1, 2, 3, one key, waits of 100 and 200 ms, output stored"."""
     maker, clock = Maker(failures=2), NotedClock()
     project.tool("bill", STEP)
-    stage = Stage(project, maker.act, place=MemoryPlace(clock=clock))
+    stage = Stage(project, maker.act, place=MemoryStorage(clock=clock))
     envelope = await stage.call("bill", {"n": 1})
     assert envelope.output["attempt"] == 3
     assert [run["key"] for run in maker.act.runs] == [envelope.output["idempotency_key"]] * 3
@@ -89,7 +89,7 @@ async def test_e4_killed_inside_attempt_2_attempt_2_comes_again(project: Project
     act, clock = Act("make", make, direct_call=True), NotedClock()
     project.tool("bill", STEP)
     limits = Limits(shutdown_seconds=0)
-    stage = Stage(project, act, place=MemoryPlace(clock=clock, limits=limits))
+    stage = Stage(project, act, place=MemoryStorage(clock=clock, limits=limits))
     async with stage.opened() as runtime:
         calling = asyncio.ensure_future(runtime.call("bill", {"n": 1}, task_id=stage.task_id))
         while len(tried) < 2:

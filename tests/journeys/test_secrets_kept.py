@@ -12,7 +12,7 @@ from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
@@ -103,7 +103,7 @@ def dying(project: ProjectFolder, writes: int, *, before: bool) -> Stage:
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     return Stage(
-        project, place=MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+        project, place=MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     )
 
 

@@ -10,7 +10,7 @@ from penstock.chat.message import Reply
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
@@ -49,7 +49,9 @@ def flow(runtime: Runtime) -> Awaitable[Reply]:
     return flows.see_through(runtime, {"text": "yes"}, task="x")
 
 
-def stage_of(project: ProjectFolder, coding: Coding, log: DyingLog, clock: FakeClock) -> Stage:
+def stage_of(
+    project: ProjectFolder, coding: CodeEnvironment, log: DyingLog, clock: FakeClock
+) -> Stage:
     """Return a script that gets a secret and hands it to a tool, and one that reads it again."""
     kept: list[str] = []
 
@@ -69,7 +71,7 @@ def stage_of(project: ProjectFolder, coding: Coding, log: DyingLog, clock: FakeC
 @pytest.mark.parametrize("tell", [chat, flow])
 @pytest.mark.parametrize("writes", range(1, 15))
 async def test_who_goes_on_knows_what_the_one_that_died_was_given(
-    project: ProjectFolder, coding: Coding, tell: Tell, writes: int
+    project: ProjectFolder, coding: CodeEnvironment, tell: Tell, writes: int
 ) -> None:
     """V5, in a conversation and in a run of a flow: the note of the key is in the log first."""
     clock = FakeClock()

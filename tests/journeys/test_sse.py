@@ -127,7 +127,7 @@ async def test_a_stop_parks_the_work_and_the_next_start_goes_on(tmp_path: Path) 
         async with client.stream("POST", CHAT, json=ASK) as response:
             coming = blocks(response)
             seen = [await anext(coming) for _ in range(3)]
-            app.state.doorstep.drain()
+            app.state.lifecycle.drain()
             assert [block async for block in coming] == []
         refused = await client.get("/api/agents")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "NOT_READY")

@@ -18,7 +18,7 @@ from penstock.core.question import Question
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.flows import finish, worker
@@ -44,7 +44,7 @@ def answers(question: Question) -> dict[str, Any]:
 
 async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> Reply:
     """Tell the story in as many lives as it takes."""
-    place = MemoryPlace(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools: list[Tool] = [*SUBAGENT, *ASK_USER, mail]
     model = ScriptedModel(answer)
     while True:

@@ -13,7 +13,7 @@ from penstock.core.events import (
 from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.engine.activation import Activations, Body, tell_nobody
+from penstock.engine.activation import Activations, TaskBody, tell_nobody
 from penstock.engine.held import HeldLog
 from penstock.engine.state import TaskState
 from penstock.testing.clock import FakeClock
@@ -53,7 +53,7 @@ class ActiveLog:
         self.worked: list[TaskId] = []
         self._work = work
         world = World(self.clock, Limits(**limits), new_id)
-        body = Body(work=self._body, end=end, tell=tell)
+        body = TaskBody(work=self._body, end=end, tell=tell)
         self.activations = Activations(self.log, body, world, owner="me")
 
     async def _body(self, held: HeldLog, task: TaskState) -> None:

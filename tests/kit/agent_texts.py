@@ -3,10 +3,10 @@
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
 from penstock.agents.file import NOTHING_KNOWN, parse_agent
-from penstock.agents.file_checks import Known
+from penstock.agents.file_checks import KnownNames
 
 
-def agent_of(text: str, known: Known = NOTHING_KNOWN) -> Agent:
+def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:
     """Return an agent that has no error."""
     read = parse_agent(text, "agents/a.md", known)
     assert read.agent is not None, read.findings
@@ -19,7 +19,7 @@ def charter_of(head: str) -> Charter:
     return charter
 
 
-def said_of(text: str, known: Known = NOTHING_KNOWN) -> list[str]:
+def said_of(text: str, known: KnownNames = NOTHING_KNOWN) -> list[str]:
     """Return findings as lines of text, without those that every short example has."""
     findings = parse_agent(text, "a.md", known).findings
     return [
@@ -29,5 +29,5 @@ def said_of(text: str, known: Known = NOTHING_KNOWN) -> list[str]:
     ]
 
 
-def said_of_head(head: str, known: Known = NOTHING_KNOWN) -> list[str]:
+def said_of_head(head: str, known: KnownNames = NOTHING_KNOWN) -> list[str]:
     return said_of(f"---\nname: a\n{head}\n---\n", known)

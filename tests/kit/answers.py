@@ -1,18 +1,18 @@
 """An egress whose answers a test gives."""
 
 from penstock.core.limits import Limits
-from penstock.resources.egress import Answer, Asker, Egress, Request
+from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 
 
 class Answers(Egress):
     """Gives what the test says, in turn, and keeps what it was asked."""
 
-    def __init__(self, *answers: Answer | Exception) -> None:
+    def __init__(self, *answers: HttpResponse | Exception) -> None:
         super().__init__(Limits())
-        self.asked: list[tuple[Request, Asker]] = []
+        self.asked: list[tuple[Request, EgressCaller]] = []
         self._answers = list(answers)
 
-    async def fetch(self, request: Request, asker: Asker) -> Answer:
+    async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
         self.asked.append((request, asker))
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -20,7 +20,7 @@ class Answers(Egress):
         return answer
 
 
-def answered(body: bytes = b"", status: int = 200, **headers: str) -> Answer:
+def answered(body: bytes = b"", status: int = 200, **headers: str) -> HttpResponse:
     """Return an answer; a header's name is written with underscores."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status=status, url="https://x.test/", headers=named, body=body)
+    return HttpResponse(status=status, url="https://x.test/", headers=named, body=body)

@@ -11,15 +11,15 @@ from penstock.core.clock import SystemClock
 from penstock.core.envelope import Envelope
 from penstock.core.flow_events import StepSettled
 from penstock.core.ids import LogId
-from penstock.flows.code import Coding
-from penstock.flows.code_modules import Modules
+from penstock.flows.code import CodeEnvironment
+from penstock.flows.code_modules import ModuleLoader
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import Sandbox
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.flows import HEAD, RUN, WORKERS, by_task, run_in, steps
 
@@ -28,35 +28,35 @@ BESIDE = "flows/handlers/demo"
 
 
 @pytest.fixture(scope="module")
-def modules(machine_code: Path) -> Iterator[Modules]:
+def modules(machine_code: Path) -> Iterator[ModuleLoader]:
     """Return what reads modules."""
     clock = SystemClock()
     typescript, lexer = TypeScript(clock, machine_code), Lexer(clock, machine_code)
-    yield Modules(Scanner(typescript, lexer))
+    yield ModuleLoader(Scanner(typescript, lexer))
     typescript.close()
     lexer.close()
 
 
 @pytest.fixture
-def coding(sandbox: Sandbox, modules: Modules) -> Coding:
+def coding(sandbox: Sandbox, modules: ModuleLoader) -> CodeEnvironment:
     """Return what code steps run in."""
-    return Coding(sandbox=sandbox, modules=modules)
+    return CodeEnvironment(sandbox=sandbox, modules=modules)
 
 
 def place_of(
-    coding: Coding | None, text: str, modules: Mapping[str, str], **more: Any
-) -> MemoryPlace:
+    coding: CodeEnvironment | None, text: str, modules: Mapping[str, str], **more: Any
+) -> MemoryStorage:
     """Return a place with the flow `demo`; modules without a folder stand where it wants them."""
     files = {
         posixpath.normpath(name if "/" in name else f"{BESIDE}/{name}"): module
         for name, module in modules.items()
     }
     flows = MemoryFlows({FILE: HEAD + steps(text), **files})
-    return MemoryPlace(flows=flows, coding=coding, **more)
+    return MemoryStorage(flows=flows, coding=coding, **more)
 
 
 async def run_code(
-    coding: Coding | None, text: str, modules: Mapping[str, str], *tools: Tool, **more: Any
+    coding: CodeEnvironment | None, text: str, modules: Mapping[str, str], *tools: Tool, **more: Any
 ) -> Envelope:
     """Run a flow whose code steps have these modules."""
     place = more.pop("place", None) or place_of(coding, text, modules)
@@ -65,14 +65,14 @@ async def run_code(
         return await run_in(runtime, **more)
 
 
-async def settled(place: MemoryPlace, step_id: str = "count") -> list[StepSettled]:
+async def settled(place: MemoryStorage, step_id: str = "count") -> list[StepSettled]:
     """Return how the visits of a step ended."""
     events = [each.event for each in await place.log.read(LogId(RUN))]
     return [each for each in events if isinstance(each, StepSettled) and each.step_id == step_id]
 
 
 async def visit(
-    coding: Coding | None, module: str, *tools: Tool, fields: str = "", **more: Any
+    coding: CodeEnvironment | None, module: str, *tools: Tool, fields: str = "", **more: Any
 ) -> StepSettled:
     """Return how the one step of a flow ended."""
     text = f"  - {{id: count, type: code{fields}}}"

@@ -11,7 +11,7 @@ from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
 from penstock.sandbox.processes.hardening import found_layers, had
 from penstock.sandbox.processes.process import Command
-from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.wasm_apart import open_wasm_apart
 from penstock.sandbox.script import Sandbox
 from penstock.sandbox.wasm.quickjs import QuickJs
@@ -38,7 +38,7 @@ def engine(program: str, folder: Path, begin: str = BEGIN) -> Command:
 def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterator[Sandbox]:
     """The engine that this run is about."""
     clock, name = SystemClock(), request.config.getoption("--engine")
-    found: QuickJs | Separate
+    found: QuickJs | ProcessSandbox
     match name:
         case "wasm":
             found = QuickJs(clock, machine_code)
@@ -56,7 +56,7 @@ def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterato
 @pytest.fixture
 async def sandbox(opened_engine: Sandbox) -> Sandbox:
     """The engine, with its processes begun if it has some: what is timed is the script."""
-    if isinstance(opened_engine, Separate):
+    if isinstance(opened_engine, ProcessSandbox):
         await opened_engine.warm(64, SPARES)
     return opened_engine
 

@@ -15,7 +15,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 
 HEAD = "name: demo\ndescription: d\n"
@@ -85,9 +85,11 @@ async def run_flow(
     **more: Any,
 ) -> Envelope:
     """Run a flow of these steps in memory."""
-    place = MemoryPlace(flows=flows_of(demo=steps(text)))
-    crew = WORKERS if agents is None else agents
-    async with memory_runtime(model=model, agents=crew, tools=tools or [], place=place) as runtime:
+    place = MemoryStorage(flows=flows_of(demo=steps(text)))
+    agent_sessions = WORKERS if agents is None else agents
+    async with memory_runtime(
+        model=model, agents=agent_sessions, tools=tools or [], place=place
+    ) as runtime:
         return await run_in(runtime, **more)
 
 

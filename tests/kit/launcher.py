@@ -11,7 +11,7 @@ from penstock.core.events import (
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.engine.activation import Activations, Body
+from penstock.engine.activation import Activations, TaskBody
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.state import TaskState
@@ -33,7 +33,7 @@ class LauncherAtWork:
         self.gates: dict[LogId, asyncio.Event] = {}
         self._finish = work
         world = World(clock, limits, new_id)
-        body = Body(work=self._work, end=end)
+        body = TaskBody(work=self._work, end=end)
         activations = Activations(log, body, world, owner=new_id("run"))
         self.launcher = InlineLauncher(log, activations, world)
 

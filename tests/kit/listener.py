@@ -39,7 +39,7 @@ async def listening(app: FastAPI) -> AsyncIterator[str]:
         try:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}"
         finally:
-            app.state.doorstep.drain()
+            app.state.lifecycle.drain()
             server.should_exit = True
             await running
 

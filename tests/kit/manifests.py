@@ -5,9 +5,9 @@ from pathlib import Path
 from textwrap import dedent
 
 from penstock.manifest.bundle import Bundle, load_bundle
-from penstock.manifest.references import Neighbours
+from penstock.manifest.references import ProjectNames
 
-NEIGHBOURS = Neighbours(
+NEIGHBOURS = ProjectNames(
     builtin_tools=frozenset({"read_dir", "read_text_file", "send_media_attachment", "ask_user"}),
     builtin_skills={"read_dir": ("read_dir",)},
     open_tools=frozenset({"ask_user"}),

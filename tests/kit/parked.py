@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS
-from penstock.chat.message import NewMessage, Reply, Sent
+from penstock.chat.message import NewMessage, Reply, SentMessage
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
@@ -15,7 +15,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.projections import Page, TasksOf
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace
+from penstock.testing.runtime import MemoryStorage
 from tests.kit.flows import WORKERS, finish, flows_of, steps, task_of, worker
 
 LIMITS = Limits(poll_seconds=0.01, sweep_seconds=0.02, shutdown_seconds=0.05)
@@ -51,10 +51,10 @@ def flows() -> MemoryFlows:
     )
 
 
-def place(**more: Any) -> MemoryPlace:
+def place(**more: Any) -> MemoryStorage:
     """Return a place with these flows."""
     given: dict[str, Any] = {"flows": flows(), "limits": LIMITS}
-    return MemoryPlace(**given | more)
+    return MemoryStorage(**given | more)
 
 
 def answer(request: ModelRequest) -> ScriptedReply:
@@ -82,7 +82,7 @@ def model(first: ScriptedReply | None = None) -> ScriptedModel:
 RUNTIME: dict[str, Any] = {"tools": TOOLS, "agents": AGENTS}
 
 
-async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[Sent, Reply]:
+async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage, Reply]:
     """Let a chat start a flow that asks; returns how it stands when it is parked."""
     sent = await runtime.send(NewMessage(content=workflow))
     reply = await runtime.wait(sent.task_id)

@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import QuestionId
 from penstock.core.question import Option, QuestionStatus
-from penstock.tools.invocation import Form, Invocation
+from penstock.tools.invocation import Invocation, QuestionForm
 from tests.kit.tools import Act, echo
 
 SCHEMA = {
@@ -26,7 +26,7 @@ def mail(**spec: Any) -> Act:
 
 async def ask_color(input: Json, invocation: Invocation) -> Any:
     options = (Option(label="Red", value="red"), Option(label="Blue", value="blue"))
-    answered = await invocation.ask("Which color?", form=Form(options=options))
+    answered = await invocation.ask("Which color?", form=QuestionForm(options=options))
     if answered.status is not QuestionStatus.ANSWERED:
         return {"nobody": True}
     return dict(answered.answer)

@@ -14,7 +14,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.app.wiring import Inventory, Storage, assemble
-from penstock.chat.archive import Archive
+from penstock.chat.database_parts import DatabaseParts
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
@@ -51,7 +51,7 @@ class InMemoryServer:
     client: httpx2.AsyncClient
 
     @property
-    def archive(self) -> Archive:
+    def archive(self) -> DatabaseParts:
         """What is kept."""
         archive = self.runtime.parts.archive
         assert archive is not None
@@ -97,7 +97,7 @@ async def in_memory(
         blobs=blobs,
         key=database.secret,
         owner=this_process(new_id("run")),
-        archive=Archive(database, blobs, clock, Cipher([bytes(32)])),
+        archive=DatabaseParts(database, blobs, clock, Cipher([bytes(32)])),
         files=SqlFiles(database, clock),
         state=SqlState(database, clock),
         media=SqlMedia(database, clock),

@@ -14,7 +14,7 @@ from penstock.core.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.question import QuestionKind
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
@@ -24,9 +24,9 @@ class Stage:
     """A project in a folder, its runtime in memory: a process that dies is followed by another."""
 
     def __init__(
-        self, folder: ProjectFolder, *acts: Act, place: MemoryPlace | None = None, **settings: Any
+        self, folder: ProjectFolder, *acts: Act, place: MemoryStorage | None = None, **settings: Any
     ) -> None:
-        self.place = place or MemoryPlace(clock=FakeClock())
+        self.place = place or MemoryStorage(clock=FakeClock())
         chosen = load(folder.root, cache_dir=str(folder.cache), **settings)
         self._project = load_project(chosen, tuple(acts))
         assert not self._project.diagnostics, self._project.diagnostics

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.app.mocks import Mocks
 from penstock.app.runtime import outcome_of
-from penstock.app.trial import Plan, load_for_trial, open_trial
+from penstock.app.trial import TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall
 from penstock.core.envelope import Envelope
 from tests.kit.project import ProjectFolder
@@ -16,7 +16,7 @@ async def tried(
 ) -> Envelope:
     """Return the outcome of one call."""
     settings, loaded = load_for_trial(project.root, mocks.runtime_config)
-    async with open_trial(settings, loaded, Plan(tool_id=tool_id, mocks=mocks)) as trial:
+    async with open_trial(settings, loaded, TrialPlan(tool_id=tool_id, mocks=mocks)) as trial:
         call = NewCall(tool_id=tool_id, input=dict(given))
         await trial.runtime.request(call, task_id=trial.task_id)
         reply = await trial.runtime.wait(trial.task_id)

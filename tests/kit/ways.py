@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.call_errors import CallError
 from penstock.core.limits import Limits
-from penstock.resources.egress import Asker, Egress, Request
-from penstock.resources.handles import Handles
+from penstock.resources.egress import Egress, EgressCaller, Request
+from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import read_patterns
 from tests.kit.origin import Say, origin
 
@@ -39,9 +39,11 @@ class Way:
     port: int
     dns: Dns
 
-    def asker(self, *patterns: str, handles: Handles | None = None) -> Asker:
+    def asker(self, *patterns: str, handles: SecretHandles | None = None) -> EgressCaller:
         wanted = patterns or (f"http://api.test:{self.port}", f"http://b.test:{self.port}")
-        return Asker(tool_id="t", egress=read_patterns(wanted), handles=handles or Handles())
+        return EgressCaller(
+            tool_id="t", egress=read_patterns(wanted), handles=handles or SecretHandles()
+        )
 
     async def get(self, path: str = "/", *patterns: str, **more: Any) -> Any:
         url = f"http://api.test:{self.port}{path}"

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.manifest.authored_kinds import MOST_UNKNOWN, Names, meant, named_items, warn_unknown
 from penstock.manifest.fields import Node
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import parse_yaml
 
 
@@ -22,7 +22,7 @@ from penstock.manifest.source import parse_yaml
 def test_a_list_may_be_one_text(blocked_by: str, wanted: list[tuple[str, int]]) -> None:
     """2.5: a list or one text split at commas. A line is that of the key, or the list item."""
     document = parse_yaml(f"id: x\nblockedBy: {blocked_by}", "a.yaml")
-    home = Home(folder=Path(), shown=".")
+    home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value).at("blockedBy")
     assert [(text, place.line) for text, place in named_items(node)] == wanted
     assert Names(wanted="names").read(node) == tuple(text for text, _ in wanted)
@@ -35,7 +35,7 @@ def test_the_nearest_is_asked_for_only_if_there_is_one() -> None:
 def test_of_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
     """90,000 of them take no longer to tell than a hundred."""
     document = parse_yaml("".join(f"k{number}: 1\n" for number in range(3_000)), "a.yaml")
-    home = Home(folder=Path(), shown=".")
+    home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value)
     warn_unknown(node, ("name",), "the flow")
     *named, last = document.problems

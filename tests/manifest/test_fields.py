@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import Field, Node, found, read_fields
-from penstock.manifest.home import Home
 from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Place, parse_yaml
 
 FOUND: list[tuple[Any, str]] = [
@@ -38,7 +38,7 @@ FIELDS = (
 
 def node(text: str) -> Node:
     document = parse_yaml(text, "f.yaml")
-    home = Home(folder=Path(), shown=".")
+    home = ManifestFolder(folder=Path(), shown=".")
     return Node(document=document, home=home, what="a thing", value=document.value)
 
 

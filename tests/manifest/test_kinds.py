@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from penstock.manifest.fields import WRONG, Kind, Node
-from penstock.manifest.home import Home
 from penstock.manifest.kinds import (
     Flag,
     Id,
@@ -14,12 +13,13 @@ from penstock.manifest.kinds import (
     ListOf,
     Number,
     OneOf,
-    Record,
+    RecordKind,
     SetOf,
     Text,
     Whole,
     from_fields,
 )
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document
 
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
@@ -33,12 +33,12 @@ KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (OneOf(words=("a", "b")), ["a"], ["c", "", 1, ["a"]]),
     (ListOf(item=Flag(), wanted="flags", most=2), [[], [True]], [[True] * 3, "x", {}]),
     (SetOf(words=("a", "b"), wanted="some"), [["a"], ["b", "a"]], [[], ["a", "a"], [["a"]], "a"]),
-    (Record(fields=(), build=from_fields(dict)), [{}, {"x-a": 1}], [[], "a", None]),
+    (RecordKind(fields=(), build=from_fields(dict)), [{}, {"x-a": 1}], [[], "a", None]),
 ]
 
 
 def node(value: Any) -> Node:
-    home = Home(folder=Path(), shown=".")
+    home = ManifestFolder(folder=Path(), shown=".")
     return Node(document=Document(file="f"), home=home, what="a thing", value=value, path=("k",))
 
 

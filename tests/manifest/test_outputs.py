@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.step import Output, ValueType
 from penstock.manifest.fields import Node
-from penstock.manifest.home import Home
+from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.outputs import Outputs, fits
 from penstock.manifest.source import parse_yaml
 
@@ -20,7 +20,7 @@ RESERVED = (
 def read(outputs: str) -> tuple[Any, list[str]]:
     """Return what some outputs are read as, and what is said of them."""
     document = parse_yaml(f"outputs: {outputs}", "a.md")
-    home = Home(folder=Path(), shown=".")
+    home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value).at("outputs")
     value = Outputs().read(node)
     return value, [f"{e.line} {e.severity} {e.code}: {e.text}" for e in document.problems]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.manifest.bundle import load_bundle
-from penstock.manifest.references import Definition, Neighbours
+from penstock.manifest.references import Definition, ProjectNames
 from tests.kit.manifests import TOOL, findings, load, skill, tool, write
 
 
@@ -51,7 +51,9 @@ def test_two_skills_of_one_id_are_said_at_each_place(tmp_path: Path) -> None:
 
 def test_a_python_tool_is_a_place_too(tmp_path: Path) -> None:
     python = {"a": Definition(file="tools/x.py", line=7)}
-    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": tool()}), Neighbours(python_tools=python))
+    bundle = load_bundle(
+        write(tmp_path, {"a.tool.yaml": tool()}), ProjectNames(python_tools=python)
+    )
     said = 'error duplicate-tool: tool "a" is defined in a.tool.yaml:1 and in tools/x.py:7'
     assert [str(each) for each in bundle.diagnostics] == [
         f"a.tool.yaml:1:7: {said}",
@@ -177,7 +179,7 @@ def test_thousands_of_unknown_ids_are_all_said(tmp_path: Path) -> None:
 def test_an_engine_that_the_project_does_not_allow_breaks_the_tool(tmp_path: Path) -> None:
     """A wish outside it: diagnostic `engine-not-allowed`, the tool is broken."""
     text = tool(execution="{type: script, script: x, engine: deno}")
-    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": text}), Neighbours(engines=("wasm",)))
+    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": text}), ProjectNames(engines=("wasm",)))
     said = '"execution.engine" is "deno", and the project allows only wasm'
     assert [str(each) for each in bundle.diagnostics] == [
         f"a.tool.yaml:4:46: error engine-not-allowed: {said}"

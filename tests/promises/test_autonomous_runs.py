@@ -11,11 +11,11 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, QuestionAsked, TaskSuspended
 from penstock.core.ids import LogId
 from penstock.core.question import QuestionKind
-from penstock.flows.code import Coding
+from penstock.flows.code import CodeEnvironment
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.flows import MemoryFlows
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.rules import Action, Rule
@@ -50,7 +50,7 @@ def asking(request: ModelRequest) -> ScriptedReply:
     return ASK if task_of(request) == "ask" else call("poll")
 
 
-async def run(place: MemoryPlace, *rules: Rule) -> tuple[Envelope, list[Any]]:
+async def run(place: MemoryStorage, *rules: Rule) -> tuple[Envelope, list[Any]]:
     """Run the flow autonomously; returns its outcome, and what is in its log."""
     agents = [worker("a", tools=("poll", "execute_workflow"))]
     tools: list[Tool] = [*ASK_USER, *SUBAGENT, *WORKFLOW, poll]
@@ -75,11 +75,11 @@ async def run(place: MemoryPlace, *rules: Rule) -> tuple[Envelope, list[Any]]:
     ids=["ask_user", "its other form", "a tool", "an agent", "a tool of an agent", "a wait"],
 )
 async def test_no_code_step_asks_and_none_waits_for_words(
-    coding: Coding, module: str, said: str
+    coding: CodeEnvironment, module: str, said: str
 ) -> None:
     """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
     files = MemoryFlows({FILE: HEAD + steps(CODE), f"{BESIDE}/count.js": module})
-    envelope, events = await run(MemoryPlace(flows=files, coding=coding))
+    envelope, events = await run(MemoryStorage(flows=files, coding=coding))
     assert envelope.output["status"] == "success"
     assert SAID.format(said) in envelope.output["results"]["count"]["outputs"]["said"]
     assert not [each for each in events if isinstance(each, QuestionAsked)]
@@ -88,7 +88,7 @@ async def test_no_code_step_asks_and_none_waits_for_words(
 @pytest.mark.parametrize("task", ["ask", "poll"])
 async def test_no_agent_asks_nor_does_a_tool_of_its(task: str) -> None:
     """T12, G16: "In autonomous mode, ask_user is blocked in subagent sessions"."""
-    place = MemoryPlace(flows=flows_of(demo=steps(f"  - {{id: one, agent: a, task: {task}}}")))
+    place = MemoryStorage(flows=flows_of(demo=steps(f"  - {{id: one, agent: a, task: {task}}}")))
     envelope, events = await run(place)
     assert envelope.output["status"] == "success"
     assert SAID.format("ask_user") in envelope.output["results"]["one"]["summary"]
@@ -99,7 +99,7 @@ async def test_a_run_that_an_agent_begins_asks_nobody_either() -> None:
     """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
     inner = steps("  - {id: two, agent: a, task: ask}")
     outer = steps("  - {id: one, agent: a, task: begin}")
-    envelope, events = await run(MemoryPlace(flows=flows_of(demo=outer, inner=inner)))
+    envelope, events = await run(MemoryStorage(flows=flows_of(demo=outer, inner=inner)))
     assert envelope.output["status"] == "success"
     assert SAID.format("ask_user") in envelope.output["results"]["one"]["summary"]
     assert not [each for each in events if isinstance(each, TaskSuspended)]
@@ -107,7 +107,7 @@ async def test_a_run_that_an_agent_begins_asks_nobody_either() -> None:
 
 async def test_an_approval_still_waits_for_a_person() -> None:
     """14.1: "Approvals (`requires_approval`) still wait for a person"."""
-    place = MemoryPlace(flows=flows_of(demo=steps("  - {id: one, agent: a, task: poll}")))
+    place = MemoryStorage(flows=flows_of(demo=steps("  - {id: one, agent: a, task: poll}")))
     envelope, events = await run(place, Rule(tool="poll", action=Action.ASK))
     (asked,) = [each for each in events if isinstance(each, QuestionAsked)]
     assert asked.question.kind is QuestionKind.APPROVAL

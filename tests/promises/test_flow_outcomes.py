@@ -16,7 +16,7 @@ from penstock.core.limits import Limits
 from penstock.core.step import Outcome, StepStatus
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.invocation import Invocation
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.shell import ShellSettings
@@ -37,11 +37,11 @@ CREW = [
 async def settled(
     texts: Mapping[str, str],
     *replies: ScriptedReply,
-    place: MemoryPlace | None = None,
+    place: MemoryStorage | None = None,
     tools: Iterable[Tool] = TOOLS,
 ) -> list[StepSettled]:
     """Run the flow `demo`; returns how its visits ended."""
-    place = place or MemoryPlace()
+    place = place or MemoryStorage()
     place.flows = flows_of(**texts)
     model = ScriptedModel(list(replies))
     async with memory_runtime(model=model, agents=CREW, tools=tools, place=place) as runtime:
@@ -49,7 +49,7 @@ async def settled(
     return await visits_of(place)
 
 
-async def visits_of(place: MemoryPlace) -> list[StepSettled]:
+async def visits_of(place: MemoryStorage) -> list[StepSettled]:
     """Return how the visits of the run ended."""
     events = [each.event for each in await place.log.read(LogId(RUN))]
     return [each for each in events if isinstance(each, StepSettled)]
@@ -138,7 +138,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow() -> None:
         clock.advance(60)
 
     text, slow = steps(STEP.format(agent="dawdler", more="")), Act("dawdle", dawdling)
-    place = MemoryPlace(clock=clock, limits=Limits(flow_seconds=60))
+    place = MemoryStorage(clock=clock, limits=Limits(flow_seconds=60))
     (ended,) = await settled({"demo": text}, call("dawdle"), place=place, tools=[slow])
     assert (ended.source, ended.outcome) == ("budget", HARD)
 
@@ -146,7 +146,7 @@ async def test_a_budget_that_is_used_up_ends_the_flow() -> None:
 async def test_more_visits_than_a_run_may_have_end_it() -> None:
     """§10: "visit limit": hard, `visit_limit`."""
     text = steps("  - {id: one, agent: scout, on_error: one}")
-    place = MemoryPlace(limits=Limits(flow_visits=2))
+    place = MemoryStorage(limits=Limits(flow_visits=2))
     ended = await settled({"demo": text}, *[finish(status="error")] * 2, place=place)
     assert [(each.source, each.outcome) for each in ended][-1] == ("visit_limit", HARD)
 
@@ -186,7 +186,7 @@ async def test_why_a_command_failed(
     tmp_path: Path, fields: str, source: str, outcome: Outcome
 ) -> None:
     """§10: "shell: not 0, signal / timeout / value too large"."""
-    place = MemoryPlace()
+    place = MemoryStorage()
     place.project = ProjectFolder(root=tmp_path, shell=ON)
     big = f"config: {{big: {'x' * (1 << 18)}}}\n"
     (ended,) = await settled({"demo": big + steps(f"  - {{id: sh, {fields}}}")}, place=place)
@@ -195,7 +195,7 @@ async def test_why_a_command_failed(
 
 async def test_a_command_where_the_shell_is_off_ends_the_flow(tmp_path: Path) -> None:
     """§10: "switched off": hard, `shell_off`."""
-    place = MemoryPlace()
+    place = MemoryStorage()
     place.project = ProjectFolder(root=tmp_path)
     texts = {"demo": "  - {id: one, path: sub.yaml}", "sub": "  - {id: sh, command: echo hi}"}
     ended, _ = await settled({name: steps(text) for name, text in texts.items()}, place=place)
@@ -207,7 +207,7 @@ async def test_a_command_that_was_cut_by_the_end_of_the_process_is_not_run_again
 ) -> None:
     """§10: "a shell step … was open when the process died": soft, `interrupted`."""
     os.mkfifo(tmp_path / "begun")
-    place = MemoryPlace(limits=Limits(shutdown_seconds=0.05))
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0.05))
     place.project = ProjectFolder(root=tmp_path, shell=ON)
     text = steps("  - {id: sh, command: 'echo x > begun; exec sleep 60'}")
     place.flows = flows_of(demo=text)
@@ -223,7 +223,7 @@ async def test_a_command_that_was_cut_by_the_end_of_the_process_is_not_run_again
 
 async def test_a_fork_that_is_cancelled_aborts_the_run() -> None:
     """§10: "fork cancelled, run aborted": `aborted`."""
-    place = MemoryPlace(flows=flows_of(demo=steps(FORK)))
+    place = MemoryStorage(flows=flows_of(demo=steps(FORK)))
     async with memory_runtime(agents=CREW, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))

@@ -21,7 +21,7 @@ from penstock.core.task import TaskStatus
 from penstock.manifest.handbook import find_handbooks
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.architect import SETTINGS, at_work
 from tests.kit.flows import WORKERS, by_task, finish, run_flow, worker
 from tests.kit.logs import settled
@@ -192,7 +192,7 @@ async def test_the_index_of_a_handbook_is_in_the_prompt_and_its_topics_are_read_
     folder.mkdir()
     (folder / "SKILL.md").write_text(SKILL)
     (folder / "api-patterns.md").write_text("Use nouns.")
-    place = MemoryPlace()
+    place = MemoryStorage()
     place.handbooks = find_handbooks([tmp_path])
     tools = [*SUBAGENT, *with_handbooks(SKILL_READ, place.handbooks)]
     agents = [worker("my-agent", handbooks=("my-backend-docs",))]

@@ -6,22 +6,24 @@ import pytest
 
 from penstock.resources.channels import (
     Channel,
+    ChannelFile,
     ChannelKind,
-    Enclosure,
+    ChannelText,
     Message,
-    Words,
     body_of,
     most_bytes,
 )
 from penstock.testing.clock import START
 
 AT = {"channel": "ops", "sentAt": "2026-11-21T09:00:00.000Z"}
-HELLO = Words(text="a < b & c > d", mentioned=("ann", "@all"), mentioned_phones=("123",))
-MARKED = Words(text="# Top\n**bold** [x](https://x.test/?a=1&b) <b>\n- one", markdown="markdown")
-IMAGE = Enclosure(
+HELLO = ChannelText(text="a < b & c > d", mentioned=("ann", "@all"), mentioned_phones=("123",))
+MARKED = ChannelText(
+    text="# Top\n**bold** [x](https://x.test/?a=1&b) <b>\n- one", markdown="markdown"
+)
+IMAGE = ChannelFile(
     name="a.png", media_type="image/png", is_image=True, link="/api/blobs/x", content=b"png"
 )
-FILE = Enclosure(
+FILE = ChannelFile(
     name="<a>.pdf", media_type="application/pdf", is_image=False, link="/x", upload_id="up1"
 )
 BODIES: list[tuple[ChannelKind, Message, dict[str, Any]]] = [
@@ -37,10 +39,10 @@ BODIES: list[tuple[ChannelKind, Message, dict[str, Any]]] = [
             },
         },
     ),
-    (ChannelKind.WECOM, Words(text="Hi"), {"msgtype": "text", "text": {"content": "Hi"}}),
+    (ChannelKind.WECOM, ChannelText(text="Hi"), {"msgtype": "text", "text": {"content": "Hi"}}),
     (
         ChannelKind.WECOM,
-        Words(text="*Hi*", markdown="markdown_v2"),
+        ChannelText(text="*Hi*", markdown="markdown_v2"),
         {"msgtype": "markdown_v2", "markdown_v2": {"content": "*Hi*"}},
     ),
     (
@@ -91,5 +93,5 @@ def test_a_body(kind: ChannelKind, message: Message, body: dict[str, Any]) -> No
         (ChannelKind.WEBHOOK, HELLO, None),
     ],
 )
-def test_how_long_a_text_may_be(kind: ChannelKind, words: Words, most: int | None) -> None:
+def test_how_long_a_text_may_be(kind: ChannelKind, words: ChannelText, most: int | None) -> None:
     assert most_bytes(Channel(name="ops", kind=kind, vault_key="k"), words) == most

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
-from penstock.resources.egress import Asker, Egress, Request
-from penstock.resources.handles import Handles
+from penstock.resources.egress import Egress, EgressCaller, Request
+from penstock.resources.handles import SecretHandles
 from penstock.resources.hosts import read_patterns
 from tests.kit.origin import answer, origin, says, serving, trusting
 from tests.kit.ways import HERE, LIMITS, Dns, asked, way
@@ -48,7 +48,7 @@ async def test_a_host_must_match_before_dns_is_asked() -> None:
         ([], '"t" may not reach https://api.test: no pattern of its egress allows it'),
         (["api.test"], "no pattern of egress.allow in penstock.toml allows it"),
     ]:
-        asker = Asker(tool_id="t", egress=read_patterns(patterns))
+        asker = EgressCaller(tool_id="t", egress=read_patterns(patterns))
         with pytest.raises(EgressDenied) as denied:
             await out.egress.fetch(Request(url="https://api.test/"), asker)
         assert said in str(denied.value)
@@ -64,7 +64,7 @@ async def test_every_address_of_a_host_is_checked(addresses: list[str]) -> None:
     for declared in (read_patterns(["api.test"]), None):
         with pytest.raises(EgressDenied, match="it has an address that is not public"):
             await egress.fetch(
-                Request(url="https://api.test/"), Asker(tool_id="t", egress=declared)
+                Request(url="https://api.test/"), EgressCaller(tool_id="t", egress=declared)
             )
 
 
@@ -73,7 +73,7 @@ SPELLED = ["http://127.0.0.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]/"]
 
 @pytest.mark.parametrize("url", SPELLED)
 async def test_an_address_in_the_url_is_checked_too(url: str) -> None:
-    asker = Asker(tool_id="t", egress=read_patterns(["http://*"]))
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["http://*"]))
     with pytest.raises(EgressDenied, match="not public"):
         await Egress(LIMITS, allow=["http://*"]).fetch(Request(url=url), asker)
 
@@ -126,7 +126,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("more", "message"), BAD)
 async def test_what_cannot_be_sent_is_a_type_error(more: dict[str, Any], message: str) -> None:
     request = replace(Request(url="https://api.test/"), **more)
-    asker = Asker(tool_id="t", egress=read_patterns(["*", "http://*"]))
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["*", "http://*"]))
     with pytest.raises(TypeError, match=message):
         await Egress(LIMITS, resolve=Dns({})).fetch(request, asker)
 
@@ -162,7 +162,7 @@ async def test_tls_is_verified_for_the_name_although_the_address_was_chosen(
 
 async def test_a_secret_goes_where_its_handle_stands_to_a_named_host() -> None:
     """V7: "`fetch` puts the secret in its place"."""
-    handles = Handles()
+    handles = SecretHandles()
     handle = handles.new("token", "s3 same&")
     async with origin(says(answer())) as server:
         out = way(server.port)
@@ -186,9 +186,9 @@ async def test_a_secret_goes_where_its_handle_stands_to_a_named_host() -> None:
 
 async def test_a_secret_goes_to_no_host_that_any_pattern_allows() -> None:
     """V7: "only for hosts that a pattern with a name (not `*`) allows"."""
-    handles = Handles()
+    handles = SecretHandles()
     handle = handles.new("token", "s3same")
-    asker = Asker(tool_id="t", egress=read_patterns(["*"]), handles=handles)
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["*"]), handles=handles)
     for more in (
         {"url": f"https://api.test/?{handle}"},
         {"headers": (("x", handle),)},
@@ -200,16 +200,16 @@ async def test_a_secret_goes_to_no_host_that_any_pattern_allows() -> None:
 
 
 async def test_a_secret_that_no_header_can_hold_is_not_sent() -> None:
-    handles = Handles()
+    handles = SecretHandles()
     headers = (("x", handles.new("pem", "a\nHost: evil")),)
-    asker = Asker(tool_id="t", egress=read_patterns(["api.test"]), handles=handles)
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["api.test"]), handles=handles)
     with pytest.raises(TypeError, match="the secret pem cannot stand in a header"):
         request = Request(url="https://api.test/", headers=headers)
         await Egress(LIMITS, resolve=Dns({})).fetch(request, asker)
 
 
 async def test_a_handle_anywhere_else_is_inert_text() -> None:
-    handles = Handles()
+    handles = SecretHandles()
     handle = handles.new("token", "s3same")
     async with origin(says(answer())) as server:
         out = way(server.port)
@@ -242,7 +242,10 @@ def test_a_server_that_asks_nobody_loads_nothing_for_it() -> None:
 
 async def test_what_a_star_leaves_out_is_told_with_what_to_add() -> None:
     """`*` any public host (https)."""
-    out, asker = way(80, allow=["*"]), Asker(tool_id="t", egress=read_patterns(["http://a.test"]))
+    out, asker = (
+        way(80, allow=["*"]),
+        EgressCaller(tool_id="t", egress=read_patterns(["http://a.test"])),
+    )
     with pytest.raises(EgressDenied) as denied:
         await out.egress.fetch(Request(url="http://a.test/"), asker)
     assert str(denied.value) == (

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from penstock.resources.project_search import Found, Wanted, search
+from penstock.resources.project_search import SearchHits, SearchQuery, search
 from penstock.resources.project_walk import FoundFile
 
 
@@ -14,16 +14,16 @@ def files(*names: str) -> list[FoundFile]:
 async def test_what_is_found_is_given_in_order(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).write_text("x\ny\nx\n")
-    found = await search(tmp_path, files("a", "b"), Wanted(pattern="x", limit=3))
-    assert found == Found(lines=("a:1: x", "a:3: x", "b:1: x"), is_cut=True)
+    found = await search(tmp_path, files("a", "b"), SearchQuery(pattern="x", limit=3))
+    assert found == SearchHits(lines=("a:1: x", "a:3: x", "b:1: x"), is_cut=True)
 
 
 async def test_nothing_is_found_in_no_files(tmp_path: Path) -> None:
-    assert await search(tmp_path, [], Wanted(pattern="x")) == Found(lines=())
+    assert await search(tmp_path, [], SearchQuery(pattern="x")) == SearchHits(lines=())
 
 
 async def test_a_bad_pattern_is_said(tmp_path: Path) -> None:
-    found = await search(tmp_path, [], Wanted(pattern="("))
+    found = await search(tmp_path, [], SearchQuery(pattern="("))
     assert "unterminated" in found.bad_pattern
 
 
@@ -40,8 +40,8 @@ async def test_a_pattern_that_never_ends_is_cut_while_the_loop_goes_on(tmp_path:
             await asyncio.wait([asyncio.create_task(ticking.wait())], timeout=0.01)
 
     heart = asyncio.create_task(beat())
-    found = await search(tmp_path, files("a", "b"), Wanted(pattern="^(a|a)*b"), seconds=0.5)
+    found = await search(tmp_path, files("a", "b"), SearchQuery(pattern="^(a|a)*b"), seconds=0.5)
     ticking.set()
     await heart
-    assert found == Found(lines=("a:1: aab",), is_late=True)
+    assert found == SearchHits(lines=("a:1: aab",), is_late=True)
     assert beats > 5

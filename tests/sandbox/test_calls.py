@@ -8,7 +8,7 @@ import pytest
 from penstock.core.call_errors import ScriptError
 from penstock.core.signals import LeaseLost, Signal, Suspend
 from penstock.sandbox.bridge import Settled
-from penstock.sandbox.calls import Calls
+from penstock.sandbox.calls import OpenCalls
 from penstock.sandbox.messages import Message
 from penstock.testing.bridge import FakeBridge, never
 from penstock.testing.clock import settle
@@ -31,9 +31,9 @@ def raising(*signals: Signal) -> Any:
     return answer
 
 
-def calls_of(**answers: Any) -> tuple[Calls, FakeBridge]:
+def calls_of(**answers: Any) -> tuple[OpenCalls, FakeBridge]:
     bridge = FakeBridge(answers)
-    return Calls(bridge, lambda: None), bridge
+    return OpenCalls(bridge, lambda: None), bridge
 
 
 async def test_what_is_recorded_comes_in_its_order_one_at_a_time() -> None:

@@ -3,16 +3,16 @@
 import json
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.guest import Entering, begin_step, beginning, surround
+from penstock.sandbox.entry_timer import EntryTimer
+from penstock.sandbox.guest import EntryRequest, begin_step, beginning, surround
 from penstock.sandbox.script import Bounds
-from penstock.sandbox.watch import Watch
 from penstock.testing.bridge import BEGINS_MS, FakeBridge
 from tests.kit.scripts import script_of
 
 
-def entering(bridge: FakeBridge, bounds: Bounds) -> Entering:
-    watch = Watch(SystemClock(), bounds.seconds, bounds.cpu_ms)
-    return Entering(script=script_of(""), bridge=bridge, bounds=bounds, watch=watch)
+def entering(bridge: FakeBridge, bounds: Bounds) -> EntryRequest:
+    watch = EntryTimer(SystemClock(), bounds.seconds, bounds.cpu_ms)
+    return EntryRequest(script=script_of(""), bridge=bridge, bounds=bounds, watch=watch)
 
 
 def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:

@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.app.sections import ServerSection
-from penstock.chat.follow import Tail
+from penstock.chat.follow import LogTail
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.server.application import create_application
 from penstock.server.frame import Position
-from penstock.server.site import Doorstep, Site
+from penstock.server.site import ServerLifecycle, Site
 from penstock.server.sse import EventStream
 from penstock.server.wire import ChatFrames, StreamView
 from tests.kit.server import CHAT, HERE, in_memory, served, types
@@ -98,19 +98,19 @@ async def test_a_runtime_is_opened_and_closed_with_the_server() -> None:
 
 
 async def test_draining_is_safe_before_there_is_anything() -> None:
-    doorstep = Doorstep()
-    doorstep.drain()
-    assert doorstep.is_draining
+    lifecycle = ServerLifecycle()
+    lifecycle.drain()
+    assert lifecycle.is_draining
 
 
 async def test_a_stream_that_breaks_is_told_to_the_operators_and_gives_its_place_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served() as server:
-        site: Site = server.app.state.doorstep.get()
+        site: Site = server.app.state.lifecycle.get()
 
         async def broken(request: Request) -> Response:
-            tail = Tail(site.source, LogId("conv_1"), after=0, stored=False)
+            tail = LogTail(site.source, LogId("conv_1"), after=0, stored=False)
             frames = ChatFrames(StreamView(SessionId("conv_1"), str, 8, 2000), Position(0))
             no_json: Any = ("1", {"type": object()})
             place = site.streams.enter(LOCAL_PROFILE)

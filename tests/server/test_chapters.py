@@ -12,7 +12,7 @@ from tests.kit.server import served
 async def test_a_message_leads_to_its_task() -> None:
     async with served() as server:
         both = (await server.say("Hi")).json()
-        site = server.app.state.doorstep.site
+        site = server.app.state.lifecycle.site
         for message in (both["userMessage"], both["assistantMessage"]):
             chapter = await spoken(site, LOCAL_PROFILE, "assistant", MessageId(message["id"]))
             assert chapter.task.task_id == message["metadata"]["taskId"]

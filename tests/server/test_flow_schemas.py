@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.run_story import TYPES
+from penstock.app.run_feed import TYPES
 from penstock.core.schema import Schema
 from penstock.core.step import StepStatus, ValueType
 from penstock.flows.plan import RunStatus

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.errors import BadLastEventId
-from penstock.server.frame import Position, Unseen
+from penstock.server.frame import Position, UnseenFrames
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_order_of_ids() -> None:
 
 
 def test_what_was_seen_is_passed_over_and_the_rest_is_taken_once() -> None:
-    unseen = Unseen(Position(3, 5))
+    unseen = UnseenFrames(Position(3, 5))
     for place in (Position(3), Position(3, 5), Position(3, 9), Position(3, 7), Position(4)):
         unseen.add(place, {"at": str(place)})
     assert [frame["at"] for _, frame in unseen.take()] == ["3.9", "4"]

@@ -62,7 +62,7 @@ async def test_a_server_whose_database_cannot_be_written(tmp_path: Path) -> None
 
 async def test_a_server_that_is_about_to_stop() -> None:
     async with served() as server:
-        server.app.state.doorstep.drain()
+        server.app.state.lifecycle.drain()
         response = await server.client.get("/api/ready")
     assert response.status_code == 503
     assert failed(response) == ["launcher"]

@@ -7,7 +7,7 @@ from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
-from penstock.server.site import PROFILE, Doorstep, Site, admitted, allowed, owned
+from penstock.server.site import PROFILE, ServerLifecycle, Site, admitted, allowed, owned
 from penstock.testing.runtime import memory_runtime
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
@@ -47,22 +47,22 @@ def test_for_who_is_let_into_one_conversation_nothing_else_is_there() -> None:
 
 
 async def test_a_server_serves_from_its_opening_to_its_draining() -> None:
-    doorstep = Doorstep()
+    lifecycle = ServerLifecycle()
     with pytest.raises(NotReady):
-        doorstep.get()
+        lifecycle.get()
     async with memory_runtime() as runtime:
-        doorstep.site = site = Site.build(runtime, doorstep)
-        assert doorstep.get() is site
+        lifecycle.site = site = Site.build(runtime, lifecycle)
+        assert lifecycle.get() is site
         assert not site.is_draining
-        doorstep.drain()
+        lifecycle.drain()
         assert site.is_draining
         with pytest.raises(NotReady):
-            doorstep.get()
+            lifecycle.get()
 
 
 async def test_in_memory_there_are_no_keys_and_nothing_to_look_up() -> None:
     async with memory_runtime() as runtime:
-        site = Site.build(runtime, Doorstep())
+        site = Site.build(runtime, ServerLifecycle())
         assert site.keys is None
         assert site.limits is runtime.parts.limits
         with pytest.raises(NotAvailable):

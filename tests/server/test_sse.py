@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock.chat.follow import Source, Tail
+from penstock.chat.follow import LogSource, LogTail
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import LogId, ProfileId, SessionId
@@ -70,8 +70,8 @@ class Line:
         story = no_tools()
         self.story = story
         self.log = MemoryLog(SystemClock(), LIMITS)
-        source = Source(log=self.log, bus=self.bus, limits=LIMITS)
-        tail = Tail(source, LogId(story.log_id), after=2, stored=False)
+        source = LogSource(log=self.log, bus=self.bus, limits=LIMITS)
+        tail = LogTail(source, LogId(story.log_id), after=2, stored=False)
         frames = ChatFrames(StreamView(SessionId(story.log_id), str, 8, 2000), Position(2))
         place = self.streams.enter(LOCAL_PROFILE)
         self.stream = EventStream(tail, frames, place, headers={"x-task-id": "t"})

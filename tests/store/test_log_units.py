@@ -10,9 +10,17 @@ from penstock.core.events import Entry
 from penstock.core.limits import Limits
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
-from penstock.store.consequences import Consequences
 from penstock.store.database import Database
-from penstock.store.log_units import Append, Holding, Release, Renew, Send, Take, placed
+from penstock.store.log_units import (
+    AppendUnit,
+    LeaseProgress,
+    ReleaseLease,
+    RenewLease,
+    SendUnit,
+    TakeLease,
+    placed,
+)
+from penstock.store.projection_writer import ProjectionWriter
 from penstock.store.rows import Rows
 from penstock.store.statements import Statements
 from tests.kit.entries import CHAT, asked, cancelled, message, note, opened, started
@@ -26,16 +34,16 @@ class Units:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self.sql = Statements(database.dialect)
-        self._consequences = Consequences(self.sql, Limits())
+        self._consequences = ProjectionWriter(self.sql, Limits())
         self._rows = Rows(blobs, 1000)
 
-    def send(self, *entries: Entry) -> Send:
+    def send(self, *entries: Entry) -> SendUnit:
         drafts = self._rows.drafts(entries, AT)
-        return Send(self.sql, self._consequences, CHAT, entries, drafts)
+        return SendUnit(self.sql, self._consequences, CHAT, entries, drafts)
 
-    def append(self, holding: Holding, *entries: Entry) -> Append:
+    def append(self, holding: LeaseProgress, *entries: Entry) -> AppendUnit:
         drafts = self._rows.drafts(entries, AT)
-        return Append(self.sql, self._consequences, CHAT, entries, drafts, UNTIL, holding)
+        return AppendUnit(self.sql, self._consequences, CHAT, entries, drafts, UNTIL, holding)
 
 
 @pytest.fixture
@@ -60,16 +68,16 @@ def twice(unit: Unit) -> Unit:
 async def test_every_unit_gives_the_same_when_it_runs_again(
     database: Database, units: Units
 ) -> None:
-    taken = Take(units.sql, CHAT, "me", AT, UNTIL)
-    holding = Holding(epoch=1, written=0, known=2, outside=2)
+    taken = TakeLease(units.sql, CHAT, "me", AT, UNTIL)
+    holding = LeaseProgress(epoch=1, written=0, known=2, outside=2)
     steps: list[tuple[Unit, object]] = [
         (units.send(opened(), message()), None),
         (taken, (1, 2, 2, 0, 0)),
         (units.append(holding, started(), asked()), None),
         (units.send(cancelled()), None),
-        (units.append(Holding(1, 2, 4, 2), note("a")), None),
-        (Renew(units.sql, CHAT, 1, UNTIL, 6), ()),
-        (Release(units.sql, CHAT, 1, 6, None), ()),
+        (units.append(LeaseProgress(1, 2, 4, 2), note("a")), None),
+        (RenewLease(units.sql, CHAT, 1, UNTIL, 6), ()),
+        (ReleaseLease(units.sql, CHAT, 1, 6, None), ()),
     ]
     for unit, expected in steps:
         done = await database.write(twice(unit))
@@ -78,9 +86,9 @@ async def test_every_unit_gives_the_same_when_it_runs_again(
 
 async def test_what_slipped_in_comes_with_an_append(database: Database, units: Units) -> None:
     await database.write(units.send(opened(), message()))
-    await database.write(Take(units.sql, CHAT, "me", AT, UNTIL))
+    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
     await database.write(units.send(cancelled()))
-    advance = await database.write(units.append(Holding(1, 0, 2, 2), started()))
+    advance = await database.write(units.append(LeaseProgress(1, 0, 2, 2), started()))
     assert advance is not None
     assert (advance.head, advance.outside) == (4, 3)
     assert [row[0] for row in advance.slipped] == [3]
@@ -91,28 +99,28 @@ async def test_nothing_is_written_after_an_append_that_failed(
 ) -> None:
     """What is on disk follows from what is on disk before it."""
     await database.write(units.send(opened(), message()))
-    await database.write(Take(units.sql, CHAT, "me", AT, UNTIL))
-    assert await database.write(units.append(Holding(1, 1, 2, 2), note("second"))) is None
-    assert await database.write(units.append(Holding(1, 0, 2, 2), note("first"))) is not None
+    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
+    assert await database.write(units.append(LeaseProgress(1, 1, 2, 2), note("second"))) is None
+    assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), note("first"))) is not None
 
 
 async def test_who_holds_nothing_is_told(database: Database, units: Units) -> None:
     await database.write(units.send(opened(), message()))
     stale: list[Unit] = [
-        Renew(units.sql, CHAT, 1, UNTIL, 2),
-        Release(units.sql, CHAT, 1, 2, None),
+        RenewLease(units.sql, CHAT, 1, UNTIL, 2),
+        ReleaseLease(units.sql, CHAT, 1, 2, None),
     ]
     for unit in stale:
         with pytest.raises(LeaseLost, match="conv_1"):
             await database.write(unit)
-    assert await database.write(units.append(Holding(1, 0, 2, 2), started())) is None
+    assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), started())) is None
 
 
 async def test_who_may_not_take_learns_who_has_it(database: Database, units: Units) -> None:
     await database.write(units.send(opened()))
-    assert await database.write(Take(units.sql, CHAT, "me", AT, UNTIL)) == (1, 1, 1, 0, 0)
-    assert await database.write(Take(units.sql, CHAT, "you", AT, UNTIL)) == "me"
-    dead = Take(units.sql, CHAT, "you", AT, UNTIL, dead="me")
+    assert await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL)) == (1, 1, 1, 0, 0)
+    assert await database.write(TakeLease(units.sql, CHAT, "you", AT, UNTIL)) == "me"
+    dead = TakeLease(units.sql, CHAT, "you", AT, UNTIL, dead="me")
     assert await database.write(dead) == (2, 1, 1, 1, 0)
 
 

@@ -10,7 +10,7 @@ from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, S
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.lookup import Spoken
+from penstock.store.lookup import MessageLocation
 from tests.kit.server import served
 from tests.kit.tools import Act, echo
 
@@ -25,7 +25,7 @@ async def test_a_message_is_found_by_both_its_ends() -> None:
     async with served() as server:
         both = (await server.say("Hi")).json()
         await server.say("Another")
-        place = Spoken(
+        place = MessageLocation(
             LogId(both["userMessage"]["conversationId"]),
             both["userMessage"]["metadata"]["taskId"],
         )

@@ -9,12 +9,14 @@ from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
-from penstock.store.live_text import Piece, Spot
+from penstock.store.live_text import TextPiece, TextPosition
 from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started, taken
 
-PIECE = Piece(task_id=ONE, spot=Spot(2, 1), iteration=1, closing=True, kind="text", text="H")
+PIECE = TextPiece(
+    task_id=ONE, spot=TextPosition(2, 1), iteration=1, closing=True, kind="text", text="H"
+)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import asyncio
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryPlace, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent
 from tests.kit.questions import go_on, mail
 from tests.kit.tools import Act
@@ -26,7 +26,7 @@ async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
 
 
 async def test_a_second_runtime_in_one_place_goes_on_with_the_first_s_work() -> None:
-    place, tool = MemoryPlace(clock=FakeClock()), mail()
+    place, tool = MemoryStorage(clock=FakeClock()), mail()
     model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:
         parked = await first.chat("Mail")

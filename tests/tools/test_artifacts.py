@@ -15,7 +15,7 @@ from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
-from penstock.tools.artifacts import Artifacts, Shown, is_deeper
+from penstock.tools.artifacts import Artifacts, LoggedOutcome, is_deeper
 from penstock.tools.policy import Caller
 from penstock.tools.python.function import tool
 
@@ -36,7 +36,7 @@ def artifacts(blobs: Blobs) -> Artifacts:
     return Artifacts(blobs, Limits(), lambda prefix: f"{prefix}_1")
 
 
-async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000) -> Shown:
+async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000) -> LoggedOutcome:
     return await artifacts.show(Envelope.success(output), None, clip_at=clip_at)
 
 

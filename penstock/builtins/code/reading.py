@@ -25,7 +25,7 @@ _PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class FilePart:
     """Some lines of a file."""
 
     content: bytes
@@ -80,28 +80,28 @@ async def ls(input: Json, invocation: Invocation) -> Any:
     return await invocation.inside.threads.run(partial(_listed, files, told, limit))
 
 
-def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> Part:
+def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:
     with telling(path), open_to_read(files.root, path.real) as file:
         return read_part(file, first, most)
 
 
-def read_part(file: BinaryIO, first: int, most: int) -> Part:
+def read_part(file: BinaryIO, first: int, most: int) -> FilePart:
     """Return lines of a file, and how many it has; no more of it is kept in memory."""
     number, content = 1, b""
     while number < first:
         piece = file.readline(_PIECE)
         if not piece:
-            return Part(content=b"", first=first, last=first - 1, total=number - 1)
+            return FilePart(content=b"", first=first, last=first - 1, total=number - 1)
         number += piece.endswith(b"\n")
     while number < first + most:
         line, size = _line(file)
         if not size:
-            return Part(content=content, first=first, last=number - 1, total=number - 1)
+            return FilePart(content=content, first=first, last=number - 1, total=number - 1)
         if len(content) + size > MOST_BYTES:
             if content:
                 return _ended(content, first, number - 1, number + _lines_left(file))
             total = number + _lines_left(file)
-            return Part(content=line, first=first, last=number, total=total, whole_line=size)
+            return FilePart(content=line, first=first, last=number, total=total, whole_line=size)
         content += line
         number += 1
     return _ended(content, first, number - 1, number - 1 + _lines_left(file))
@@ -117,8 +117,8 @@ def _line(file: BinaryIO) -> tuple[bytes, int]:
     return line[:MOST_BYTES], size
 
 
-def _ended(content: bytes, first: int, last: int, total: int) -> Part:
-    return Part(content=content, first=first, last=last, total=total)
+def _ended(content: bytes, first: int, last: int, total: int) -> FilePart:
+    return FilePart(content=content, first=first, last=last, total=total)
 
 
 def _lines_left(file: BinaryIO) -> int:
@@ -129,7 +129,7 @@ def _lines_left(file: BinaryIO) -> int:
     return lines + (last != b"\n")
 
 
-def _text(part: Part, path: ProjectPath) -> str:
+def _text(part: FilePart, path: ProjectPath) -> str:
     if part.first > max(part.total, 1):
         raise tool_failure(
             "bad_range", f"{path.told!r} has {part.total} lines, none at {part.first}"

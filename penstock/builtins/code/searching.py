@@ -12,7 +12,7 @@ from penstock.core.envelope import Json
 from penstock.core.schema import Problem
 from penstock.resources.project_files import ProjectFiles, ProjectPath
 from penstock.resources.project_globs import glob as glob_of
-from penstock.resources.project_search import SECONDS, Found, Wanted, search
+from penstock.resources.project_search import SECONDS, SearchHits, SearchQuery, search
 from penstock.resources.project_walk import FoundFile, has_readable, walk
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
@@ -26,7 +26,7 @@ _PATTERN: Json = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
+class SearchedFiles:
     """The files in which something is looked for."""
 
     files: tuple[FoundFile, ...]
@@ -51,8 +51,8 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     """Return the lines that match."""
     files, threads = invocation.project, invocation.inside.threads
     told, names = input.get("path", "."), input.get("glob")
-    searched: Searched = await threads.run(partial(_searched, files, told, names))
-    wanted = Wanted(
+    searched: SearchedFiles = await threads.run(partial(_searched, files, told, names))
+    wanted = SearchQuery(
         pattern=input["pattern"],
         ignore_case=input.get("ignoreCase", False),
         is_literal=input.get("literal", False),
@@ -81,12 +81,12 @@ async def find(input: Json, invocation: Invocation) -> Any:
     return "\n".join([*paths[:limit], *more])
 
 
-def _searched(files: ProjectFiles, told: str, names: str | None) -> Searched:
+def _searched(files: ProjectFiles, told: str, names: str | None) -> SearchedFiles:
     start = files.start(told)
     fitting = _fitting(files, start, names)
     found = tuple(islice(fitting, MOST_FILES + 1))
     _check(files, start, is_empty=not found)
-    return Searched(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
+    return SearchedFiles(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
 
 
 def _paths(files: ProjectFiles, told: str, pattern: str, limit: int) -> list[str]:
@@ -116,7 +116,7 @@ def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:
         files.refuse(start)
 
 
-def _notes(found: Found, wanted: Wanted, searched: Searched) -> Iterator[str]:
+def _notes(found: SearchHits, wanted: SearchQuery, searched: SearchedFiles) -> Iterator[str]:
     if found.is_cut:
         yield f"[the first {wanted.limit} matches; there are more]"
     if found.is_late:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from penstock.builtins.shell.parts import Part
+from penstock.builtins.shell.parts import CommandPart
 from penstock.core.call_errors import NotPermitted
 
 
-def check_denied(patterns: Sequence[str], command: str, parts: Sequence[Part]) -> None:
+def check_denied(patterns: Sequence[str], command: str, parts: Sequence[CommandPart]) -> None:
     """Raise NotPermitted for a command that a pattern fits: the whole, or one part of it."""
     whole = " ".join(command.split())
     texts = [part.text for part in parts]

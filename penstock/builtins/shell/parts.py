@@ -14,7 +14,7 @@ _ENDS = frozenset("|;&\n)")
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class CommandPart:
     """One command of a line."""
 
     raw: str = ""
@@ -39,7 +39,7 @@ class Part:
         return [each for each in (*self.writes, *named) if not _DEVICES.fullmatch(each)]
 
 
-def parts(command: str) -> list[Part]:
+def parts(command: str) -> list[CommandPart]:
     """Return the commands of a line: it is cut at what ends one, and at what stands in one."""
     return [part for part in _Cutting(command).parts if part.raw.strip()]
 
@@ -50,7 +50,7 @@ class _Cutting:
     def __init__(self, command: str) -> None:
         self._command = command
         self._at = 0
-        self.parts = [Part()]
+        self.parts = [CommandPart()]
         self._word: str | None = None
         self._is_target = False
         self._outer: list[str] = []
@@ -124,7 +124,7 @@ class _Cutting:
         self._end_word()
         self._is_target = False
         self._at += length
-        self.parts.append(Part())
+        self.parts.append(CommandPart())
 
     def _take(self, length: int, shown: str | None) -> None:
         self.parts[-1].raw += self._command[self._at : self._at + length]

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.surroundings import AgentCard
-from penstock.flows.checks.view import INPUTS, View
+from penstock.flows.checks.context import AgentCard
+from penstock.flows.checks.view import INPUTS, FlowView
 from penstock.flows.definition import AgentDecision, AgentStep, Fork, LoopDecision
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import Kind, parse
@@ -16,7 +16,7 @@ FEW = 5
 """Agents that are named when none is near."""
 
 
-def check_agents(view: View) -> Iterator[Diagnostic]:
+def check_agents(view: FlowView) -> Iterator[Diagnostic]:
     """Yield what is wrong with the agents of a flow."""
     for each in view.steps:
         step = each.step
@@ -32,13 +32,13 @@ def check_agents(view: View) -> Iterator[Diagnostic]:
             yield from _unused(each, card, step.task or "")
 
 
-def _unknown(view: View, each: ReadStep, agent: str) -> Diagnostic:
+def _unknown(view: FlowView, each: ParsedStep, agent: str) -> Diagnostic:
     key = "agent" if "agent" in each.node.value else "decisionAgent"
     said = f"unknown agent {quoted(agent)} in {each.label}"
     return each.error("unknown-agent", said, each.node.at(key).key_place, _advice(view, agent))
 
 
-def _advice(view: View, agent: str) -> str:
+def _advice(view: FlowView, agent: str) -> str:
     around = view.around
     if file := around.broken_agents.get(agent):
         return f"mend {file} first"
@@ -52,7 +52,7 @@ def _advice(view: View, agent: str) -> str:
     )
 
 
-def _unheeded(view: View, each: ReadStep, name: str) -> Iterator[Diagnostic]:
+def _unheeded(view: FlowView, each: ParsedStep, name: str) -> Iterator[Diagnostic]:
     model = view.around.unheeding(name)
     if model is not None:
         said = f"the model {quoted(model)} cannot be told how much to think; it is not"
@@ -60,7 +60,7 @@ def _unheeded(view: View, each: ReadStep, name: str) -> Iterator[Diagnostic]:
         yield each.warning("thinking-unheeded", said, each.node.at("model").place, advice)
 
 
-def _unwired(each: ReadStep, card: AgentCard) -> Iterator[Diagnostic]:
+def _unwired(each: ParsedStep, card: AgentCard) -> Iterator[Diagnostic]:
     wired = each.node.value.get(INPUTS)
     is_there = isinstance(wired, dict)
     at = each.node.at(INPUTS).key_place if INPUTS in each.node.value else each.place
@@ -70,7 +70,7 @@ def _unwired(each: ReadStep, card: AgentCard) -> Iterator[Diagnostic]:
             yield each.warning("input-not-wired", said, at, f'add "{name}:" under inputs')
 
 
-def _unused(each: ReadStep, card: AgentCard, task: str) -> Iterator[Diagnostic]:
+def _unused(each: ParsedStep, card: AgentCard, task: str) -> Iterator[Diagnostic]:
     of_task = {ref.names[0] for ref in parse(task).refs if ref.kind is Kind.INPUT}
     for name in each.step.inputs:
         if name in card.inputs or name in card.body_inputs or name in of_task:

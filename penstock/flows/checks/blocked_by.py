@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.view import View
+from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import StepKind
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.authored_kinds import Item, meant, named_items
 from penstock.manifest.fields import quoted
 
@@ -13,7 +13,7 @@ CODE = "bad-blocked-by"
 FIELD = "blockedBy"
 
 
-def check_blocked_by(view: View) -> Iterator[Diagnostic]:
+def check_blocked_by(view: FlowView) -> Iterator[Diagnostic]:
     """Yield every name in a `blockedBy` that no step can wait for."""
     lines = {each.step_id: each.place.line for each in view.steps}
     order = {each.step_id: number for number, each in enumerate(view.steps)}
@@ -28,7 +28,7 @@ def check_blocked_by(view: View) -> Iterator[Diagnostic]:
                 yield _other_kind(each, item, blocker.step.kind)
 
 
-def _odd(view: View, each: ReadStep, item: Item) -> Diagnostic:
+def _odd(view: FlowView, each: ParsedStep, item: Item) -> Diagnostic:
     name, at = item
     if name == each.step_id:
         return each.error(CODE, f"{each.label} is blocked by itself", at)
@@ -36,14 +36,14 @@ def _odd(view: View, each: ReadStep, item: Item) -> Diagnostic:
     return each.error(CODE, said, at, meant(view.near(name, view.by_id)))
 
 
-def _later(each: ReadStep, item: Item, line: int) -> Diagnostic:
+def _later(each: ParsedStep, item: Item, line: int) -> Diagnostic:
     name, at = item
     said = f'{FIELD} of {each.label} names "{name}", which stands later (line {line})'
     own = each.label.removeprefix("step ")
     return each.error(CODE, said, at, f'move "{name}" before {own}')
 
 
-def _other_kind(each: ReadStep, item: Item, kind: StepKind) -> Diagnostic:
+def _other_kind(each: ParsedStep, item: Item, kind: StepKind) -> Diagnostic:
     name, at = item
     article = "an" if kind.startswith("a") else "a"
     said = f'{FIELD} of {each.label} names "{name}", which is {article} {kind} step'

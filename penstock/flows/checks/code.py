@@ -4,10 +4,10 @@ import posixpath
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.surroundings import FLOW, Surroundings
-from penstock.flows.checks.view import View
+from penstock.flows.checks.context import FLOW, CheckContext
+from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Code, Shell, Step
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading_steps import ParsedStep
 
 SUFFIXES = ("mts", "ts", "mjs", "js")
 WRITTEN = "ts"
@@ -15,7 +15,7 @@ WRITTEN = "ts"
 FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
 
 
-def check_code(view: View) -> Iterator[Diagnostic]:
+def check_code(view: FlowView) -> Iterator[Diagnostic]:
     """Yield code steps without a module that works, and what shell steps come to."""
     has_told = view.around.has_shell
     for each in view.steps:
@@ -33,7 +33,7 @@ def check_code(view: View) -> Iterator[Diagnostic]:
             yield each.warning("shell-without-on-error", said)
 
 
-def stems(step: Step, around: Surroundings) -> list[str]:
+def stems(step: Step, around: CheckContext) -> list[str]:
     """Return where the module of a step may lie, the best first; a target has its suffix."""
     target = step.target if isinstance(step, Code) else None
     folder, name = posixpath.split(around.file)
@@ -51,14 +51,14 @@ def stems(step: Step, around: Surroundings) -> list[str]:
     ]
 
 
-def module_of(step: Code, around: Surroundings) -> str | None:
+def module_of(step: Code, around: CheckContext) -> str | None:
     """Return the file of a step's module, or None if there is none."""
     suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
     places = (f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes)
     return next((each for each in places if around.has_file(each)), None)
 
 
-def _check_module(view: View, each: ReadStep, step: Code) -> Iterator[Diagnostic]:
+def _check_module(view: FlowView, each: ParsedStep, step: Code) -> Iterator[Diagnostic]:
     around = view.around
     at = each.node.at("target").key_place if step.target is not None else None
     path = module_of(step, around)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.view import View
-from penstock.flows.checks.ways import (
+from penstock.flows.checks.reachability import (
     ABSENT,
     BRANCHES,
     LOOP_TARGET,
@@ -14,8 +13,9 @@ from penstock.flows.checks.ways import (
     Route,
     branches_of,
 )
+from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import AnyStep, Conditional, Fork, LoopDecision
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.fields import quoted
 
 PLAIN = frozenset({ON_COMPLETE, ON_ERROR, PRESENT, ABSENT})
@@ -27,7 +27,7 @@ TOGETHER = (
 COUNT = "max_iterations"
 
 
-def check_loops(view: View) -> Iterator[Diagnostic]:
+def check_loops(view: FlowView) -> Iterator[Diagnostic]:
     """Yield loops without an end, and steps that run although another way was taken."""
     for each in view.steps:
         for route in view.ways.routes(each.step):
@@ -39,7 +39,7 @@ def check_loops(view: View) -> Iterator[Diagnostic]:
             yield from _check_falls(view, each)
 
 
-def _check_route(view: View, each: ReadStep, route: Route) -> Iterator[Diagnostic]:
+def _check_route(view: FlowView, each: ParsedStep, route: Route) -> Iterator[Diagnostic]:
     ways, step = view.ways, each.step
     is_back = ways.is_back(route.target, step.step_id)
     at = each.node.at(route.field).key_place
@@ -55,7 +55,9 @@ def _check_route(view: View, each: ReadStep, route: Route) -> Iterator[Diagnosti
         yield each.warning("error-target-runs", said, at, "put it behind a step with end: true")
 
 
-def _check_loop_target(view: View, each: ReadStep, step: LoopDecision) -> Iterator[Diagnostic]:
+def _check_loop_target(
+    view: FlowView, each: ParsedStep, step: LoopDecision
+) -> Iterator[Diagnostic]:
     target = step.loop_target
     if target not in view.by_id or view.ways.is_back(target, step.step_id):
         return
@@ -64,7 +66,7 @@ def _check_loop_target(view: View, each: ReadStep, step: LoopDecision) -> Iterat
         yield each.warning("loop-target-forward", said, each.node.at(LOOP_TARGET).key_place)
 
 
-def _check_count(view: View, each: ReadStep) -> Iterator[Diagnostic]:
+def _check_count(view: FlowView, each: ParsedStep) -> Iterator[Diagnostic]:
     """Yield that a way back is not counted, or that there is none to count."""
     step, branches = each.step, branches_of(each.step)
     back = [
@@ -85,7 +87,7 @@ def _check_count(view: View, each: ReadStep) -> Iterator[Diagnostic]:
         yield each.warning("back-branch-unbounded", said, at, f"add {COUNT}: 3")
 
 
-def _check_falls(view: View, each: ReadStep) -> Iterator[Diagnostic]:
+def _check_falls(view: FlowView, each: ParsedStep) -> Iterator[Diagnostic]:
     """Yield for each branch the first step of another one that runs after it anyway."""
     names: dict[str, str] = {}
     for name, target in branches_of(each.step).items():
@@ -106,7 +108,7 @@ def _check_falls(view: View, each: ReadStep) -> Iterator[Diagnostic]:
             break
 
 
-def _builds_on(view: View, segment: Sequence[AnyStep], ran: Sequence[AnyStep]) -> bool:
+def _builds_on(view: FlowView, segment: Sequence[AnyStep], ran: Sequence[AnyStep]) -> bool:
     """Whether a segment wants what ran before it: it waits for it, or reads its results."""
     before = {step.step_id for step in ran}
     for step in segment:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut
-from penstock.flows.checks.subflows import Leads, SubFlow, follow
-from penstock.flows.checks.surroundings import Surroundings
-from penstock.flows.checks.view import View
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.checks.subflows import RefTarget, ResolvedRef, follow
+from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import FlowRef
 from penstock.manifest.fields import quoted
 
@@ -18,18 +18,18 @@ MOST_FOLLOWED = 200
 """Flows that are looked at for a way back."""
 
 
-def check_refs(view: View) -> Iterator[Diagnostic]:
+def check_refs(view: FlowView) -> Iterator[Diagnostic]:
     """Yield what is wrong with the references of a flow."""
     for each in view.subflows.values():
         step, at = each.step, each.step.node.at(PATH).key_place
         path = quoted(step.step.path) if isinstance(step.step, FlowRef) else ""
         match each.leads:
-            case Leads.OUTSIDE:
+            case RefTarget.OUTSIDE:
                 said = f"path of {step.label} leaves the project: {path}"
                 yield step.error("ref-outside", said, at)
-            case Leads.NOWHERE:
+            case RefTarget.NOWHERE:
                 yield step.warning("ref-missing", f"no flow at {path} ({step.label})", at)
-            case Leads.TO_A_FLOW:
+            case RefTarget.TO_A_FLOW:
                 if way := _way_back(view.around, each):
                     said = f"{step.label} refers to a flow that contains it: {' -> '.join(way)}"
                     yield step.error("ref-cycle", said, at)
@@ -38,11 +38,11 @@ def check_refs(view: View) -> Iterator[Diagnostic]:
                     said = f"steps of {path} collide with others: {some}"
                     advice = f"use ${{{{result.{step.step_id}.…}}}}"
                     yield step.warning("ref-collision", said, at, advice)
-            case Leads.OPEN:
+            case RefTarget.OPEN:
                 pass
 
 
-def _colliding(view: View, subflow: SubFlow) -> list[str]:
+def _colliding(view: FlowView, subflow: ResolvedRef) -> list[str]:
     """Return the ids that the flow itself, or another reference of it, has too."""
     others = set(view.by_id)
     for each in view.subflows.values():
@@ -51,7 +51,7 @@ def _colliding(view: View, subflow: SubFlow) -> list[str]:
     return [each for each in subflow.brings or () if each in others]
 
 
-def _way_back(around: Surroundings, subflow: SubFlow) -> list[str]:
+def _way_back(around: CheckContext, subflow: ResolvedRef) -> list[str]:
     """Return the files from the flow to itself by one of its references, or nothing."""
     start = around.file
     ahead, seen = [[start, subflow.path]], {subflow.path}
@@ -63,7 +63,7 @@ def _way_back(around: Surroundings, subflow: SubFlow) -> list[str]:
         if flow is None or len(seen) > MOST_FOLLOWED:
             continue
         for each in follow(flow.steps, replace(around, file=way[-1])).values():
-            if each.leads is Leads.TO_A_FLOW and each.path not in seen:
+            if each.leads is RefTarget.TO_A_FLOW and each.path not in seen:
                 seen.add(each.path)
                 ahead.append([*way, each.path])
     return []

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.step import STANDARD_FIELDS
 from penstock.core.text import cut
-from penstock.flows.checks.view import View, Written
+from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import Conditional
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import Kind, Ref
@@ -17,7 +17,7 @@ LIST_CHARACTERS = 500
 """Of all the names that a finding offers."""
 
 
-def check_results(view: View) -> Iterator[Diagnostic]:
+def check_results(view: FlowView) -> Iterator[Diagnostic]:
     """Yield every result that is read in vain, or too early."""
     for written in view.written:
         for ref in written.template.refs:
@@ -29,7 +29,7 @@ def check_results(view: View) -> Iterator[Diagnostic]:
             yield from _check_tested(view, each, each.step.check)
 
 
-def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
+def _check_ref(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
     """Yield that a result is not there, or has no such field."""
     step, names = written.step, ref.names
     if unknown := _unknown(view, names):
@@ -44,7 +44,7 @@ def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
         yield step.warning("template-unknown-field", said, view.place(written, ref), advice)
 
 
-def _unknown(view: View, names: Sequence[str]) -> str | None:
+def _unknown(view: FlowView, names: Sequence[str]) -> str | None:
     """Return the id of a result that nothing leaves, if that is what is named."""
     first = names[0]
     subflow = view.subflows.get(first)
@@ -59,7 +59,7 @@ def _unknown(view: View, names: Sequence[str]) -> str | None:
     return None if is_field else ".".join(names[:2])
 
 
-def _near(view: View, unknown: str) -> str | None:
+def _near(view: FlowView, unknown: str) -> str | None:
     first, _, rest = unknown.partition(".")
     if rest and first in view.subflows:
         near = view.near(rest, view.subflows[first].brings or ())
@@ -67,7 +67,7 @@ def _near(view: View, unknown: str) -> str | None:
     return view.near(unknown, view.results)
 
 
-def _lacking(view: View, names: Sequence[str]) -> Mapping[str, None]:
+def _lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
     """Return what a step leaves, if a field is named that is not among it."""
     step = view.by_id.get(names[0])
     if step is None or len(names) == 1:
@@ -76,7 +76,7 @@ def _lacking(view: View, names: Sequence[str]) -> Mapping[str, None]:
     return {} if fields is None or names[1] in fields else fields
 
 
-def _check_order(view: View, each: ReadStep) -> Iterator[Diagnostic]:
+def _check_order(view: FlowView, each: ParsedStep) -> Iterator[Diagnostic]:
     for source, (written, ref) in view.reads.get(each.step_id, {}).items():
         ways = view.ways
         if ways.may_precede(source, each.step_id):
@@ -89,7 +89,7 @@ def _check_order(view: View, each: ReadStep) -> Iterator[Diagnostic]:
         yield each.warning("template-order", said, view.place(written, ref), own)
 
 
-def _check_tested(view: View, each: ReadStep, check: str) -> Iterator[Diagnostic]:
+def _check_tested(view: FlowView, each: ParsedStep, check: str) -> Iterator[Diagnostic]:
     """Yield that a conditional looks at what is not there."""
     at = each.node.at(CHECK).key_place
     step_id, _, field = (check, "", "") if check in view.by_id else check.rpartition(".")

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.flows.checks.surroundings import Surroundings
+from penstock.flows.checks.context import CheckContext
 from penstock.flows.definition import FlowRef
-from penstock.flows.reading import ReadFlow
-from penstock.flows.reading_steps import ReadStep
+from penstock.flows.reading import ParsedFlow
+from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.template import parse
 
 _GLOB = re.compile(r"[*?]")
 
 
-class Leads(StrEnum):
+class RefTarget(StrEnum):
     """Where the path of a reference leads."""
 
     OPEN = "open"
@@ -26,14 +26,14 @@ class Leads(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubFlow:
+class ResolvedRef:
     """A reference to other flows, followed."""
 
-    step: ReadStep
-    leads: Leads
+    step: ParsedStep
+    leads: RefTarget
     path: str = ""
     """Of the flow, relative to the project."""
-    flow: ReadFlow | None = None
+    flow: ParsedFlow | None = None
 
     @property
     def brings(self) -> tuple[str, ...] | None:
@@ -43,7 +43,7 @@ class SubFlow:
         return tuple(each.step_id for each in self.flow.steps if each.is_named)
 
 
-def follow(steps: Iterable[ReadStep], around: Surroundings) -> dict[str, SubFlow]:
+def follow(steps: Iterable[ParsedStep], around: CheckContext) -> dict[str, ResolvedRef]:
     """Return every reference of a flow by the id of its step."""
     return {
         each.step_id: _followed(each, each.step.path, around)
@@ -66,14 +66,14 @@ def resolve(path: str, folder: str) -> list[str]:
     return [each for each in dict.fromkeys(found) if each.split("/")[0] != ".."]
 
 
-def _followed(step: ReadStep, path: str, around: Surroundings) -> SubFlow:
+def _followed(step: ParsedStep, path: str, around: CheckContext) -> ResolvedRef:
     if not path.strip() or not is_literal(path):
-        return SubFlow(step=step, leads=Leads.OPEN)
+        return ResolvedRef(step=step, leads=RefTarget.OPEN)
     places = resolve(path, around.folder)
     if not places:
-        return SubFlow(step=step, leads=Leads.OUTSIDE)
+        return ResolvedRef(step=step, leads=RefTarget.OUTSIDE)
     for place in places:
         flow = around.flow_at(place)
         if flow is not None:
-            return SubFlow(step=step, leads=Leads.TO_A_FLOW, path=place, flow=flow)
-    return SubFlow(step=step, leads=Leads.NOWHERE)
+            return ResolvedRef(step=step, leads=RefTarget.TO_A_FLOW, path=place, flow=flow)
+    return ResolvedRef(step=step, leads=RefTarget.NOWHERE)

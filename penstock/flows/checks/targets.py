@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.view import View
-from penstock.flows.checks.ways import BRANCHES, Route, branches_of, routes_of
+from penstock.flows.checks.reachability import BRANCHES, Route, branches_of, routes_of
+from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Fork
-from penstock.flows.reading_steps import ReadStep, option_items
+from penstock.flows.reading_steps import ParsedStep, option_items
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 
@@ -14,7 +14,7 @@ UNKNOWN = "unknown-step"
 OPTIONS = "options"
 
 
-def check_targets(view: View) -> Iterator[Diagnostic]:
+def check_targets(view: FlowView) -> Iterator[Diagnostic]:
     """Yield every jump to a step that is not there, and what is odd about branches."""
     for each in view.steps:
         for route in routes_of(each.step):
@@ -25,7 +25,7 @@ def check_targets(view: View) -> Iterator[Diagnostic]:
             yield from _check_options(view, each, each.step)
 
 
-def _unknown(view: View, each: ReadStep, route: Route) -> Diagnostic:
+def _unknown(view: FlowView, each: ParsedStep, route: Route) -> Diagnostic:
     near = meant(view.near(route.target, view.by_id))
     if route.field == BRANCHES:
         said = f"branch {quoted(route.branch)} of {each.label} leads to unknown step"
@@ -36,14 +36,14 @@ def _unknown(view: View, each: ReadStep, route: Route) -> Diagnostic:
     return each.error(UNKNOWN, f"{said} {quoted(route.target)}", at, near)
 
 
-def _check_branches(each: ReadStep) -> Iterator[Diagnostic]:
+def _check_branches(each: ParsedStep) -> Iterator[Diagnostic]:
     """Yield that a decision has nothing to decide."""
     if len(branches_of(each.step)) == 1 and not isinstance(each.step, Fork):
         said = f"{each.label} has one branch only"
         yield each.warning("single-branch", said, each.node.at(BRANCHES).key_place)
 
 
-def _check_options(view: View, each: ReadStep, fork: Fork) -> Iterator[Diagnostic]:
+def _check_options(view: FlowView, each: ParsedStep, fork: Fork) -> Iterator[Diagnostic]:
     for option, at in option_items(each.node):
         if option not in fork.branches:
             said = f"option {quoted(option)} of {each.label} has no branch"

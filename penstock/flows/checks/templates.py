@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic, nearest
 from penstock.core.text import cut
-from penstock.flows.checks.view import View, Written
-from penstock.flows.checks.ways import branches_of
+from penstock.flows.checks.reachability import branches_of
+from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import AnyStep, Fork, LoopDecision, Shell
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import FOUND_CHARACTERS
@@ -24,7 +24,7 @@ _SINGLE = re.compile(
 )
 
 
-def check_templates(view: View) -> Iterator[Diagnostic]:
+def check_templates(view: FlowView) -> Iterator[Diagnostic]:
     """Yield every place that names nothing, or what is not there."""
     for written in view.written:
         for broken in written.template.broken:
@@ -41,7 +41,7 @@ def shown(piece: Ref | Broken) -> str:
     return f'"{cut(piece.text, FOUND_CHARACTERS)}"'
 
 
-def _broken(view: View, written: Written, broken: Broken) -> Diagnostic:
+def _broken(view: FlowView, written: TemplateUse, broken: Broken) -> Diagnostic:
     label = written.step.label
     said = {
         Fault.UNCLOSED: f'"{OPENING}" in {label} is not closed on its line',
@@ -52,7 +52,7 @@ def _broken(view: View, written: Written, broken: Broken) -> Diagnostic:
     return written.step.error(broken.fault.value, said, view.place(written, broken), advice)
 
 
-def _advice(view: View, broken: Broken) -> str:
+def _advice(view: FlowView, broken: Broken) -> str:
     inside = broken.text.removeprefix(OPENING).removesuffix(CLOSING).strip(" \t")
     first, _, rest = inside.partition(".")
     if first in view.by_id:
@@ -63,7 +63,7 @@ def _advice(view: View, broken: Broken) -> str:
     return meant(near and f"${{{{{near}}}}}") or KNOWN
 
 
-def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
+def _check_ref(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
     step, name = written.step, ref.names[0] if ref.names else ""
     where = f"template {shown(ref)} in {step.label} names"
     match ref.kind:
@@ -82,7 +82,7 @@ def _check_ref(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
             pass
 
 
-def _check_named(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]:
+def _check_named(view: FlowView, written: TemplateUse, ref: Ref) -> Iterator[Diagnostic]:
     """Yield that what is named is no loop, or no fork."""
     name = ref.names[0]
     named, near = view.by_id.get(name), None
@@ -98,14 +98,14 @@ def _check_named(view: View, written: Written, ref: Ref) -> Iterator[Diagnostic]
     yield written.step.warning(code, said, view.place(written, ref), near)
 
 
-def _loops(view: View, step: AnyStep) -> bool:
+def _loops(view: FlowView, step: AnyStep) -> bool:
     """Whether rounds are counted at a step."""
     known = (each for each in branches_of(step).values() if each in view.by_id)
     is_back = any(view.ways.is_back(each, step.step_id) for each in known)
     return isinstance(step, LoopDecision) or step.max_iterations is not None or is_back
 
 
-def _check_single(view: View, written: Written) -> Iterator[Diagnostic]:
+def _check_single(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:
     for found in _SINGLE.finditer(str(written.node.value)):
         said = f'"{cut(found[0], FOUND_CHARACTERS)}" in {written.step.label} is not expanded'
         advice = f'write "${{{{{found[1]}}}}}"'
@@ -113,7 +113,7 @@ def _check_single(view: View, written: Written) -> Iterator[Diagnostic]:
         yield written.step.warning("template-single-brace", said, at, advice)
 
 
-def _check_quotes(view: View, written: Written) -> Iterator[Diagnostic]:
+def _check_quotes(view: FlowView, written: TemplateUse) -> Iterator[Diagnostic]:
     """Yield every place that the shell takes as it is, because it stands in single quotes."""
     places = {ref.offset: ref for ref in written.template.refs}
     quote, is_escaped = "", False

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from penstock.core.diagnostics import nearest
 from penstock.core.step import STANDARD_FIELDS
-from penstock.flows.checks.subflows import SubFlow, follow
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
-from penstock.flows.checks.ways import Ways
+from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.checks.reachability import Reachability
+from penstock.flows.checks.subflows import ResolvedRef, follow
 from penstock.flows.definition import (
     AgentDecision,
     AgentStep,
@@ -19,8 +19,8 @@ from penstock.flows.definition import (
     Shell,
     StepKind,
 )
-from penstock.flows.reading import ReadFlow
-from penstock.flows.reading_steps import ReadStep, StepNode
+from penstock.flows.reading import ParsedFlow
+from penstock.flows.reading_steps import ParsedStep, StepNode
 from penstock.manifest.source import Place
 from penstock.manifest.template import Broken, Kind, Ref, Template, parse
 
@@ -41,10 +41,10 @@ _LITERAL_BLOCK = "|"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TemplateUse:
     """A template where it is written."""
 
-    step: ReadStep
+    step: ParsedStep
     field: str
     node: StepNode
     template: Template
@@ -55,10 +55,10 @@ class Written:
         return self.field == INPUTS
 
 
-class View:
+class FlowView:
     """A flow as the checks look at it."""
 
-    def __init__(self, read: ReadFlow, around: Surroundings) -> None:
+    def __init__(self, read: ParsedFlow, around: CheckContext) -> None:
         self.read = read
         self.around = around
         self.steps = read.steps
@@ -67,12 +67,12 @@ class View:
         self._fields: dict[str, Mapping[str, None] | None] = {}
 
     @cached_property
-    def ways(self) -> Ways:
+    def ways(self) -> Reachability:
         """The ways through the flow, as far as its steps name each other rightly."""
-        return Ways([self._linked(each.step) for each in self.steps])
+        return Reachability([self._linked(each.step) for each in self.steps])
 
     @cached_property
-    def subflows(self) -> Mapping[str, SubFlow]:
+    def subflows(self) -> Mapping[str, ResolvedRef]:
         """The references to other flows, by step."""
         return follow(self.steps, self.around)
 
@@ -95,14 +95,14 @@ class View:
         return any(each.brings is None for each in self.subflows.values())
 
     @cached_property
-    def written(self) -> Sequence[Written]:
+    def written(self) -> Sequence[TemplateUse]:
         """Every template of the flow."""
         return [each for step in self.steps for each in _templates(step)]
 
     @cached_property
-    def reads(self) -> Mapping[str, Mapping[str, tuple[Written, Ref]]]:
+    def reads(self) -> Mapping[str, Mapping[str, tuple[TemplateUse, Ref]]]:
         """The steps whose results each step reads, with the first place that does."""
-        found: dict[str, dict[str, tuple[Written, Ref]]] = {}
+        found: dict[str, dict[str, tuple[TemplateUse, Ref]]] = {}
         for each in self.written:
             of_step = found.setdefault(each.step.step_id, {})
             for ref in each.template.refs:
@@ -139,7 +139,7 @@ class View:
             self._fields[step.step_id] = None if fields is None else dict.fromkeys(fields)
         return self._fields[step.step_id]
 
-    def place(self, written: Written, piece: Ref | Broken | int) -> Place:
+    def place(self, written: TemplateUse, piece: Ref | Broken | int) -> Place:
         """Return where a piece of a template stands; of folded text, where the value begins."""
         offset = piece if isinstance(piece, int) else piece.offset
         begin, text = written.node.place, str(written.node.value)
@@ -181,10 +181,10 @@ class View:
         return {each.step_id: number for number, each in enumerate(self.steps)}
 
 
-def _templates(step: ReadStep) -> Iterator[Written]:
+def _templates(step: ParsedStep) -> Iterator[TemplateUse]:
     for key in TEXTS.get(step.step.kind, ()):
         if isinstance((node := step.node.at(key)).value, str):
-            yield Written(step, key, node, parse(node.value))
+            yield TemplateUse(step, key, node, parse(node.value))
     for name in step.step.inputs:
         node = step.node.at(INPUTS, name)
-        yield Written(step, INPUTS, node, parse(str(node.value)))
+        yield TemplateUse(step, INPUTS, node, parse(str(node.value)))

@@ -69,7 +69,7 @@ class ShellEnd:
     """Why it could not be enclosed; then nothing ran."""
 
 
-class Kept:
+class BoundedOutput:
     """The first and the last bytes of a stream."""
 
     def __init__(self, most: int) -> None:
@@ -104,8 +104,8 @@ class Kept:
 async def run_shell(command: ShellCommand) -> ShellEnd:
     """Run a command to its end; all that it began ends with it."""
     async with _scratch() as scratch:
-        out, err = Kept(command.most_bytes), Kept(command.most_bytes)
-        report = Kept(_MOST_REPORT)
+        out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
+        report = BoundedOutput(_MOST_REPORT)
         ends = [os.pipe() for _ in range(3)]
         readers = [
             asyncio.ensure_future(_drain(mouth, kept))
@@ -202,7 +202,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
         os.killpg(process.pid, number)
 
 
-async def _drain(mouth: int, kept: Kept) -> None:
+async def _drain(mouth: int, kept: BoundedOutput) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
@@ -229,7 +229,7 @@ async def _scratch() -> AsyncIterator[Path]:
         await cleaning.wait()
 
 
-def _said(report: Kept) -> dict[str, Any]:
+def _said(report: BoundedOutput) -> dict[str, Any]:
     """Return what was reported first: a refusal comes before the end that follows from it."""
     lines = report.text().splitlines()
     said: dict[str, Any] = json.loads(lines[0]) if lines else {}

@@ -16,11 +16,11 @@ from penstock.core.call_errors import OutOfMemory
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.sandbox.guest import MIB
+from penstock.sandbox.machine_world import MachineWorld
 from penstock.sandbox.messages import ENDINGS
 from penstock.sandbox.processes.frames import Frames, frame_of
 from penstock.sandbox.script import RUNTIME, Module
 from penstock.sandbox.sources import TOOL
-from penstock.sandbox.surroundings import Surroundings
 from penstock.sandbox.wasm.machine import Machine, boot
 from penstock.sandbox.wasm.wasi import start_engine
 
@@ -62,7 +62,7 @@ class Pipe:
 
 
 @dataclass(slots=True, kw_only=True)
-class Relayed(Surroundings):
+class RemoteWorld(MachineWorld):
     """Surroundings that are somewhere else: what is said here is checked there."""
 
     pipe: Pipe
@@ -86,7 +86,7 @@ class Worker:
         self._image = boot(self._engine)
         pipe.write("ready")
         self._machine: Machine | None = None
-        self._around: Relayed | None = None
+        self._around: RemoteWorld | None = None
         self._plan: dict[str, Any] = {}
         self._delivered, self._is_skipping = 0, False
 
@@ -136,12 +136,12 @@ class Worker:
         self._pipe.write("idle", f"{self._delivered} {rejected}".encode())
         self._delivered, self._is_skipping = 0, False
 
-    def _entered(self, beginning: str) -> tuple[Machine, Relayed]:
+    def _entered(self, beginning: str) -> tuple[Machine, RemoteWorld]:
         bounds = json.loads(beginning.split("\n", 2)[2])["bounds"]
         memory, stack = bounds["memoryMb"] * MIB, bounds["stackKb"] * 1024
         machine = Machine(self._engine, self._image, memory, stack)
         pipe = self._pipe
-        around = Relayed(
+        around = RemoteWorld(
             pipe=pipe,
             modules=_modules(self._plan["modules"]),
             answer=lambda name, asked: pipe.ask(

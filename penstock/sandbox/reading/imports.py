@@ -19,7 +19,7 @@ _JSON_ATTRIBUTE = ("type", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedImport:
     """Why an import is not allowed."""
 
     code: str
@@ -27,11 +27,11 @@ class Refused:
     suggestion: str | None = None
 
 
-Resolve = Callable[[str, Statement, str], str | Refused]
+Resolve = Callable[[str, Statement, str], str | RefusedImport]
 """Where a statement of a module leads; the third is how messages call the root of the script."""
 
 
-def target(importer: str, statement: Statement, folder: str = "") -> str | Refused:
+def target(importer: str, statement: Statement, folder: str = "") -> str | RefusedImport:
     """Return the name of the module that a statement means, or RUNTIME, or why it is refused.
 
     `folder` is how messages call the root of the script. What the name leads to is not looked at.
@@ -42,33 +42,33 @@ def target(importer: str, statement: Statement, folder: str = "") -> str | Refus
     return _refused_shape(specifier) or _resolved(importer, specifier, folder)
 
 
-def refused_attributes(statement: Statement) -> Iterator[tuple[int, Refused]]:
+def refused_attributes(statement: Statement) -> Iterator[tuple[int, RefusedImport]]:
     """Yield what is wrong with the `with { ... }` of an import, and where."""
     is_json = statement.specifier.endswith(JSON)
     for key, value, at in statement.attributes:
         if not (is_json and (key, value) == _JSON_ATTRIBUTE):
             said = f'import attribute "{key}" is not supported'
-            yield at, Refused(code="import-attribute", message=said)
+            yield at, RefusedImport(code="import-attribute", message=said)
     if is_json and all(key != "type" for key, _, _ in statement.attributes):
         said = f'import of "{statement.specifier}" needs with {{ type: "json" }}'
-        yield statement.specifier_at, Refused(code="import-json", message=said)
+        yield statement.specifier_at, RefusedImport(code="import-json", message=said)
 
 
-def missing_file(importer: str, specifier: str, names: Iterable[str]) -> Refused:
+def missing_file(importer: str, specifier: str, names: Iterable[str]) -> RefusedImport:
     """Say that a file is not there, and which of these is."""
     there = [relative(importer, name) for name in names if name != importer]
     near = nearest(specifier, [each for each in there if each != specifier])
-    return Refused(
+    return RefusedImport(
         code="import-missing", message=f'"{specifier}" does not exist', suggestion=_meant(near)
     )
 
 
 def missing_name(
     specifier: str, name: str, exports: Iterable[str], types: Iterable[str]
-) -> Refused:
+) -> RefusedImport:
     """Say that a module does not export a name, and which one it does."""
     near = nearest(name, sorted(exports))
-    return Refused(
+    return RefusedImport(
         code="import-name-missing",
         message=f'"{specifier}" does not export "{name}"',
         suggestion="use import type" if name in types else _meant(near),
@@ -81,24 +81,26 @@ def relative(importer: str, name: str) -> str:
     return found if found.startswith("../") else f"./{found}"
 
 
-def _refused_shape(specifier: str) -> Refused | None:
+def _refused_shape(specifier: str) -> RefusedImport | None:
     """Look at the text alone."""
     if _PACKAGE_SCHEME.match(specifier):
-        return Refused(code="import-bare", message=f'package import "{specifier}" is not allowed')
+        return RefusedImport(
+            code="import-bare", message=f'package import "{specifier}" is not allowed'
+        )
     if _SCHEME.match(specifier):
-        return Refused(
+        return RefusedImport(
             code="import-url",
             message=f'import from a URL is not allowed: "{specifier}"',
             suggestion=_meant(RUNTIME) if specifier.startswith("flo:") else None,
         )
     if specifier.startswith("/"):
-        return Refused(
+        return RefusedImport(
             code="import-absolute", message=f'absolute import "{specifier}" is not allowed'
         )
     bad = _bad_character(specifier)
     if bad is not None:
         said = f'import "{_shown(specifier)}" has a character that is not allowed: {bad}'
-        return Refused(code="import-bad-character", message=said)
+        return RefusedImport(code="import-bad-character", message=said)
     if specifier.split("/", 1)[0] not in {".", ".."}:
         return _bare(specifier)
     return None
@@ -116,25 +118,25 @@ def _shown(specifier: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", "\ufffd", specifier)
 
 
-def _bare(specifier: str) -> Refused:
+def _bare(specifier: str) -> RefusedImport:
     path = specifier if specifier.endswith(EXTENSIONS) else f"{specifier}.mts"
     said = f'package import "{specifier}" is not allowed; use a relative path such as "./{path}"'
-    return Refused(code="import-bare", message=said)
+    return RefusedImport(code="import-bare", message=said)
 
 
-def _resolved(importer: str, specifier: str, folder: str) -> str | Refused:
+def _resolved(importer: str, specifier: str, folder: str) -> str | RefusedImport:
     segments = specifier.split("/")
     begin = next((n for n, each in enumerate(segments) if each not in {".", ".."}), len(segments))
     if ".." in segments[begin:]:
         said = f'".." may stand only at the beginning of import "{specifier}"'
-        return Refused(code="import-parent", message=said)
+        return RefusedImport(code="import-parent", message=said)
     name = posixpath.normpath(posixpath.join(posixpath.dirname(importer), specifier))
     if name.split("/")[0] == "..":
         said = f'import "{specifier}" leads out of {folder}'
-        return Refused(code="import-parent", message=said)
+        return RefusedImport(code="import-parent", message=said)
     if not name.endswith(EXTENSIONS) or begin == len(segments):
         said = f'import "{specifier}" must end in .mts, .mjs, .ts, .js or .json'
-        return Refused(code="import-extension", message=said)
+        return RefusedImport(code="import-extension", message=said)
     return name
 
 

@@ -11,7 +11,7 @@ from penstock.sandbox.reading.folder import Absence, Files
 from penstock.sandbox.reading.graph import MOST_BYTES, MOST_MODULES, Graph, Read, read_graph
 from penstock.sandbox.reading.imports import (
     EXTENSIONS,
-    Refused,
+    RefusedImport,
     Resolve,
     missing_file,
     missing_name,
@@ -43,7 +43,7 @@ class Inline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedScript:
     """A script as a manifest names it."""
 
     files: Files
@@ -68,7 +68,7 @@ class Loaded:
     """What will not do in a script that is whole."""
 
 
-def load(wanted: Wanted, scanner: Scanner) -> Loaded:
+def load(wanted: WantedScript, scanner: Scanner) -> Loaded:
     """Read a script with all that it imports, each file once, and check it.
 
     Its problems are found together, those of every file; none of its code runs.
@@ -89,7 +89,7 @@ def load(wanted: Wanted, scanner: Scanner) -> Loaded:
     return Loaded(script=script, warnings=_told(wanted, warnings))
 
 
-def _told(wanted: Wanted, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def _told(wanted: WantedScript, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return findings with their ranges, as the project knows their places, each once."""
     read, texts, found = _reader(wanted), dict[str, tuple[str, Lines]](), set[Diagnostic]()
     for each in problems:
@@ -102,7 +102,7 @@ def _told(wanted: Wanted, problems: Iterable[Diagnostic]) -> tuple[Diagnostic, .
     return tuple(sorted(found, key=_order))
 
 
-def _reader(wanted: Wanted) -> Read:
+def _reader(wanted: WantedScript) -> Read:
     def read(name: str, most: int) -> bytes | Absence:
         if isinstance(wanted.entry, Inline) and name == INLINE:
             return wanted.entry.text.encode("utf-8", "surrogatepass")
@@ -122,7 +122,7 @@ def _not_a_script(entry: str) -> Diagnostic:
 class _Check:
     """Looks through a graph that has been read."""
 
-    def __init__(self, wanted: Wanted, graph: Graph) -> None:
+    def __init__(self, wanted: WantedScript, graph: Graph) -> None:
         self._wanted = wanted
         self._graph = graph
         self._folder = wanted.folder or "the project"
@@ -177,11 +177,11 @@ class _Check:
                 suggestion=refused.suggestion,
             )
 
-    def _of_import(self, name: str, statement: Statement) -> Iterator[tuple[int, Refused]]:
+    def _of_import(self, name: str, statement: Statement) -> Iterator[tuple[int, RefusedImport]]:
         """Yield what is wrong with one import, and where."""
         there = self._wanted.resolve(name, statement, self._folder)
         at = statement.specifier_at
-        if isinstance(there, Refused):
+        if isinstance(there, RefusedImport):
             yield at, there
             return
         yield from refused_attributes(statement)
@@ -195,10 +195,10 @@ class _Check:
                 near = known if self._may_hint() else ()
                 yield place, missing_name(statement.specifier, wanted, near, types)
 
-    def _absent(self, name: str, specifier: str, there: str) -> Refused:
+    def _absent(self, name: str, specifier: str, there: str) -> RefusedImport:
         if self._graph.absent[there] is Absence.ESCAPES:
             said = f'"{specifier}" leads out of {self._folder} through a symlink'
-            return Refused(code="import-escape", message=said)
+            return RefusedImport(code="import-escape", message=said)
         if self._names is None:
             names = self._wanted.files.names()
             self._names = [each for each in names if each.endswith(EXTENSIONS)]
@@ -222,7 +222,7 @@ class _Check:
             yield Diagnostic(code="entrypoint-missing", message=said, file=entry)
 
 
-def _placed(wanted: Wanted, problem: Diagnostic) -> Diagnostic:
+def _placed(wanted: WantedScript, problem: Diagnostic) -> Diagnostic:
     """Say where it is in the project; what is wrong in an inline script is in the manifest."""
     entry, folder = wanted.entry, wanted.folder
     if isinstance(entry, Inline) and problem.file == INLINE:

@@ -29,7 +29,7 @@ class Blob:
     """What is said of a source that is too much for it."""
 
 
-class Guest(Protocol[_Read_co]):
+class ReaderInstance(Protocol[_Read_co]):
     """One instance of a blob that reads.
 
     Contract: `read` raises what the instance raises, and is then not called again.
@@ -54,7 +54,7 @@ class Reader(Generic[Found]):
         clock: Clock,
         cache: Path | None,
         *,
-        begin: Callable[[Engine], Guest[Found]],
+        begin: Callable[[Engine], ReaderInstance[Found]],
         unread: Callable[..., Found],
     ) -> None:
         self._blob = blob
@@ -62,7 +62,7 @@ class Reader(Generic[Found]):
         self._engine = Engine(blob.name, blob.imports, clock, cache)
         self._begin = begin
         self._unread = unread
-        self._guest: Guest[Found] | None = None
+        self._guest: ReaderInstance[Found] | None = None
 
     @property
     def size(self) -> int:
@@ -90,7 +90,7 @@ class Reader(Generic[Found]):
         self._drop()
         self._engine.close()
 
-    def _timed(self, guest: Guest[Found], source: str, deadline: float) -> Found:
+    def _timed(self, guest: ReaderInstance[Found], source: str, deadline: float) -> Found:
         guest.instance.alarm = lambda: "late" if self._clock.monotonic() > deadline else None
         self._engine.ticker.begin(self)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.blobs import pinned
-from penstock.sandbox.reading.kept import Kept
+from penstock.sandbox.reading.build_cache import BuildCache
 from penstock.sandbox.reading.lexer import Export, Findings, Lexer, Statement
 from penstock.sandbox.reading.mask import masked
 from penstock.sandbox.reading.remains import forbidden, imports_alone, without
@@ -90,7 +90,7 @@ class Scanner:
         self._typescript = typescript
         self._lexer = lexer
         folder = cache / "modules" if cache is not None else None
-        self._kept = Kept(folder, _to_kept, _from_kept)
+        self._kept = BuildCache(folder, _to_kept, _from_kept)
         pins = " ".join(pinned(f"{name}.wasm") for name in ("swc", "lexer", "quickjs"))
         self._read_by = f"{_FORMAT} {pins} ".encode()
 

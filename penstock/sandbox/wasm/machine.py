@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
+from penstock.sandbox.machine_world import NOWHERE, MachineWorld, digest
 from penstock.sandbox.script import RUNTIME
 from penstock.sandbox.sources import (
     GUEST,
@@ -14,7 +15,6 @@ from penstock.sandbox.sources import (
     source_of,
     url_of,
 )
-from penstock.sandbox.surroundings import NOWHERE, Surroundings, digest
 from penstock.sandbox.wasm.binding import Engine, Instance
 
 _SCRATCH = 65_536
@@ -31,7 +31,7 @@ _MOST_REJECTIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class MachineImage:
     """A machine that has just been set up: what its memory holds beyond that of a new instance."""
 
     pieces: Sequence[tuple[int, bytes]]
@@ -47,7 +47,7 @@ class Image:
 class Machine:
     """One world of scripts. After an error it is only to be closed."""
 
-    def __init__(self, engine: Engine, image: Image | None, memory: int, stack: int) -> None:
+    def __init__(self, engine: Engine, image: MachineImage | None, memory: int, stack: int) -> None:
         self.around = NOWHERE
         self.unhandled: dict[int, tuple[int, int]] = {}
         """Promises that were rejected, by place; with their handle and the handle of the reason."""
@@ -61,7 +61,7 @@ class Machine:
         self._quick("qjs_set_memory_limit", memory - _RESERVE)
         self._quick("qjs_set_max_stack_size", stack)
 
-    def enter(self, around: Surroundings, entry: str) -> None:
+    def enter(self, around: MachineWorld, entry: str) -> None:
         """Say where it is, and which module its script begins with."""
         self.around = around
         self._loading = entry
@@ -84,14 +84,14 @@ class Machine:
             text = self._new_text(b"rejected\n0\n")
             self._tell([text, reason])
 
-    def image(self, engine: Engine) -> Image:
+    def image(self, engine: Engine) -> MachineImage:
         """Return what a new machine can begin from."""
         fresh = Instance(engine, self, _MEMORY)
         instance = self.instance
         found = instance.read(0, instance.size)
         blank = fresh.read(0, fresh.size)
         fresh.close()
-        return Image(
+        return MachineImage(
             pieces=_differences(found, blank),
             size=len(found),
             stack_pointer=instance.stack_pointer,
@@ -119,7 +119,7 @@ class Machine:
         functions = [self._host_function(name) for name in HOST_FUNCTIONS]
         self._entrance = self._applied(make, functions)
 
-    def _restore(self, image: Image) -> None:
+    def _restore(self, image: MachineImage) -> None:
         self.instance.grow_to(image.size)
         for at, piece in image.pieces:
             self.instance.write(at, piece)
@@ -296,7 +296,7 @@ class Machine:
             self._quick("qjs_free_value", handle)
 
 
-def boot(engine: Engine) -> Image:
+def boot(engine: Engine) -> MachineImage:
     """Return the image of a machine in which our part of the world is set up.
 
     Nothing by chance may be in it: every call would share it.

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from penstock.sandbox.watch import Watch
+from penstock.sandbox.entry_timer import EntryTimer
 
 MOST_THREADS = 32
 _STACK = 4 << 20
@@ -36,7 +36,7 @@ class Pool:
         itself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(itself()))
 
-    async def compute(self, step: Callable[[], _Result], watch: Watch) -> _Result:
+    async def compute(self, step: Callable[[], _Result], watch: EntryTimer) -> _Result:
         """Return what the step returns. Cancelled, it ends when the thread has left the script.
 
         Raises TimeoutError when no thread was free in time, or will be any more.

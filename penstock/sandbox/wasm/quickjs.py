@@ -9,14 +9,14 @@ from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.entry import Entry
-from penstock.sandbox.guest import Entering
+from penstock.sandbox.entry_timer import EntryTimer
+from penstock.sandbox.guest import EntryRequest
 from penstock.sandbox.script import WASM, Bounds, Script
+from penstock.sandbox.wasm.loop_turn import LoopTurn
 from penstock.sandbox.wasm.machine import boot
 from penstock.sandbox.wasm.pool import Pool
-from penstock.sandbox.wasm.steps import Site, Steps
-from penstock.sandbox.wasm.turn import Turn
 from penstock.sandbox.wasm.wasi import start_engine
-from penstock.sandbox.watch import Watch
+from penstock.sandbox.wasm.wasm_guest import WasmGuest, WasmHost
 
 
 class QuickJs:
@@ -32,7 +32,7 @@ class QuickJs:
         self._clock = clock
         self._cache = cache
         self._inline_seconds = inline_seconds
-        self._site: Site | None = None
+        self._site: WasmHost | None = None
         self._entries: set[Entry] = set()
         self._left: asyncio.Future[None] | None = None
         """Waits, while this closes, for the next entry to end."""
@@ -46,9 +46,9 @@ class QuickJs:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
-        watch = Watch(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
-        entering = Entering(script=script, bridge=bridge, bounds=bounds, watch=watch)
-        entry = Entry(entering, Steps(self._opened(), entering))
+        watch = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
+        entering = EntryRequest(script=script, bridge=bridge, bounds=bounds, watch=watch)
+        entry = Entry(entering, WasmGuest(self._opened(), entering))
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -73,14 +73,14 @@ class QuickJs:
             self._site.pool.close()
             self._site.engine.close()
 
-    def _opened(self) -> Site:
+    def _opened(self) -> WasmHost:
         if self._site is None:
             engine = start_engine(self._clock, self._cache)
-            self._site = Site(
+            self._site = WasmHost(
                 engine=engine,
                 image=boot(engine),
                 pool=Pool(),
-                turn=Turn(),
+                turn=LoopTurn(),
                 inline_seconds=self._inline_seconds,
             )
         return self._site

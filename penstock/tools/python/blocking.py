@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Watched(Generator[Any, Any, T]):
+class BlockingDetector(Generator[Any, Any, T]):
     """A coroutine, awaited step by step; `tell` gets the seconds of the first step that was long.
 
     A step lasts from one await that waits to the next.

@@ -13,7 +13,7 @@ from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
-from penstock.tools.invocation import Form, Invocation
+from penstock.tools.invocation import Invocation, QuestionForm
 from penstock.tools.outputs import given_json
 from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
 from penstock.tools.redaction import redacted_note
@@ -38,7 +38,7 @@ class ToolContext:
         self._thread = threading.get_ident()
         self.state = ToolMemory(invocation)
         """What the tool remembers: within this task, `.session` in its conversation, `.profile`."""
-        self.artifacts = Keeping(invocation)
+        self.artifacts = OutputKeeper(invocation)
         """Bytes kept beside the output, shown to people."""
         self.workspace = ToolFiles(invocation)
         """The files of the task and of its conversation."""
@@ -77,7 +77,7 @@ class ToolContext:
         returned as they are. Raises Rejected when the person will not say.
         """
         chosen = tuple(_option(each) for each in options or ())
-        form = Form(options=chosen, schema=None if schema is None else dict(schema))
+        form = QuestionForm(options=chosen, schema=None if schema is None else dict(schema))
         answered = await self._invocation.ask(question, form=form)
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED or answer.get("cancel"):
@@ -198,7 +198,7 @@ class ToolMemory(ToolState):
         """What it remembers of whom it works for."""
 
 
-class Keeping:
+class OutputKeeper:
     """Keeps bytes that a tool made."""
 
     __slots__ = ("_invocation",)

@@ -20,7 +20,7 @@ from penstock.core.schema import Problem, Schema, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import to_json
-from penstock.tools.python.blocking import Watched
+from penstock.tools.python.blocking import BlockingDetector
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.signature import Signature, read_signature
 from penstock.tools.spec import Exclusive, ToolSpec
@@ -160,7 +160,7 @@ class FunctionTool(Generic[P, R]):
         world = invocation.inside.world
         function = cast("Callable[..., Any]", self._function)
         if self._is_async:
-            output = await Watched(
+            output = await BlockingDetector(
                 function(**values),
                 world.clock.monotonic,
                 world.limits.blocking_seconds,

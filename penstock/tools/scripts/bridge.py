@@ -4,18 +4,18 @@ from collections.abc import Callable
 from hashlib import blake2b
 from itertools import count
 
-from penstock.resources.egress import Asker
-from penstock.resources.handles import Handles
+from penstock.resources.egress import EgressCaller
+from penstock.resources.handles import SecretHandles
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.host import Host, HostCall
-from penstock.tools.scripts.host_calls import Calls
+from penstock.tools.scripts.host_calls import ToolCalls
 from penstock.tools.scripts.host_fetch import FetchCalls, NetAccess
 from penstock.tools.scripts.host_files import FileCalls
-from penstock.tools.scripts.host_person import Person, Surroundings
+from penstock.tools.scripts.host_person import ContextCalls, PersonCalls
 from penstock.tools.scripts.host_state import StateAccess, StateCalls
-from penstock.tools.scripts.host_steps import Steps
-from penstock.tools.scripts.host_task import Config, Notes, Values
+from penstock.tools.scripts.host_steps import StepCalls
+from penstock.tools.scripts.host_task import ConfigCalls, NoteCalls, ValueCalls
 from penstock.tools.scripts.host_vault import VaultAccess, VaultCalls
 from penstock.tools.scripts.recording import Recording
 
@@ -23,12 +23,12 @@ from penstock.tools.scripts.recording import Recording
 def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> Host:
     """Return what a script may ask in this entry of its call; `version` names its modules."""
     recording = Recording(invocation, version)
-    calls = Calls(invocation, recording, nested_calls=bindings.nested_calls)
-    steps = Steps(invocation, recording)
+    calls = ToolCalls(invocation, recording, nested_calls=bindings.nested_calls)
+    steps = StepCalls(invocation, recording)
     table = _task_calls(invocation, recording, bindings)
     table |= {"callTool": calls.call_tool, "sleep": calls.sleep, "timer": calls.timer}
     table |= {"task.step.start": steps.start, "task.step.settle": steps.settle}
-    table["getRuntimeConfig"] = Config(recording, bindings.runtime_config).get
+    table["getRuntimeConfig"] = ConfigCalls(recording, bindings.runtime_config).get
     table |= _resource_calls(invocation, recording, bindings)
     return Host(invocation, recording, table, close=steps.close)
 
@@ -36,9 +36,9 @@ def bridge_of(invocation: Invocation, bindings: Bindings, version: str = "") -> 
 def _task_calls(
     invocation: Invocation, recording: Recording, bindings: Bindings
 ) -> dict[str, HostCall]:
-    values = Values(invocation, recording)
-    around = Surroundings(invocation, recording, extra=bindings.context)
-    notes, person = Notes(invocation, recording), Person(invocation, recording)
+    values = ValueCalls(invocation, recording)
+    around = ContextCalls(invocation, recording, extra=bindings.context)
+    notes, person = NoteCalls(invocation, recording), PersonCalls(invocation, recording)
     return {
         "task.getState": values.get_shared,
         "task.putState": values.put_shared,
@@ -56,7 +56,7 @@ def _resource_calls(
 ) -> dict[str, HostCall]:
     """Return the calls that reach what is set up here."""
     resources, secrets = invocation.inside.resources, invocation.caller.secrets
-    handles = Handles(_chance(invocation))
+    handles = SecretHandles(_chance(invocation))
     table: dict[str, HostCall] = {}
     if resources.vault is not None:
         reach = VaultAccess(
@@ -79,7 +79,7 @@ def _resource_calls(
         table["fs.readBytes"] = FileCalls(invocation, recording).read_bytes
     if resources.egress is not None:
         tool_id = invocation.spec.tool_id
-        asker = Asker(tool_id=tool_id, egress=bindings.egress, handles=handles)
+        asker = EgressCaller(tool_id=tool_id, egress=bindings.egress, handles=handles)
         net = NetAccess(egress=resources.egress, asker=asker, secrets=secrets)
         table["fetch"] = FetchCalls(invocation, recording, net).fetch
     return table

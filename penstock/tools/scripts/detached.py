@@ -14,7 +14,7 @@ PARTITION = "callTool.detached"
 SUSPENDED = "SUSPENDED"
 
 
-class Detached:
+class DetachedCalls:
     """The calls of one task that were made with `wait: false`.
 
     Such a call has a place in the task and none in its caller. While it is open, every equal call

@@ -14,7 +14,7 @@ from penstock.sandbox.bridge import Settled
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import number, text
-from penstock.tools.scripts.detached import Detached
+from penstock.tools.scripts.detached import DetachedCalls
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
 
@@ -23,7 +23,7 @@ STRONGER = "script.effect"
 _STRENGTH = {Effect.NONE: 0, Effect.READ: 1, Effect.WRITE: 2}
 
 
-class Calls:
+class ToolCalls:
     """`callTool`, `sleep` and timers."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Calls:
         self._invocation = invocation
         self._recording = recording
         self._clock = invocation.inside.world.clock
-        self._detached = Detached(invocation.ledger, self._clock)
+        self._detached = DetachedCalls(invocation.ledger, self._clock)
         self._places = asyncio.Semaphore(limits.nested_in_flight)
         self._most = limits.nested_calls if nested_calls is None else nested_calls
         self._made = recording.nested

@@ -9,7 +9,7 @@ from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import CallError, Interrupted
 from penstock.core.events import CallSettled
 from penstock.core.paths import FilePath
-from penstock.resources.egress import Asker, Egress, Request
+from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.redact import Redactor
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
@@ -30,7 +30,7 @@ class NetAccess:
     """The one way out, and what a tool may reach by it."""
 
     egress: Egress
-    asker: Asker
+    asker: EgressCaller
     secrets: Redactor
 
 

@@ -20,7 +20,7 @@ WAIT = "task.waitForUserMessage"
 MOST_SECONDS = 365 * 24 * 3600
 
 
-class Person:
+class PersonCalls:
     """`task.waitForUserMessage`: words of a person, or the end of the time for them."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
@@ -71,7 +71,7 @@ class Person:
         return self._recording.settle(question.path, WAIT, said)
 
 
-class Surroundings:
+class ContextCalls:
     """`task.getContext` and `task.getProfile`: fresh in each entry."""
 
     def __init__(

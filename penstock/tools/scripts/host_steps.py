@@ -30,7 +30,7 @@ RETRY = {
 OTHER_ARGUMENTS = 'step "{key}" version {version} was used with other arguments'
 
 
-class Steps:
+class StepCalls:
     """The steps of a task, as its values keep them."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:

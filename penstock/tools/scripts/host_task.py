@@ -22,7 +22,7 @@ LEVELS = ("info", "warning", "error")
 TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
 
 
-class Config:
+class ConfigCalls:
     """`getRuntimeConfig`: texts that the operator gives to scripts."""
 
     def __init__(self, recording: Recording, texts: Mapping[str, str]) -> None:
@@ -41,7 +41,7 @@ class Config:
         )
 
 
-class Values:
+class ValueCalls:
     """`task.getState`, `task.putState`, and the same for the partition of a tool."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
@@ -104,7 +104,7 @@ class Values:
         return self._recording.settle(path, name, {"ok": False, **conflict})
 
 
-class Notes:
+class NoteCalls:
     """`task.emitEvent`: what an author tells in the task's timeline."""
 
     def __init__(self, invocation: Invocation, recording: Recording) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.call_errors import CallError
 from penstock.core.scope import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
-from penstock.resources.handles import Handles
+from penstock.resources.handles import SecretHandles
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault, permit_secret
 from penstock.sandbox.bridge import Settled
@@ -25,7 +25,7 @@ class VaultAccess:
     vault: Vault
     declared: Sequence[VaultKey]
     secrets: Redactor
-    handles: Handles
+    handles: SecretHandles
 
 
 class VaultCalls:

@@ -13,7 +13,7 @@ from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import Inline, Wanted, load
+from penstock.sandbox.reading.modules import Inline, WantedScript, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import Sandbox, Script
@@ -74,7 +74,7 @@ def load_prompt_script(
 ) -> tuple[Script | None, Sequence[Diagnostic]]:
     """Return the script that is asked for a part of the prompt, or what is wrong with it."""
     folder = prompts.folder
-    wanted = Wanted(
+    wanted = WantedScript(
         files=Folder(root / folder),
         folder="" if folder == "." else folder,
         entry=resolver.script_file,
@@ -161,13 +161,13 @@ def broken_spec(tool_id: str, manifests: Sequence[ToolManifest] = ()) -> ToolSpe
     )
 
 
-def _wanted(manifest: ToolManifest, root: Path) -> Wanted:
+def _wanted(manifest: ToolManifest, root: Path) -> WantedScript:
     execution, folder = manifest.execution, manifest.folder
     entry: str | Inline = execution.script_file or ""
     if execution.script is not None:
         at = execution.script_at
         entry = Inline(text=execution.script, file=manifest.file, line=at.line, column=at.column)
-    return Wanted(
+    return WantedScript(
         files=Folder(root / folder),
         folder="" if folder == "." else folder,
         entry=entry,

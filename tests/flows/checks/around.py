@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.flows.check import check_flow
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.reading import read_flow
 from tests.flows.texts import TOP, told
 
@@ -18,20 +18,20 @@ PLAIN_AGENTS = {
     for name in ("scout", "writer", "judge", "tester", "fixer", "reviewer", "clerk")
 }
 """The agents of the worked examples: they exist, and declare no inputs."""
-SEED = Surroundings(agents=SEED_AGENTS, file="flows/demo.yaml", command="demo")
+SEED = CheckContext(agents=SEED_AGENTS, file="flows/demo.yaml", command="demo")
 PLAIN = replace(SEED, agents=PLAIN_AGENTS)
 
 
-def beside(around: Surroundings, flows: Mapping[str, str]) -> Surroundings:
+def beside(around: CheckContext, flows: Mapping[str, str]) -> CheckContext:
     """Return surroundings with other flows in them."""
     read = {path: read_flow(text, path) for path, text in flows.items()}
     return replace(around, flow_at=read.get)
 
 
-def found_in(steps: str, around: Surroundings = SEED, top: str = TOP) -> list[str]:
+def found_in(steps: str, around: CheckContext = SEED, top: str = TOP) -> list[str]:
     """Return everything that is said of a flow of some steps; the first stands on line 4."""
     return told(check_flow(read_flow(top + steps, around.file), around))
 
 
-def codes_in(steps: str, around: Surroundings = SEED) -> list[str]:
+def codes_in(steps: str, around: CheckContext = SEED) -> list[str]:
     return [each.split(":")[0] for each in found_in(steps, around)]

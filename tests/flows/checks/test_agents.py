@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.flows.checks.surroundings import AgentCard, Surroundings
+from penstock.flows.checks.context import AgentCard, CheckContext
 from tests.flows.checks.around import SEED, codes_in, found_in
 
 WIRED = '- {id: a, agent: writer, inputs: {notes: "x"}'
@@ -89,14 +89,14 @@ def test_an_agent_is_known_and_gets_what_it_wants(steps: str, wanted: str | None
 
 
 def test_without_any_agent_the_advice_is_to_write_it() -> None:
-    assert found_in("- {id: a, agent: b}", Surroundings()) == [
+    assert found_in("- {id: a, agent: b}", CheckContext()) == [
         '4 error unknown-agent: unknown agent "b" in step "a"; write it with agent_write'
     ]
 
 
 def test_at_most_five_agents_are_offered() -> None:
     names = [f"some-agent-{n}" for n in range(9)]
-    around = Surroundings(agents={name: AgentCard(name=name) for name in names})
+    around = CheckContext(agents={name: AgentCard(name=name) for name in names})
     (said,) = found_in("- {id: a, agent: b}", around)
     assert said.endswith(f"use one of: {', '.join(names[:5])}")
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.flows.checks.code import module_of
-from penstock.flows.checks.surroundings import CodeFault, Surroundings
+from penstock.flows.checks.context import CheckContext, CodeFault
 from penstock.flows.definition import Code
 from tests.flows.checks.around import PLAIN, codes_in, found_in
 
-FLAT = Surroundings(file="flows/dom/apply.yaml", command="dom:apply")
-FOLDER = Surroundings(file="flows/dom/apply/flow.yaml", command="dom:apply")
+FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")
+FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ FOLDER = Surroundings(file="flows/dom/apply/flow.yaml", command="dom:apply")
     ],
 )
 def test_a_module_is_found_by_the_form_of_the_flow(
-    around: Surroundings, target: str | None, files: list[str], wanted: str | None
+    around: CheckContext, target: str | None, files: list[str], wanted: str | None
 ) -> None:
     """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
     step = Code(step_id="c", target=target)
@@ -86,11 +86,11 @@ def test_a_module_is_found_by_the_form_of_the_flow(
                 "flows/dom/handlers/apply/c.ts; penstock flow generate dom:apply"
             ),
         ),
-        (Surroundings(), "{id: c, type: code}", None),
+        (CheckContext(), "{id: c, type: code}", None),
     ],
 )
 def test_a_code_step_without_a_module_is_told(
-    around: Surroundings, step: str, wanted: str | None
+    around: CheckContext, step: str, wanted: str | None
 ) -> None:
     assert found_in(f"- {step}\n", around) == ([] if wanted is None else [wanted])
 

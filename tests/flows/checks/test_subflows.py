@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.flows.checks.subflows import Leads, follow, is_literal, resolve
+from penstock.flows.checks.subflows import RefTarget, follow, is_literal, resolve
 from tests.flows.checks.around import SEED, beside
 from tests.flows.texts import TOP, read
 
@@ -39,7 +39,7 @@ def test_a_reference_is_followed_to_the_ids_that_it_brings() -> None:
     steps = "- {id: r, path: a.yaml}\n- {id: s, path: '*'}\n- {id: t, path: b.yaml}\n"
     found = follow(read(steps).steps, around)
     assert [(each.leads, each.path, each.brings) for each in found.values()] == [
-        (Leads.TO_A_FLOW, "flows/a.yaml", ("x",)),
-        (Leads.OPEN, "", None),
-        (Leads.NOWHERE, "", None),
+        (RefTarget.TO_A_FLOW, "flows/a.yaml", ("x",)),
+        (RefTarget.OPEN, "", None),
+        (RefTarget.NOWHERE, "", None),
     ]

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.call_errors import CallError, OutOfMemory, ScriptError, ToolTimeout
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import binary, command, missing_deno, open_deno
-from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.script import Bounds
 from penstock.testing.bridge import BEGINS_MS, FakeBridge
 from tests.kit.scripts import script_of
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.slow("each script has a process of its own, which takes
 
 
 @pytest.fixture(scope="module")
-def deno(machine_code: Path) -> Iterator[Separate]:
+def deno(machine_code: Path) -> Iterator[ProcessSandbox]:
     found = open_deno(SystemClock(), machine_code)
     yield found
     asyncio.run(found.close())
 
 
-async def run(deno: Separate, source: str, **more: Any) -> Any:
+async def run(deno: ProcessSandbox, source: str, **more: Any) -> Any:
     def echo(asked: Any) -> Any:
         return {"status": "success", "output": asked["input"]}
 
@@ -47,7 +47,7 @@ def test_it_starts_with_no_permission_and_no_surroundings(tmp_path: Path) -> Non
     assert found.limits["FSIZE"] == 0
 
 
-async def test_a_script_asks_its_host_and_returns(deno: Separate) -> None:
+async def test_a_script_asks_its_host_and_returns(deno: ProcessSandbox) -> None:
     source = """
         export async function run({ n }) {
           const { output } = await flo.callTool({ tool_id: "t", input: n });
@@ -70,7 +70,7 @@ async def test_a_script_asks_its_host_and_returns(deno: Separate) -> None:
     ],
 )
 async def test_what_v8_has_otherwise_is_made_alike(
-    deno: Separate, expression: str, shown: Any
+    deno: ProcessSandbox, expression: str, shown: Any
 ) -> None:
     """`Number.toLocaleString` and the like give the invariant form on both."""
     wanted = ["InvalidCharacterError", 5] if shown is None else shown
@@ -89,12 +89,14 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("expression", ESCAPES)
-async def test_nothing_that_is_handed_in_leads_out(deno: Separate, expression: str) -> None:
+async def test_nothing_that_is_handed_in_leads_out(deno: ProcessSandbox, expression: str) -> None:
     with pytest.raises(ScriptError):
         await run(deno, f"export const run = async () => {expression};")
 
 
-async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(deno: Separate) -> None:
+async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(
+    deno: ProcessSandbox,
+) -> None:
     """A foreign object from outside would lead to what is outside."""
     source = """
         export function run() {
@@ -125,7 +127,7 @@ async def test_what_is_thrown_at_the_end_of_the_stack_is_of_the_script(deno: Sep
     ids=["loop", "heap", "buffers"],
 )
 async def test_its_process_ends_and_the_next_one_serves(
-    deno: Separate, source: str, bounds: dict[str, Any], error: type[CallError]
+    deno: ProcessSandbox, source: str, bounds: dict[str, Any], error: type[CallError]
 ) -> None:
     await deno.warm(64)
     with pytest.raises(error):
@@ -134,7 +136,7 @@ async def test_its_process_ends_and_the_next_one_serves(
 
 
 async def test_what_is_answered_at_once_does_not_mix_with_what_is_on_its_way(
-    deno: Separate,
+    deno: ProcessSandbox,
 ) -> None:
     source = """
         export async function run() {

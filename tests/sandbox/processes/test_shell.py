@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sandbox.processes.shell import Enclosure, Kept, ShellCommand, run_shell
+from penstock.sandbox.processes.shell import BoundedOutput, Enclosure, ShellCommand, run_shell
 
 OPEN = Enclosure()
 
@@ -76,7 +76,7 @@ async def test_it_is_asked_to_end_and_then_ended(
 def test_of_a_stream_the_first_and_the_last_are_kept(
     most: int, chunks: list[bytes], text: str
 ) -> None:
-    kept = Kept(most)
+    kept = BoundedOutput(most)
     for chunk in chunks:
         kept.add(chunk)
     assert (kept.text(), kept.is_truncated) == (text, "left out" in text)

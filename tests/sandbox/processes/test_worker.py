@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.call_errors import OutOfMemory
 from penstock.core.clock import SystemClock
-from penstock.sandbox.processes.separate import Separate
+from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.wasm_apart import open_wasm_apart
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.sandbox.wasm.quickjs import QuickJs
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow("each script has a worker of its own, which takes 
 
 
 @pytest.fixture(scope="module")
-def apart(machine_code: Path) -> Iterator[Separate]:
+def apart(machine_code: Path) -> Iterator[ProcessSandbox]:
     found = open_wasm_apart(SystemClock(), machine_code, [])
     yield found
     asyncio.run(found.close())
@@ -31,7 +31,7 @@ async def run(sandbox: Sandbox, source: str, bridge: FakeBridge) -> Any:
 
 
 async def test_it_answers_as_the_engine_of_this_process_does(
-    apart: Separate, machine_code: Path
+    apart: ProcessSandbox, machine_code: Path
 ) -> None:
     """Clock and randomness, and the order of results, are the same."""
     source = """
@@ -56,7 +56,7 @@ async def test_it_answers_as_the_engine_of_this_process_does(
     assert told[0] == told[1]
 
 
-async def test_a_script_without_memory_ends_alone(apart: Separate) -> None:
+async def test_a_script_without_memory_ends_alone(apart: ProcessSandbox) -> None:
     with pytest.raises(OutOfMemory):
         await run(apart, "const a = []; for (;;) a.push(new Array(1000).fill(1));", FakeBridge())
     assert await run(apart, "export const run = () => 1;", FakeBridge()) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.sandbox.reading.imports import (
-    Refused,
+    RefusedImport,
     missing_file,
     missing_name,
     refused_attributes,
@@ -90,13 +90,13 @@ EXTENSION = 'import "{s}" must end in .mts, .mjs, .ts, .js or .json'
 def test_refused(specifier: str, code: str, message: str, end: str) -> None:
     refused = target("main.mts", importing(specifier), "tools")
     shown = specifier.replace("\0", "\ufffd").replace("\n", "\ufffd")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedImport)
     assert (refused.code, refused.message) == (code, message.format(s=shown, end=end))
 
 
 def test_a_wrong_word_after_flo_is_helped() -> None:
     refused = target("main.mts", importing("flo:runtimes"))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedImport)
     assert refused.suggestion == 'did you mean "flo:runtime"?'
 
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import Inline, Loaded, Wanted, load
+from penstock.sandbox.reading.modules import Inline, Loaded, WantedScript, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
 from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Script
@@ -33,7 +33,7 @@ GOOD = {
 
 
 def loaded(scanner: Scanner, files: Mapping[str, str], entrypoint: str = "default") -> Loaded:
-    wanted = Wanted(
+    wanted = WantedScript(
         files=InMemory(files), folder="tools", entry=next(iter(files)), entrypoint=entrypoint
     )
     return load(wanted, scanner)
@@ -140,7 +140,7 @@ INDENTED = Inline(
 
 def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) -> None:
     """M12: load errors point into the YAML file."""
-    wanted = Wanted(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
+    wanted = WantedScript(files=InMemory({}), folder="tools", entry=INDENTED, entrypoint="start")
     assert told(load(wanted, scanner)) == [
         (
             'tools/a.tool.yaml:7:5: error entrypoint-missing: the script does not export "start"; '
@@ -157,7 +157,9 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
     """M12: imports resolve from the manifest's directory."""
     text = "import { a } from './lib/a.mts';\nexport const run = (input: string) => a"
     files = InMemory({"lib/a.mts": "export const a: number = 1"})
-    wanted = Wanted(files=files, entry=Inline(text=text, file="a.tool.yaml"), entrypoint="run")
+    wanted = WantedScript(
+        files=files, entry=Inline(text=text, file="a.tool.yaml"), entrypoint="run"
+    )
     found = load(wanted, scanner).script
     assert found is not None
     assert (found.entry, list(found.modules)) == ("inline.mts", ["inline.mts", "lib/a.mts"])
@@ -179,7 +181,7 @@ def test_an_inline_script_imports_from_the_folder_of_its_manifest(scanner: Scann
 )
 def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> None:
     entry = Inline(text=text, file="a.yaml", line=3)
-    assert told(load(Wanted(files=InMemory({}), entry=entry), scanner)) == [problem]
+    assert told(load(WantedScript(files=InMemory({}), entry=entry), scanner)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_hostile_inline_scripts(scanner: Scanner, text: str, problem: str) -> No
     ],
 )
 def test_an_entry_that_is_no_script(scanner: Scanner, entry: str, problem: str) -> None:
-    wanted = Wanted(
+    wanted = WantedScript(
         files=InMemory({"a.tsx": "", "a.json": "1", "a": ""}), folder="tools", entry=entry
     )
     assert told(load(wanted, scanner)) == [problem]
@@ -213,11 +215,11 @@ def test_symlinks_that_lead_out_are_told(scanner: Scanner, tmp_path: Path) -> No
     folder.mkdir()
     (folder / "out.mts").symlink_to("../secret.mts")
     (folder / "main.mts").write_text("import a from './out.mts'; export default a")
-    wanted = Wanted(files=Folder(folder), folder="tools", entry="main.mts")
+    wanted = WantedScript(files=Folder(folder), folder="tools", entry="main.mts")
     assert told(load(wanted, scanner)) == [
         'tools/main.mts:1:15: error import-escape: "./out.mts" leads out of tools through a symlink'
     ]
-    wanted = Wanted(files=Folder(folder), folder="tools", entry="out.mts")
+    wanted = WantedScript(files=Folder(folder), folder="tools", entry="out.mts")
     assert told(load(wanted, scanner)) == [
         'tools/out.mts:1:1: error path-escape: "out.mts" leads out of tools through a symlink'
     ]
@@ -292,7 +294,7 @@ def test_one_mistake_hides_none_of_the_others(scanner: Scanner) -> None:
 
 def test_a_syntax_error_hides_no_import(scanner: Scanner) -> None:
     inline = Inline(text="import 'x';\nconst = 1", file="tools/a.tool.yaml", line=7, column=5)
-    wanted = Wanted(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
+    wanted = WantedScript(files=InMemory({}), folder="tools", entry=inline, entrypoint="run")
     codes = [each.split()[:3] for each in told(load(wanted, scanner))]
     assert codes == [
         ["tools/a.tool.yaml:7:5:", "error", "entrypoint-missing:"],

@@ -8,15 +8,15 @@ import threading
 import pytest
 
 from penstock.core.clock import SystemClock
+from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.wasm.pool import MOST_THREADS, Pool
-from penstock.sandbox.watch import Watch
 
 NICENESS = 5 if sys.platform == "linux" else 0
 """Elsewhere threads have no priority of their own."""
 
 
-def watch_of(seconds: float = 5) -> Watch:
-    return Watch(SystemClock(), seconds, 30_000)
+def watch_of(seconds: float = 5) -> EntryTimer:
+    return EntryTimer(SystemClock(), seconds, 30_000)
 
 
 async def test_a_step_returns_what_it_found_in_another_thread() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
+from penstock.sandbox.machine_world import MachineWorld
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.script import Bounds, Module
-from penstock.sandbox.surroundings import Surroundings
 from penstock.sandbox.wasm.machine import Machine, boot
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.sandbox.wasm.wasi import start_engine
@@ -43,7 +43,7 @@ def test_machines_of_one_image_know_nothing_of_each_other(machine_code: Path) ->
 def heard(machine: Machine, now_ms: int) -> list[Message]:
     """Run a script that counts in its world and looks at its clock."""
     source = "export const run = () => [globalThis.n = (globalThis.n ?? 0) + 1, Date.now()];"
-    around = Surroundings(
+    around = MachineWorld(
         modules={"m": Module(name="m", source=source, imports={})},
         answer=lambda *_: "",
         chance=bytes,

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.testing.clock import FakeClock, settle
-from penstock.tools.python.blocking import Watched
+from penstock.tools.python.blocking import BlockingDetector
 
 Work = Callable[[FakeClock], Awaitable[str]]
 
@@ -39,7 +39,7 @@ async def test_the_first_long_step_is_told(work: Work, told: list[float]) -> Non
     coroutine = work(clock)
     assert asyncio.iscoroutine(coroutine)
     with suppress(ValueError):
-        assert await Watched(coroutine, clock.monotonic, 0.1001, heard.append) == "done"
+        assert await BlockingDetector(coroutine, clock.monotonic, 0.1001, heard.append) == "done"
     assert heard == told
 
 
@@ -53,7 +53,7 @@ async def test_a_cancel_reaches_the_work() -> None:
             seen.append("cancelled")
 
     async def outer() -> None:
-        await Watched(work(), clock.monotonic, 1, lambda _: None)
+        await BlockingDetector(work(), clock.monotonic, 1, lambda _: None)
 
     task = asyncio.create_task(outer())
     await settle(rounds=2)
@@ -71,13 +71,13 @@ async def test_what_is_awaited_is_waited_for() -> None:
             await event.wait()
         return "woken"
 
-    watched = Watched(work(), clock.monotonic, 1, lambda _: None)
+    watched = BlockingDetector(work(), clock.monotonic, 1, lambda _: None)
     asyncio.get_running_loop().call_soon(event.set)
     assert await watched == "woken"
 
 
 def test_work_that_is_never_awaited_can_be_closed() -> None:
     work = settle()
-    watched = Watched(work, FakeClock().monotonic, 1, lambda _: None)
+    watched = BlockingDetector(work, FakeClock().monotonic, 1, lambda _: None)
     watched.close()
     assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED

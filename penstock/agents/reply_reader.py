@@ -1,0 +1,134 @@
+"""A reply as it comes in: its pieces passed on, its calls put together."""
+
+import json
+from contextlib import aclosing
+from typing import Any
+
+from penstock.core.call import ToolCall
+from penstock.core.canonical import without_surrogates
+from penstock.core.errors import ModelUnavailable
+from penstock.core.events import ReplyReceived
+from penstock.core.ids import CallId, MessageId
+from penstock.core.messages import Usage
+from penstock.core.schema import is_deeper
+from penstock.core.world import World
+from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    Model,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+)
+
+
+class ReplyReader:
+    """A reply as it comes in."""
+
+    __slots__ = ("_bus", "_calls", "_depth", "_live", "_new_id", "_reasoning", "_text")
+
+    def __init__(self, bus: Bus, world: World, live: LiveReply) -> None:
+        self._bus = bus
+        self._new_id = world.new_id
+        self._depth = world.limits.json_depth
+        self._live = live
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[int, tuple[list[str], list[str]]] = {}
+
+    async def listen(
+        self, model: Model, request: ModelRequest, closing: str | None
+    ) -> ReplyReceived:
+        """Take the reply in, and pass its pieces on."""
+        bus, live = self._bus, self._live
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    self._text.append(event.text)
+                    bus.say(live, DeltaKind.TEXT, event.text)
+                elif isinstance(event, CallDelta):
+                    name, arguments = self._calls.setdefault(event.index, ([], []))
+                    name.append(event.name)
+                    arguments.append(event.arguments)
+                elif isinstance(event, ReasoningDelta):
+                    self._reasoning.append(event.text)
+                    bus.say(live, DeltaKind.REASONING, event.text)
+                else:
+                    return self._whole(event, closing)
+        raise ModelUnavailable("the model's reply ended in the middle")
+
+    def _whole(self, finished: Finished, closing: str | None) -> ReplyReceived:
+        live, new_id = self._live, self._new_id
+        usage = finished.usage
+        calls = () if closing or not self._calls else self._assembled(finished.reason == "length")
+        return ReplyReceived(
+            iteration=live.iteration,
+            base=live.base,
+            text="".join(self._text),
+            message_id=MessageId(new_id("msg")),
+            reasoning="".join(self._reasoning),
+            order=_order(live.pieces) if self._reasoning and self._text else (),
+            calls=calls,
+            usage=Usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cost_usd=usage.cost_usd,
+            ),
+            finish=closing or ("stop" if finished.reason == "tool_calls" else finished.reason),
+            closing=closing is not None,
+        )
+
+    def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001
+        new_id = self._new_id
+        calls = []
+        last = max(self._calls)
+        for index in sorted(self._calls):
+            names, pieces = self._calls[index]
+            text = "".join(pieces)
+            arguments, raw = _parse(text, self._depth)
+            if at_end := is_cut and index == last and not (raw is None and text):
+                raw = text
+            calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
+        return tuple(calls)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode
+
+
+def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments, or none and the text: what is nested too deeply is not read either."""
+    if not text.strip():
+        return {}, None
+    if not text.isascii():
+        text = without_surrogates(text)
+    try:
+        value = _decode(text)
+        if "\\ud" in text or "\\uD" in text:
+            value = _decode(without_surrogates(json.dumps(value, ensure_ascii=False)))
+    except (ValueError, RecursionError):
+        return {}, text
+    if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):
+        return {}, text
+    return value, None
+
+
+def _levels(text: str) -> int:
+    """Return how deep the JSON of a text can be at most."""
+    return text.count("{") + text.count("[")
+
+
+def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:
+    """Return the lengths of the runs, reasoning first; nothing when there is one of each."""
+    runs: list[int] = []
+    turn = DeltaKind.REASONING
+    for kind, text in pieces:
+        if kind is not turn or not runs:
+            runs += [0] if kind is turn or runs else [0, 0]
+            turn = kind
+        runs[-1] += len(text)
+    return tuple(runs) if len(runs) > 2 else ()  # noqa: PLR2004

@@ -1,0 +1,120 @@
+"""What a project's files say at one time; a newer edition takes the place of an older one."""
+
+import asyncio
+import posixpath
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.app.global_tools import opened_to_all
+from penstock.app.project import Project, load_project
+from penstock.app.runtime import Runtime
+from penstock.app.settings import Settings
+from penstock.core.errors import PenstockError
+from penstock.manifest.discover import walk
+from penstock.manifest.resources import is_resource
+from penstock.tools.registry import Registry
+from penstock.tools.tool import Tool
+
+SECONDS = 0.5
+"""Between two looks at the files."""
+READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
+"""What files that are watched end in, outside of the folders of skills: those of authors, and not
+what a run writes beside them."""
+HIDDEN = ".pi"
+"""The one hidden folder in which authors keep files."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectReloader:
+    """Where the newest edition stands: a runtime, and what it was opened with."""
+
+    runtime: Runtime
+    settings: Settings
+    first: Project
+    added: tuple[Tool, ...] = ()
+    """What a program brought along; it stays."""
+
+    def read(self) -> Project:
+        """Read the files again; nothing is taken from them yet."""
+        first = self.first
+        return load_project(self.settings, self.added, first.sandbox, plugins=first.plugins)
+
+    def take(self, project: Project) -> None:
+        """Let the next entry find what was read: tools, skills, agents, and so on.
+
+        What runs goes on with the edition it began with. A file of prompts or of permissions that
+        is broken changes nothing. Raises NameTaken, and keeps all.
+        """
+        registry = Registry(
+            [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)],
+            project.bundle.named_permissions,
+        )
+        parts = self.runtime.parts
+        parts.invoker.renew(registry)
+        parts.skills.renew(project.every_skill)
+        parts.agents.take(project.agent_files)
+        broken = project.bundle.broken_nouns
+        if "prompts" not in broken:
+            parts.cast.preface = project.preface
+        if "permissions" not in broken and parts.archive is not None:
+            parts.archive.keys.catalog = project.bundle.permissions
+        parts.materials.handbooks = project.handbooks
+        if parts.authoring is not None:
+            parts.authoring.known = project.nameable
+
+    @asynccontextmanager
+    async def watched(self, tell: Tell) -> AsyncIterator[None]:
+        """Take a new edition whenever a file was changed, until the block ends."""
+        before = await asyncio.to_thread(look, self.settings.root, READ)
+        watching = asyncio.create_task(self._watch(before, tell))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
+        while True:
+            await self.runtime.parts.clock.sleep(SECONDS)
+            now = await asyncio.to_thread(look, self.settings.root, READ)
+            if now != before:
+                before = now
+                await self._renew(tell)
+
+    async def _renew(self, tell: Tell) -> None:
+        """Take a new edition, and tell what is wrong with it; the good ones go on."""
+        try:
+            project = await asyncio.to_thread(self.read)
+            self.take(project)
+        except PenstockError as error:
+            tell(f"Error: {error}. What was there goes on.")
+            return
+        for each in project.diagnostics:
+            tell(str(each))
+        tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
+
+
+def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int, int]]:
+    """Return when each file of a project was changed, and its size."""
+    found: dict[str, tuple[int, int]] = {}
+    names = [*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN))]
+    skills = tuple(
+        {name.removesuffix(posixpath.basename(name)) for name in names if _is_skill(name)}
+    )
+    for name in names:
+        is_of_skill = name.startswith(skills) and is_resource(posixpath.basename(name))
+        if not (is_of_skill or name.endswith(endings)):
+            continue
+        try:
+            seen = (root / name).stat()
+        except OSError:
+            continue
+        found[name] = (seen.st_mtime_ns, seen.st_size)
+    return found
+
+
+def _is_skill(name: str) -> bool:
+    return name.endswith(".skill.yaml")

@@ -1,0 +1,322 @@
+"""What happens in a run of a flow, told to readers and plugins: its steps, agents and people."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.chat.message import Reply
+from penstock.chat.parts import question_part
+from penstock.core.clock import to_iso
+from penstock.core.events import (
+    CallSettled,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.ids import CallId, QuestionId, TaskId
+from penstock.core.step import ABORTED, Outcome, StepResult
+from penstock.core.task import TaskStatus
+from penstock.engine.bus import Delta, DeltaKind
+from penstock.flows.costs import STEP_WAITS
+from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
+from penstock.flows.plan import RunStatus
+from penstock.flows.reading import started_flow
+from penstock.flows.report import unbegun
+
+TYPES = (
+    *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),
+    *("flow_text_delta", "flow_tool_call", "flow_tool_result", "flow_question"),
+    *("flow_question_answered", "flow_auto_decision", "flow_loop_iteration", "flow_agent_error"),
+    *("flow_agent_complete", "flow_jump", "flow_step_skipped", "flow_warning", "flow_complete"),
+)
+"""What is told of a run is of one of these types."""
+STEP_ABORTED = "flow_step_aborted"
+"""Told of a visit that is cut because the run ends; readers see it complete as aborted."""
+OF_LOOPS = "flow_loop_iteration"
+"""Told before the agent of a loop is asked, and so before it is known which model that is."""
+BY_PERSON = "fork"
+"""The agent's name of a fork that a person answers."""
+STATUS = {TaskStatus.SUCCEEDED: RunStatus.SUCCESS, TaskStatus.CANCELLED: RunStatus.ABORTED}
+"""Of a run that has ended; a failed one is an error, or was rejected."""
+_OF_AGENTS = {StepKind.AGENT, StepKind.AGENT_DECISION, StepKind.LOOP_DECISION}
+
+Body = dict[str, Any]
+
+
+@dataclass(slots=True)
+class VisitProgress:
+    """A visit of a step, as far as it has come."""
+
+    step_id: str
+    number: int
+    kind: str
+    agent: str
+    path: str
+    """Of the frame, from the run."""
+    began: int
+    target: str | None = None
+    """What it works on, if that is no agent: a path."""
+    is_announced: bool = True
+    parked: int = 0
+    """Milliseconds in which it waited for people."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    calls: dict[CallId, Body] = field(default_factory=dict)
+
+    def frame(self, kind: str, **body: Any) -> Body:
+        """Return a frame about this visit."""
+        place = {"stepId": self.step_id, "visit": self.number, "path": self.path}
+        return {"type": kind, **place, **body}
+
+
+class RunFeed:
+    """Folds what happens in a run, and tells it."""
+
+    def __init__(self, task_id: TaskId, command: str) -> None:
+        self.task_id = task_id
+        self._command = command
+        self._visits: dict[str, VisitProgress] = {}
+        """By frame."""
+        self._newest: dict[str, VisitProgress] = {}
+        """The newest visit of each step, by the frame without its number."""
+        self._steps: dict[str, dict[str, AnyStep]] = {}
+        """The steps of each flow, by the frame that it runs in."""
+        self._asked: dict[QuestionId, tuple[VisitProgress | None, int]] = {}
+        self._is_autonomous = False
+        self.is_over = False
+        """Whether the run has ended."""
+
+    def told(self, record: Record) -> list[Body]:
+        """Take in what happened; returns what is told of it, perhaps nothing."""
+        always = {"runId": self.task_id, "seq": record.seq, "at": to_iso(record.at)}
+        return [{"type": body["type"], **always, **body} for body in self._frames(record)]
+
+    def said(self, delta: Delta, seq: int) -> Body | None:
+        """Return what is told of a piece of what an agent says, after an event."""
+        visit = self._visit(delta.reply.path)
+        if visit is None or delta.kind is not DeltaKind.TEXT:
+            return None
+        body = visit.frame("flow_text_delta", agentName=visit.agent, delta=delta.text)
+        return {"type": body["type"], "runId": self.task_id, "seq": seq} | body
+
+    def _frames(self, record: Record) -> Iterator[Body]:
+        event, path = record.event, record.path or ""
+        match event:
+            case FlowStarted():
+                self._begin_flow(path, event)
+            case StepStarted():
+                yield from self._begin(record, event)
+            case AgentBegan():
+                yield from self._agent(path, event, record.at)
+            case TaskEnded():
+                self.is_over = True
+                result = run_result(self.task_id, self._command, event)
+                yield {"type": "flow_complete"} | result
+            case QuestionAsked():
+                yield from self._ask(event, record.at)
+            case QuestionAnswered():
+                yield self._answered(event, record.at)
+            case FlowTold():
+                yield from self._told(path, event, record.at)
+            case _ if visit := self._visit(path):
+                yield from _in_visit(visit, event, record.at)
+            case _:
+                pass
+
+    def _begin_flow(self, path: str, started: FlowStarted) -> None:
+        flow = started_flow(started)
+        self._steps[path] = {} if flow is None else dict(flow.by_id)
+        self._is_autonomous = started.autonomous
+
+    def _begin(self, record: Record, started: StepStarted) -> Iterator[Body]:
+        path = record.path or ""
+        above, step_id, _ = path.rsplit("/", 2)
+        step = self._steps.get(above, {}).get(step_id)
+        kind = step.kind.value if step is not None else ""
+        waits = kind in _OF_AGENTS or (isinstance(step, Fork) and self._is_autonomous)
+        name = started.agent or step_id
+        visit = VisitProgress(
+            step_id=step_id,
+            number=started.visit,
+            kind=kind,
+            agent=BY_PERSON if isinstance(step, Fork) else name,
+            path=path.removeprefix(f"{self.task_id}/"),
+            began=record.at,
+            target=_target(step),
+            is_announced=not waits,
+        )
+        self._visits[path] = self._newest[f"{above}/{step_id}"] = visit
+        if not waits:
+            yield _started(visit)
+
+    def _agent(self, path: str, began: AgentBegan, at: int) -> Iterator[Body]:
+        """Show that an agent is at work: that of a visit, or one that it called."""
+        visit = self._visits.get(path)
+        if visit is None:
+            if (outer := self._visit(path)) is not None:
+                self._visits[path] = VisitProgress(
+                    step_id=outer.step_id,
+                    number=outer.number,
+                    kind=outer.kind,
+                    agent=began.agent,
+                    path=outer.path,
+                    began=at,
+                )
+            return
+        visit.agent = began.agent
+        if not visit.is_announced:
+            visit.is_announced = True
+            yield _started(visit, **({"resolvedModel": began.model} if began.model else {}))
+
+    def _ask(self, asked: QuestionAsked, at: int) -> Iterator[Body]:
+        question, visit = asked.question, self._visit(asked.question.path)
+        if visit is not None:
+            yield from _announced(visit)
+        part = question_part(question)
+        told = {
+            "questionId": part.pop("id"),
+            "kind": part.pop("kind"),
+            "question": part.pop("text"),
+        }
+        body = told | _without(part, "path")
+        self._asked[question.question_id] = (visit, at)
+        if visit is None:
+            yield {"type": "flow_question", **body}
+        else:
+            yield {**visit.frame("flow_question"), **body}
+
+    def _answered(self, answered: QuestionAnswered, at: int) -> Body:
+        visit, since = self._asked.get(answered.question_id, (None, at))
+        body = {
+            "questionId": answered.question_id,
+            "status": answered.status.value,
+            "answer": dict(answered.answer),
+            "by": answered.by,
+        }
+        if visit is None:
+            return {"type": "flow_question_answered", **body}
+        visit.parked += at - since
+        return visit.frame("flow_question_answered", **body)
+
+    def _told(self, path: str, told: FlowTold, at: int) -> Iterator[Body]:
+        if told.kind == STEP_WAITS:
+            return
+        body = dict(told.body)
+        if told.kind == STEP_ABORTED:
+            visit = self._newest.get(f"{path}/{body['stepId']}")
+            if visit is not None:
+                yield from _announced(visit)
+                yield _complete(visit, ABORTED, at)
+            return
+        visit = self._visits.get(path)
+        if visit is None:
+            yield {"type": told.kind, **body}
+            return
+        if told.kind != OF_LOOPS:
+            yield from _announced(visit)
+        yield visit.frame(told.kind, **_without(body, "stepId"))
+
+    def _visit(self, path: str | None) -> VisitProgress | None:
+        """Return the visit that something happened in, by a path at or below its frame."""
+        at = path or ""
+        while at and at not in self._visits:
+            at = at.rpartition("/")[0]
+        return self._visits.get(at)
+
+
+def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[str, Any]:
+    """Return the FlowResult of a run; a made-up one for a run that ended before it began."""
+    envelope = ended.envelope
+    if envelope is not None and isinstance(envelope.output, dict):
+        return envelope.output
+    status = STATUS.get(ended.status, RunStatus.ERROR)
+    reason = ended.error.message if ended.error else f"the run was {ended.status}"
+    return dict(unbegun(run_id, command, status, reason))
+
+
+def _in_visit(visit: VisitProgress, event: object, at: int) -> Iterator[Body]:
+    match event:
+        case ReplyReceived():
+            yield from _reply(visit, event)
+        case CallSettled(call_id=call_id) if call_id in visit.calls:
+            error = event.envelope.error
+            said = error.message if event.context is None and error else event.context
+            yield visit.frame(
+                "flow_tool_result",
+                **visit.calls[call_id],
+                output=said or "",
+                isError=not event.envelope.ok,
+            )
+        case StepSettled():
+            yield from _announced(visit)
+            yield from _settled(visit, event, at)
+        case _:
+            pass
+
+
+def _announced(visit: VisitProgress) -> Iterator[Body]:
+    """Yield that the visit began, if nobody was told yet."""
+    if not visit.is_announced:
+        visit.is_announced = True
+        yield _started(visit)
+
+
+def _started(visit: VisitProgress, **more: Any) -> Body:
+    place = {} if visit.target is None else {"target": visit.target}
+    body = {"agentName": visit.agent, "nodeKind": visit.kind, **place, **more}
+    return visit.frame("flow_agent_started", **body)
+
+
+def _reply(visit: VisitProgress, reply: ReplyReceived) -> Iterator[Body]:
+    visit.input_tokens += reply.usage.input_tokens
+    visit.output_tokens += reply.usage.output_tokens
+    if reply.reasoning.strip():
+        yield visit.frame("flow_thinking_text", agentName=visit.agent, text=reply.reasoning)
+    if reply.text.strip():
+        yield visit.frame("flow_assistant_text", agentName=visit.agent, text=reply.text)
+    for call in reply.calls:
+        told = {"agentName": visit.agent, "id": call.call_id, "toolName": call.name}
+        visit.calls[call.call_id] = told | {"input": call.arguments}
+        yield visit.frame("flow_tool_call", **visit.calls[call.call_id])
+
+
+def _settled(visit: VisitProgress, event: StepSettled, at: int) -> Iterator[Body]:
+    if event.outcome in {Outcome.SOFT, Outcome.HARD}:
+        yield visit.frame(
+            "flow_agent_error",
+            agentName=visit.agent,
+            text=event.text or event.result.summary,
+            severity=event.outcome.value,
+            source=event.source,
+            willRetry=event.will_retry,
+        )
+    if not event.will_retry:
+        visit.input_tokens = max(visit.input_tokens, event.usage.input_tokens)
+        visit.output_tokens = max(visit.output_tokens, event.usage.output_tokens)
+        yield _complete(visit, event.result, at, event.duration_ms)
+
+
+def _complete(visit: VisitProgress, result: StepResult, at: int, duration: int = 0) -> Body:
+    usage = {"inputTokens": visit.input_tokens, "outputTokens": visit.output_tokens}
+    return visit.frame(
+        "flow_agent_complete",
+        agentName=visit.agent,
+        nodeKind=visit.kind,
+        result=result.to_wire(),
+        duration=duration or max(at - visit.began - visit.parked, 0),
+        usage=usage,
+    )
+
+
+def _target(step: AnyStep | None) -> str | None:
+    """Return the path of a reference to flows, or of a handler, as its author wrote it."""
+    if isinstance(step, FlowRef):
+        return step.path
+    return step.target if isinstance(step, Code) else None
+
+
+def _without(body: Body, name: str) -> Body:
+    return {key: value for key, value in body.items() if key != name}

@@ -1,0 +1,40 @@
+"""What of conversations, and around them, is kept in a database alone."""
+
+from functools import partial
+
+from penstock.chat.keys import Keys
+from penstock.chat.metrics import Metrics
+from penstock.chat.sign_ins import SignIns
+from penstock.chat.web_links import WebLinks
+from penstock.core.clock import Clock
+from penstock.manifest.permissions import PermissionCatalog
+from penstock.resources.cipher import Cipher
+from penstock.resources.vault import SqlVault
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.erasure import Erasure
+from penstock.store.health import look
+from penstock.store.lookup import Lookup
+
+
+class DatabaseParts:
+    """The keys, the vault, links and sign-ins, and what finds and erases what was said."""
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        clock: Clock,
+        cipher: Cipher,
+        *,
+        permissions: PermissionCatalog | None = None,
+    ) -> None:
+        self.look = partial(look, database, blobs)
+        """Tries whether the store works."""
+        self.keys = Keys(database, clock, catalog=permissions)
+        self.lookup = Lookup(database, blobs)
+        self.metrics = Metrics(database, blobs)
+        self.erasure = Erasure(database, blobs, clock)
+        self.vault = SqlVault(database, cipher, clock)
+        self.web_links = WebLinks(database, clock)
+        self.sign_ins = SignIns(database, self.keys, clock)

@@ -1,0 +1,389 @@
+"""Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
+from penstock.chat.repeated_requests import RepeatedRequests, first_task
+from penstock.chat.task_starter import TaskStarter
+from penstock.chat.task_waiter import TaskWaiter
+from penstock.core.errors import (
+    AlreadyAnswered,
+    Forbidden,
+    IdempotencyConflict,
+    InvalidAnswer,
+    InvalidRequest,
+    NotFound,
+    QuestionOpen,
+)
+from penstock.core.events import (
+    CallRequested,
+    CancelRequested,
+    Entry,
+    MessageReceived,
+    QuestionAnswered,
+    Record,
+    SessionOpened,
+)
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
+from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
+from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
+from penstock.core.schema import is_deeper
+from penstock.core.slash import is_command, only_tells, spoken
+from penstock.core.task import TaskRecord, TaskStatus
+from penstock.core.text import cut, one_line
+from penstock.core.world import World
+from penstock.engine.answers import check_answer
+from penstock.engine.bus import Bus
+from penstock.store.log import Log
+from penstock.store.projections import Page, Projections, TasksOf
+
+SPOKEN = frozenset({QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK})
+"""Questions that the next message of a conversation answers."""
+
+
+class Inbox:
+    """Takes in what people and programs want, and tells them how it ended."""
+
+    def __init__(
+        self,
+        log: Log,
+        projections: Projections,
+        beginnings: TaskStarter,
+        *,
+        bus: Bus,
+        world: World,
+    ) -> None:
+        self._log = log
+        self._projections = projections
+        self._beginnings = beginnings
+        self._launcher = beginnings.launcher
+        self._endings = TaskWaiter(log, projections, bus, world)
+        self._repeats = RepeatedRequests(log, projections)
+        self._limits = world.limits
+        self._new_id = world.new_id
+
+    async def send(
+        self,
+        message: NewMessage,
+        profile: Profile = LOCAL_PROFILE,
+        *,
+        task_id: TaskId | None = None,
+    ) -> SentMessage:
+        """Hand a message in; it is on disk, and its task queued, when this returns.
+
+        Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
+        """
+        self._check(message)
+        _check_place(message.session_id, profile)
+        try:
+            return await self._sent(message, profile, task_id or TaskId(self._new_id("task")))
+        except IdempotencyConflict as error:
+            return await self._repeats.first(message, error)
+
+    async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
+        """Hand a message in, and wait for the answer or for a question."""
+        task_id = TaskId(self._new_id("task"))
+        with self._endings.expected(task_id) as end:
+            sent = await self.send(message, profile, task_id=task_id)
+            if sent.task_id == task_id:
+                return await end.reply()
+        return await self._endings.reply(sent.task_id)
+
+    async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
+        """Wait until the task has ended or waits for a person; None when the time was up first."""
+        return await self._endings.wait(task_id, seconds)
+
+    async def call(
+        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> Reply:
+        """Make a direct call, and wait until it is settled or waits for a person."""
+        task_id = task_id or TaskId(self._new_id("task"))
+        with self._endings.expected(task_id) as end:
+            begun = await self.request(call, profile, task_id=task_id)
+            if begun == task_id:
+                return await end.reply()
+        return await self._endings.reply(begun)
+
+    async def request(
+        self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> TaskId:
+        """Hand a direct call in; it is on disk, and its task queued, when this returns.
+
+        Raises InvalidRequest for an input that no log could hold, NotFound (the session),
+        SessionBusy, IdempotencyConflict, StoreCorrupt.
+        """
+        _check_place(call.session_id, profile)
+        depth = self._limits.json_depth
+        if is_deeper(call.input, depth):
+            issue = f"must have at most {depth} levels of nesting"
+            raise InvalidRequest([{"field": "/input", "issue": issue}])
+        task_id = task_id or TaskId(self._new_id("task"))
+        log_id = LogId(call.session_id or task_id)
+        if call.session_id is not None:
+            await self._own_session(call.session_id, profile)
+            await self._beginnings.look_up(log_id)
+        entries = [Entry(_requested(call, profile), task_id)]
+        try:
+            await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
+
+    async def run_flow(
+        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> Reply:
+        """Start a run of a flow, and wait until it has ended or waits for a person."""
+        task_id = task_id or TaskId(self._new_id("task"))
+        with self._endings.expected(task_id) as end:
+            begun = await self.start_flow(run, profile, task_id=task_id)
+            if begun == task_id:
+                return await end.reply()
+        return await self._endings.reply(begun)
+
+    async def start_flow(
+        self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
+    ) -> TaskId:
+        """Hand a run of a flow in; it is on disk, and its task queued, when this returns.
+
+        Raises IdempotencyConflict.
+        """
+        _check_place(None, profile)
+        task_id = task_id or TaskId(self._new_id("task"))
+        entries = [Entry(_run_requested(run, profile), task_id)]
+        try:
+            await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
+
+    async def answer(
+        self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
+    ) -> QuestionRecord:
+        """Answer a question, once; the same answer again changes nothing.
+
+        Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
+        """
+        await self._take(question_id, body, profile, None)
+        return await self._question(question_id, profile)
+
+    async def go_on(self, task_id: TaskId, profile: Profile) -> None:
+        """See to it that a task goes on, if it was left in the middle. Raises NotFound."""
+        task = await self.task(task_id, profile)
+        if not (task.status.is_final or task.status is TaskStatus.SUSPENDED):
+            self._launcher.wake(task.log_id)
+
+    async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+        """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
+        task = await self.task(task_id, profile)
+        await self._log.send(task.log_id, [Entry(CancelRequested(by=profile.profile_id), task_id)])
+        self._launcher.wake(task.log_id)
+        return await self.task(task_id, profile)
+
+    async def task(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
+        """Return a task of this profile, or raise NotFound."""
+        task = await self._projections.find_task(task_id)
+        if task is None or not profile.owns(task.profile_id, task.log_id):
+            raise NotFound(f"there is no task {task_id!r}")
+        return task
+
+    async def _take(
+        self,
+        question_id: QuestionId,
+        body: Mapping[str, Any],
+        profile: Profile,
+        idempotency: tuple[str, str] | None,
+    ) -> None:
+        """Take an answer in, and see to it that its task goes on."""
+        asked = await self._question(question_id, profile)
+        answer, problems = check_answer(asked.question, body)
+        if problems:
+            raise InvalidAnswer(problems)
+        await self._beginnings.look_up(asked.log_id)
+        key, request_hash = idempotency or (None, None)
+        event = QuestionAnswered(
+            question_id=question_id,
+            status=QuestionStatus.ANSWERED,
+            answer=answer,
+            by=profile.profile_id,
+            idempotency_key=key,
+            request_hash=request_hash,
+        )
+        try:
+            await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
+        except AlreadyAnswered as error:
+            recorded = (error.details or {}).get("answer")
+            if recorded != answer:
+                raise
+        self._launcher.wake(asked.log_id)
+
+    async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
+        at_once = message.supersedes is None and self._beginnings.may(message, profile)
+        if not at_once and (taken := await self._stand_in_line(message, profile)):
+            return taken
+        log_id = LogId(message.session_id or self._new_id("conv"))
+        entries = self._entries(message, profile, task_id)
+        if at_once:
+            if begun := await self._beginnings.begin(log_id, message.agent, entries, profile):
+                return _sent(log_id, begun, has_begun=True)
+            if taken := await self._stand_in_line(message, profile):
+                return taken
+        wake = self._launcher.wake
+        records = await self._log.send(log_id, entries, head=message.head, on_way=wake)
+        return _sent(log_id, records, has_begun=False)
+
+    def _check(self, message: NewMessage) -> None:
+        most = self._limits.content_chars
+        if not message.content.strip():
+            raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
+        if len(message.content) > most:
+            issue = f"must have at most {most} characters, has {len(message.content)}"
+            raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+    async def _stand_in_line(self, message: NewMessage, profile: Profile) -> SentMessage | None:
+        """Look at what stands before the message; it may be the answer to that."""
+        if message.session_id is None:
+            return None
+        await self._own_session(message.session_id, profile, message.agent)
+        await self._beginnings.look_up(LogId(message.session_id))
+        return await self._as_answer(message, profile)
+
+    async def _own_session(
+        self, session_id: SessionId, profile: Profile, agent: str | None = None
+    ) -> None:
+        session = await self._projections.find_session(session_id)
+        if (
+            session is None
+            or agent not in {None, session.agent}
+            or not profile.owns(session.profile_id, session_id)
+        ):
+            whose = "there is" if agent is None else f"agent {agent!r} has"
+            raise NotFound(f"{whose} no conversation {session_id!r}")
+
+    async def _as_answer(self, message: NewMessage, profile: Profile) -> SentMessage | None:
+        """Take the message as the answer to what is open, if something is."""
+        if message.session_id is None or message.supersedes is not None:
+            return None
+        log_id = LogId(message.session_id)
+        asked = await self._projections.open_questions(log_id)
+        parked = None if asked else await self._parked_on_runs(log_id)
+        waiting = [parked.task_id] if parked else [each.task_id for each in asked]
+        if not waiting:
+            return None
+        if sent := await self._repeats.find(message, waiting[0]):
+            return sent
+        if message.cancel_open:
+            for task_id in set(waiting):
+                await self.cancel(task_id, profile)
+            return None
+        if only_tells(message.content):
+            return None
+        for each in asked:
+            if each.question.kind in SPOKEN and not is_command(message.content):
+                return await self._answered(message, each, profile)
+        ids = [each.question.question_id for each in (parked.questions if parked else asked)]
+        raise QuestionOpen(
+            f"answer {', '.join(ids)} first, or send the message with cancelOpen",
+            details={"questions": ids},
+        )
+
+    async def _parked_on_runs(self, log_id: LogId) -> Reply | None:
+        """Return how the task stands that waits for runs in which people are asked, if one does."""
+        of = TasksOf(status=TaskStatus.SUSPENDED)
+        tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))
+        reply = await self._endings.wait(tasks[0].task_id, 0) if tasks else None
+        return reply if reply and reply.questions else None
+
+    async def _answered(
+        self, message: NewMessage, asked: QuestionRecord, profile: Profile
+    ) -> SentMessage:
+        head = await self._log.head(asked.log_id)
+        question_id, said = asked.question.question_id, {"text": spoken(message.content)}
+        await self._take(question_id, said, profile, message.idempotency)
+        return await self._repeats.sent(await self.task(asked.task_id, profile), head)
+
+    def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
+        key, request_hash = message.idempotency or (None, None)
+        received = MessageReceived(
+            message_id=message.message_id or MessageId(self._new_id("msg")),
+            content=message.content,
+            model=message.model,
+            enable_tools=message.enable_tools,
+            selected_skills=message.selected_skills,
+            supersedes=message.supersedes,
+            permissions=profile.noted,
+            idempotency_key=key,
+            request_hash=request_hash,
+        )
+        entries = [Entry(received, task_id)]
+        if message.session_id is None:
+            entries.insert(0, Entry(self._opened(message, profile)))
+        return entries
+
+    def _opened(self, message: NewMessage, profile: Profile) -> SessionOpened:
+        title = cut(one_line(message.content), self._limits.title_chars)
+        return SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
+
+    async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
+        asked = await self._projections.find_question(question_id)
+        if asked is None or not profile.owns(asked.profile_id, asked.log_id):
+            raise NotFound(f"there is no question {question_id!r}")
+        needed = APPROVE if asked.question.kind is QuestionKind.APPROVAL else CHAT
+        if not profile.holds(needed):
+            raise Forbidden(f"to answer this question takes the permission {needed!r}")
+        return asked
+
+
+def _check_place(session_id: str | None, profile: Profile) -> None:
+    """Raise NotFound for any place but the one conversation, where somebody has just one."""
+    if profile.session_id not in {None, session_id}:
+        raise NotFound(
+            f"there is the conversation {profile.session_id!r} alone for who came by a link; "
+            "name it as conversationId"
+        )
+
+
+def _requested(call: NewCall, profile: Profile) -> CallRequested:
+    key, request_hash = call.idempotency or (None, None)
+    return CallRequested(
+        tool_id=call.tool_id,
+        input=call.input,
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        selected_skills=call.selected_skills,
+        idempotency_key=key,
+        request_hash=request_hash,
+    )
+
+
+def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
+    key, request_hash = run.idempotency or (None, None)
+    waiter_log, waiter = run.waiter or (None, None)
+    return FlowRequested(
+        command=run.command,
+        profile_id=profile.profile_id,
+        permissions=profile.noted,
+        task=run.task,
+        inputs=run.inputs,
+        autonomous=run.autonomous,
+        max_concurrent=run.max_concurrent,
+        depth=run.depth,
+        idempotency_key=key,
+        request_hash=request_hash,
+        waiter_log=waiter_log,
+        waiter=waiter,
+    )
+
+
+def _sent(log_id: LogId, records: Sequence[Record], *, has_begun: bool) -> SentMessage:
+    at, received = next(
+        (record, record.event) for record in records if isinstance(record.event, MessageReceived)
+    )
+    return SentMessage(
+        session_id=SessionId(log_id),
+        task_id=at.task_id or TaskId(""),
+        message_id=received.message_id,
+        seq=at.seq,
+        records=records if has_begun else (),
+    )

@@ -1,0 +1,75 @@
+"""Requests that come again under the Idempotency-Key of one that was taken: where that stands."""
+
+from collections.abc import AsyncIterator
+
+from penstock.chat.message import NewMessage, SentMessage
+from penstock.core.errors import IdempotencyConflict, NotFound
+from penstock.core.events import MessageReceived, QuestionAnswered, Record
+from penstock.core.ids import MessageId, SessionId, TaskId
+from penstock.core.task import TaskRecord
+from penstock.store.log import Log
+from penstock.store.projections import Projections
+
+
+class RepeatedRequests:
+    """Finds what became of a request that was sent before."""
+
+    def __init__(self, log: Log, projections: Projections) -> None:
+        self._log = log
+        self._projections = projections
+
+    async def find(self, message: NewMessage, task_id: TaskId) -> SentMessage | None:
+        """Return where a message stands, if it began this task or was an answer in it.
+
+        Raises IdempotencyConflict when another request had its key.
+        """
+        if message.idempotency is None:
+            return None
+        task = await self._projections.find_task(task_id)
+        if task is None:
+            return None
+        key, request_hash = message.idempotency
+        async for record in self._records(task):
+            event = record.event
+            if not isinstance(event, MessageReceived | QuestionAnswered):
+                continue
+            if event.idempotency_key == key:
+                if event.request_hash != request_hash:
+                    raise IdempotencyConflict
+                is_first = record.seq == task.first_seq
+                return await self.sent(task, record.seq if is_first else record.seq - 1)
+        return None
+
+    async def first(self, message: NewMessage, error: IdempotencyConflict) -> SentMessage:
+        """Return where the request stands that had this key first, if it was the same one."""
+        task = await self._projections.find_task(first_task(error))
+        if task is None:
+            raise NotFound("the conversation that this request began was deleted")
+        return await self.find(message, task.task_id) or await self.sent(task, task.first_seq)
+
+    async def sent(self, task: TaskRecord, seq: int) -> SentMessage:
+        """Return where a request stands: in a task, at an event."""
+        (began,) = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        return SentMessage(
+            session_id=SessionId(task.log_id),
+            task_id=task.task_id,
+            message_id=getattr(began.event, "message_id", MessageId("")),
+            seq=seq,
+        )
+
+    async def _records(self, task: TaskRecord) -> AsyncIterator[Record]:
+        """Yield the events of a task, the first one before the others are read."""
+        log_id, first_seq = task.log_id, task.first_seq
+        for record in await self._log.read(log_id, after=first_seq - 1, limit=1):
+            yield record
+        for record in await self._log.read(log_id, after=first_seq):
+            if record.task_id == task.task_id:
+                yield record
+
+
+def first_task(error: IdempotencyConflict) -> TaskId:
+    """Return the task of the request that had the key first. Raises it, if that was another."""
+    details = error.details or {}
+    if not details.get("same"):
+        raise IdempotencyConflict from None
+    return TaskId(details["task_id"])

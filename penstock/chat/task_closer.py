@@ -1,0 +1,66 @@
+"""Ends a task that was cancelled or cannot go on: whatever is open gets its outcome."""
+
+from dataclasses import replace
+
+from penstock.agents.guard import spelling
+from penstock.core.call import CallPath
+from penstock.core.call_errors import CallError, Cancelled, Interrupted
+from penstock.core.canonical import compact
+from penstock.core.events import CallSettled, TaskEnded, TaskStarted
+from penstock.core.ids import CallId
+from penstock.core.task import TaskStatus
+from penstock.engine.activation import usage_of
+from penstock.engine.held import HeldLog
+from penstock.engine.ledger import Occurrences
+from penstock.engine.state import TaskState
+from penstock.engine.suspend import withdraw
+
+
+class TaskCloser:
+    """Ends tasks before their time: cancelled, or failed with calls still open."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        """Close open questions and calls, and end the task like this.
+
+        A write that had begun may or may not have happened: it settles INTERRUPTED, all else
+        CANCELLED.
+        """
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+        withdraw(held, task)
+        self._settle_calls(held, task, ended)
+        held.add(replace(ended, usage=usage_of(task)), task.task_id)
+
+    def _settle_calls(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        rounds = task.main.rounds
+        names: dict[CallPath, tuple[str, CallId | None]] = {}
+        if rounds and not rounds[-1].is_settled:
+            reply = rounds[-1].reply
+            seen = Occurrences(f"{task.task_id}/{reply.iteration}", self._key)
+            for call in reply.calls:
+                path = seen.path(call.name, spelling(call))
+                names[path] = (call.name, call.call_id)
+        for path in task.begun:
+            names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))
+        how = "was cancelled" if ended.status is TaskStatus.CANCELLED else "failed"
+        for path, (tool_id, call_id) in names.items():
+            if path not in task.settled:
+                settled = _settled(tool_id, call_id, how, is_cut=path in task.begun)
+                held.add(settled, task.task_id, path)
+
+
+def _settled(tool_id: str, call_id: CallId | None, how: str, *, is_cut: bool) -> CallSettled:
+    error = _error(how, is_cut=is_cut)
+    context = compact({"error": str(error), "code": error.code})
+    return CallSettled(
+        tool_id=tool_id, envelope=error.envelope(), call_id=call_id, context=context, ran=is_cut
+    )
+
+
+def _error(how: str, *, is_cut: bool) -> CallError:
+    if is_cut:
+        return Interrupted(f"the task {how} while this ran: it may or may not have happened")
+    return Cancelled(f"the task {how}; this was not done")

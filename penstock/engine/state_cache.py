@@ -1,0 +1,86 @@
+"""Folded logs that nobody works on just now, kept at hand."""
+
+from collections import OrderedDict
+from collections.abc import Container, Sequence
+
+from penstock.core.events import MessagesErased, Record
+from penstock.core.ids import LogId
+from penstock.engine.state import SessionState, catch_up, fold
+from penstock.store.log import Lease, Log
+
+
+class StateCache:
+    """States of logs, at most so many; the one that was put back first goes first."""
+
+    def __init__(self, log: Log, held: Container[LogId], *, most: int) -> None:
+        self._log = log
+        self._held = held
+        """The logs at work."""
+        self._stale: set[LogId] = set()
+        """Logs at work in which something was erased: their states are not put back."""
+        self._most = most
+        self._kept: OrderedDict[LogId, SessionState] = OrderedDict()
+
+    def find(self, log_id: LogId) -> SessionState | None:
+        """Return the state of a log, if it is at hand."""
+        return self._kept.get(log_id)
+
+    async def look_up(self, log_id: LogId) -> None:
+        """See to it that a log is at hand or at work, if it is there at all.
+
+        Raises StoreCorrupt when it does not read back.
+        """
+        if self._is_here(log_id):
+            return
+        state = fold(log_id, await self._log.read(log_id))
+        if state.seq and not self._is_here(log_id):
+            self.keep(state)
+
+    async def take(self, lease: Lease) -> SessionState:
+        """Return the state of a log as of its lease, to be worked on; it is not at hand then."""
+        log_id = lease.log_id
+        self._stale.discard(log_id)
+        state = self._kept.pop(log_id, None)
+        if state is not None:
+            if state.seq == lease.head:
+                return state
+            newer = await self._log.read(log_id, after=state.seq)
+            if not _erases(newer):
+                catch_up(state, newer)
+                return state
+        return fold(log_id, await self._log.read(log_id))
+
+    def keep(self, state: SessionState) -> None:
+        """Have the state at hand from now on, unless something in it was erased meanwhile."""
+        if state.log_id in self._stale:
+            self._stale.discard(state.log_id)
+            return
+        self._kept[state.log_id] = state
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Take in what was committed to a log that is new, or at hand.
+
+        Who takes the lease next has nothing to read then.
+        """
+        log_id, first = records[0].log_id, records[0].seq
+        if first == 1:
+            self.keep(fold(log_id, records))
+        elif _erases(records):
+            self.forget(log_id)
+        elif (state := self._kept.get(log_id)) and state.seq == first - 1:
+            catch_up(state, records)
+
+    def forget(self, log_id: LogId) -> None:
+        """Drop the state of a log, because something in it was erased."""
+        self._kept.pop(log_id, None)
+        if log_id in self._held:
+            self._stale.add(log_id)
+
+    def _is_here(self, log_id: LogId) -> bool:
+        return log_id in self._kept or log_id in self._held
+
+
+def _erases(records: Sequence[Record]) -> bool:
+    return MessagesErased in [type(record.event) for record in records]

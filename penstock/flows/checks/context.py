@@ -1,0 +1,85 @@
+"""What lies around a flow: the agents, other flows and files that it may name."""
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.agents.agent import Agent
+from penstock.flows.reading import ParsedFlow
+
+FLOW = "flow.yaml"
+"""A folder with this file is one flow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCard:
+    """What a flow may know of an agent."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Names that may be read of its results, besides the standard ones."""
+    body_inputs: frozenset[str] = frozenset()
+    """Inputs that its instructions read, declared or not."""
+    is_interactive: bool = True
+    file: str = ""
+
+
+def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
+    """Return what flows may know of agents; those without a file take no part."""
+    cards: dict[str, AgentCard] = {}
+    for agent in agents:
+        if agent.has_file:
+            charter = agent.charter
+            cards[agent.name] = AgentCard(
+                name=agent.name,
+                inputs=tuple(each.name for each in charter.inputs),
+                outputs=tuple(each.name for each in charter.outputs),
+                body_inputs=charter.body_inputs,
+                is_interactive=charter.is_interactive,
+                file=charter.file,
+            )
+    return cards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFault:
+    """What keeps a module of a code step from running."""
+
+    line: int
+    column: int
+    problem: str
+
+
+def nothing_at(_: str) -> None:
+    """Return nothing: the answer of a place without flows, or without faults."""
+
+
+def no_file(_: str) -> bool:
+    """Whether a file is there, in a place without files."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckContext:
+    """What lies around a flow. Paths are relative to its project, or to its package, with `/`."""
+
+    agents: Mapping[str, AgentCard] = field(default_factory=dict)
+    broken_agents: Mapping[str, str] = field(default_factory=dict)
+    """Names of agents that cannot be used, with the file that is to be mended."""
+    file: str = ""
+    """Where the flow lies; empty while it lies nowhere."""
+    command: str = ""
+    has_shell: bool = True
+    unheeding: Callable[[str], str | None] = nothing_at
+    """The model of a name with a level of thinking, if nobody can tell it; else None."""
+    flow_at: Callable[[str], ParsedFlow | None] = nothing_at
+    """The flow of a file, broken or not; None if there is none."""
+    has_file: Callable[[str], bool] = no_file
+    code_fault: Callable[[str], CodeFault | None] = nothing_at
+    """What is wrong with a module that is there."""
+
+    @property
+    def folder(self) -> str:
+        """The folder of the flow; empty for the project itself."""
+        return posixpath.dirname(self.file)

@@ -1,0 +1,248 @@
+"""Runs a flow every way it can go, in memory, and says what was reached (wider, section 14)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core.call import CallPath
+from penstock.core.diagnostics import Diagnostic
+from penstock.core.envelope import Json
+from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
+from penstock.core.ids import new_id
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.signals import Signal
+from penstock.core.step import Outcome, StepResult
+from penstock.core.world import World
+from penstock.engine.ledger import Ledger
+from penstock.flows.agent_sessions import FindAgent
+from penstock.flows.definition import Flow, FlowRef
+from penstock.flows.dry_run.guide import PathChooser
+from penstock.flows.dry_run.made_up import SAMPLE, inputs_of
+from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, stage_of
+from penstock.flows.dry_run.unkept import TASK, unkept_task
+from penstock.flows.frame_events import FrameEvents
+from penstock.flows.library import FlowLibrary, FlowSource
+from penstock.flows.plan import RunStatus
+from penstock.flows.run import Run
+from penstock.flows.runner import FlowRunner, RunContext
+from penstock.flows.step_context import WARNING, StepContext
+
+MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
+"""Of one dry run: runs, starts of steps in each, and time in all."""
+_FRAME = CallPath(TASK)
+_OWN = 2
+"""How deep the frame of a visit lies, if it is one of the flow itself."""
+_MOST_NAMED = 4
+_STAND_IN = "stand-in.yaml"
+_STOOD_IN = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedBranch:
+    """A branch of a step, and whether a run took it."""
+
+    step: str
+    branch: str
+    is_walked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyTemplate:
+    """A template that named nothing on a way that was walked."""
+
+    step: str
+    reference: str
+    way: tuple[str, ...]
+    """The steps that were started, the one that reads it last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What runs of a flow in memory came to."""
+
+    runs: int = 0
+    starts: int = 0
+    reached: tuple[str, ...] = ()
+    """In the order of the file."""
+    branches: tuple[ReachedBranch, ...] = ()
+    is_complete: bool = True
+    """Nothing was left out for want of time, or of runs."""
+    endless: tuple[str, ...] = ()
+    """The steps that were started most in a run that did not end."""
+    empty: tuple[EmptyTemplate, ...] = ()
+    results: Mapping[str, StepResult] = field(default_factory=dict)
+    """The newest of each step that succeeded."""
+    failures: tuple[str, ...] = ()
+    """Why runs ended with an error that nobody wanted."""
+
+    def to_wire(self) -> Json:
+        """Return what programs read."""
+        return {
+            "runs": self.runs,
+            "starts": self.starts,
+            "reached": list(self.reached),
+            "branches": [
+                {"step": each.step, "branch": each.branch, "walked": each.is_walked}
+                for each in self.branches
+            ],
+            "complete": self.is_complete,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunContext:
+    """What a flow that is run dry finds around it."""
+
+    find: FindAgent
+    library: FlowLibrary
+    world: World
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Of the project."""
+    root: str = ""
+    """Of the flow, as FlowSource has it."""
+
+
+def dry_run(flow: Flow, file: str, around: DryRunContext) -> DryRun:
+    """Run a flow without doing anything; not to be called where an event loop runs."""
+    return asyncio.run(DryRunner(flow, file, around).see_all())
+
+
+class DryRunner:
+    """The runs of one flow, one after another."""
+
+    def __init__(self, flow: Flow, file: str, around: DryRunContext) -> None:
+        steps = tuple(replace(each, retry=None) for each in flow.steps)
+        self._flow = replace(flow, steps=steps)
+        self._source = FlowSource(root=around.root, path=file, texts={})
+        self._around = around
+        limits = replace(around.world.limits, flow_visits=MOST_STARTS)
+        self._world = World(around.world.clock, limits, new_id)
+        self._stage: SimulatedTools = stage_of(around.find, self._world)
+        self._guide = PathChooser(self._flow, sees_all=True)
+        self._until = self._world.clock.monotonic() + SECONDS
+        self._reached: set[str] = set()
+        self._empty: dict[tuple[str, str], EmptyTemplate] = {}
+        self._results: dict[str, StepResult] = {}
+        self._failures: dict[str, None] = {}
+        self._endless: tuple[str, ...] = ()
+        self._runs = self._starts = 0
+        self._is_late = False
+
+    async def see_all(self) -> DryRun:
+        """Run until every way was seen, or cannot be."""
+        while not (self._guide.is_done or self._is_late) and self._runs < MOST_RUNS:
+            self._guide.begin()
+            await self._run()
+            self._guide.end()
+        branches = [
+            ReachedBranch(step_id, each.branch, (step_id, each) not in self._guide.unseen)
+            for step_id, choices in self._guide.choices.items()
+            for each in choices
+            if each.is_reported
+        ]
+        return DryRun(
+            runs=self._runs,
+            starts=self._starts,
+            reached=tuple(each for each in self._flow.by_id if each in self._reached),
+            branches=tuple(branches),
+            is_complete=self._guide.is_done and not self._is_late,
+            endless=self._endless,
+            empty=tuple(self._empty.values()),
+            results=self._results,
+            failures=tuple(self._failures),
+        )
+
+    async def _run(self) -> None:
+        self._runs += 1
+        ledger = unkept_task(self._world, self._source.path)
+        run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
+        place = StepContext(
+            run=run,
+            frame=_FRAME,
+            visit=0,
+            ledger=ledger,
+            profile=LOCAL_PROFILE,
+            is_autonomous=True,
+        )
+        steps = SimulatedSteps(self._stage, run, self._guide, until=self._until)
+        library = StubLibrary(self._around.library)
+        means = RunContext(steps, library, self._world, FrameEvents(ledger.task))
+        flow_runner = FlowRunner(run, self._source, place, means)
+        try:
+            async with asyncio.timeout(max(self._until - self._world.clock.monotonic(), 0)):
+                await flow_runner.conduct()
+        except TimeoutError:
+            self._is_late = True
+        except Signal as signal:
+            self._failures[f"it waits: {signal!r}"] = None
+        self._is_late |= steps.is_late
+        self._take(ledger, run, has_stand_in=library.has_stood_in)
+        ledger.held.leave()
+        if means.story.starts > MOST_STARTS:
+            self._endless = tuple(each for each, visits in _most_started(run) if visits > 1)
+        elif run.plan.status is RunStatus.ERROR and not self._is_late:
+            self._failures[run.failure] = None
+
+    def _take(self, ledger: Ledger, run: Run, *, has_stand_in: bool) -> None:
+        """Take in what happened in a run."""
+        way: list[str] = []
+        for path, event in ledger.task.story:
+            is_own = path is not None and path.count("/") == _OWN
+            match event:
+                case StepStarted() if is_own:
+                    way.append(event.step_id)
+                case StepSettled() if is_own:
+                    self._settle(event)
+                case FlowTold(kind=kind, body=body) if is_own and kind == WARNING:
+                    if "reference" in body and not has_stand_in:
+                        self._miss(body["stepId"], body["reference"], way)
+                case _:
+                    pass
+            self._starts += isinstance(event, StepStarted)
+        self._reached |= {each for each, visits in run.plan.visits.items() if visits}
+
+    def _settle(self, event: StepSettled) -> None:
+        step = self._flow.by_id[event.step_id]
+        if event.outcome is Outcome.SUCCESS:
+            self._results[event.step_id] = event.result
+        if isinstance(step, FlowRef):
+            has_failed = event.outcome is not Outcome.SUCCESS
+            for each in self._guide.choices[event.step_id]:
+                if each.fails is has_failed:
+                    self._guide.see(event.step_id, each)
+
+    def _miss(self, step_id: str, reference: str, way: Sequence[str]) -> None:
+        last = len(way) - 1 - way[::-1].index(step_id)
+        self._empty.setdefault(
+            (step_id, reference), EmptyTemplate(step_id, reference, tuple(way[: last + 1]))
+        )
+
+
+class StubLibrary:
+    """A library with a flow for every path that a made-up value is a part of."""
+
+    def __init__(self, library: FlowLibrary) -> None:
+        self._library = library
+        self.has_stood_in = False
+
+    def find(self, command: str) -> FlowSource:
+        """Return a flow by its command."""
+        return self._library.find(command)
+
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
+        """Return the flows that a path means, or one that does nothing."""
+        found = self._library.refer(source, path)
+        if found or SAMPLE not in path:
+            return found
+        self.has_stood_in = True
+        return [FlowSource(path=_STAND_IN, texts={_STAND_IN: _STOOD_IN})]
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what keeps a flow from running."""
+        return () if source.path == _STAND_IN else self._library.faults(source)
+
+
+def _most_started(run: Run) -> list[tuple[str, int]]:
+    return Counter(run.plan.visits).most_common(_MOST_NAMED)

@@ -1,0 +1,88 @@
+"""What agents, code and commands hand in when nothing is done."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.agents.agent import Agent
+from penstock.core.envelope import Json
+from penstock.core.step import Output, StepStatus, ValueType
+from penstock.core.tool_names import FINISH
+from penstock.flows.definition import Flow, Fork, LoopDecision, Step
+from penstock.flows.dry_run.choices import EXIT, Choice
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedReply, call
+
+SAMPLE = "sample"
+_VALUES: Mapping[ValueType, Any] = {
+    ValueType.STRING: SAMPLE,
+    ValueType.NUMBER: 1,
+    ValueType.BOOLEAN: True,
+    ValueType.OBJECT: {SAMPLE: SAMPLE},
+    ValueType.ARRAY: [SAMPLE],
+}
+_OPERATORS = re.compile(r"[()|^$]+")
+
+
+def value_of(output: Output) -> Any:
+    """Return a value that fits; of a pattern that no part of itself fits, any text."""
+    if output.pattern is None:
+        return _VALUES[output.value_type or ValueType.STRING]
+    tried = (SAMPLE, *_OPERATORS.split(output.pattern))
+    return next((each for each in tried if each and _fits(output.pattern, each)), SAMPLE)
+
+
+def values_of(outputs: Iterable[Output]) -> dict[str, Any]:
+    """Return a value for each output."""
+    return {each.name: value_of(each) for each in outputs}
+
+
+def inputs_of(flow: Flow) -> Json:
+    """Return inputs for a run."""
+    given = {each.name: _VALUES[each.value_type] for each in flow.inputs}
+    usual = {each.name: each.default for each in flow.inputs if each.default is not None}
+    return given | usual
+
+
+def relaxed(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Return outputs that take any text where they had a pattern."""
+    return tuple(replace(each, pattern=None) if each.pattern else each for each in outputs)
+
+
+def actor(agent: Agent) -> Agent:
+    """Return an agent that plays its part: it has neither tools nor anything to read."""
+    outputs = relaxed(agent.charter.outputs)
+    charter = replace(
+        agent.charter, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
+    )
+    return replace(agent, tools=(), charter=charter)
+
+
+def finishing(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:
+    """Return the call of `finish` that brings a choice about, with every output it may have."""
+    parameters = next(each.parameters for each in request.tools if each.name == FINISH)
+    values = {
+        name: _VALUES[ValueType(schema["type"])]
+        for name, schema in parameters["properties"].items()
+        if schema.get("type") in _VALUES
+    }
+    status = StepStatus.ERROR if choice.fails else StepStatus.COMPLETE
+    values |= {"status": status.value, "summary": SAMPLE, "files": []}
+    if "branch" in parameters["properties"] and not choice.fails:
+        values["branch"] = _branch(step, choice)
+    return call(FINISH, **values)
+
+
+def _branch(step: Step, choice: Choice) -> str | list[str]:
+    if isinstance(step, LoopDecision):
+        return step.exit_target if choice.branch == EXIT else step.loop_target
+    is_multiple = isinstance(step, Fork) and step.is_multiple
+    return list(choice.options) if is_multiple else choice.options[0]
+
+
+def _fits(pattern: str, text: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error:
+        return False

@@ -1,0 +1,182 @@
+"""Visits of steps in which nothing real happens: what comes of each is chosen by a guide."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.agents.agent import Agent
+from penstock.core.step import Outcome, StepResult
+from penstock.core.world import World
+from penstock.engine.bus import Bus
+from penstock.flows.agent_sessions import AgentSessions, FindAgent, Outfit
+from penstock.flows.checks.reachability import PRESENT
+from penstock.flows.code import CodeSteps
+from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
+from penstock.flows.dry_run.choices import SUCCESS, Choice
+from penstock.flows.dry_run.guide import PathChooser
+from penstock.flows.dry_run.made_up import SAMPLE, actor, finishing, relaxed, values_of
+from penstock.flows.loops import RouteTaken
+from penstock.flows.materials import Materials
+from penstock.flows.run import Run
+from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.shell import ShellSteps
+from penstock.flows.step_context import StepContext, Visited
+from penstock.flows.steps import StepRunner
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply
+from penstock.store.blobs import open_blobs
+from penstock.tools.artifacts import Artifacts
+from penstock.tools.invoker import Invoker
+from penstock.tools.registry import Registry
+from penstock.tools.resources import Resources
+from penstock.tools.rules import Rules
+
+_FAILS = failed("interrupted", "it fails, for once")
+"""Nothing that was interrupted is tried again."""
+_TOO_LATE = failed("interrupted", "the time of the dry run is over", is_hard=True)
+_IN_REFERENCE = 4
+"""Parts of a frame that lies below the visit of a step of the flow itself."""
+
+
+class NoMaterials(Materials):
+    """Gives agents nothing that lies in a file."""
+
+    def filled(self, inputs: Mapping[str, str], agent: Agent) -> dict[str, str]:
+        """Return the inputs as they are."""
+        del agent
+        return dict(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTools:
+    """What agents that play their parts stand on: a door without a tool behind it."""
+
+    find: FindAgent
+    world: World
+    invoker: Invoker
+
+    def agent_sessions(self, step: AnyStep, choice: Choice) -> AgentSessions:
+        """Return sessions whose agents bring a choice about."""
+
+        def reply(request: ModelRequest) -> ScriptedReply:
+            return finishing(step, choice, request)
+
+        outfit = Outfit(
+            find=lambda name: actor(self.find(name)),
+            model=lambda agent, wanted: ScriptedModel(reply, record=False),
+            materials=NoMaterials(),
+        )
+        return AgentSessions(outfit, self.invoker, world=self.world, bus=Bus())
+
+    def steps(self, step: AnyStep, choice: Choice) -> StepRunner:
+        """Return what carries out visits of one step."""
+        code = CodeSteps(None, lambda tool: self.invoker)
+        shell = ShellSteps(None, self.invoker.threads)
+        return StepRunner(self.agent_sessions(step, choice), code, shell, self.world)
+
+
+def stage_of(find: FindAgent, world: World) -> SimulatedTools:
+    """Return a stage for the agents that there are."""
+    resources = Resources(artifacts=Artifacts(open_blobs("memory:///"), world.limits, world.new_id))
+    return SimulatedTools(find, world, Invoker(Registry(()), Rules(), resources, world=world))
+
+
+class SimulatedSteps(StepRunner):
+    """Carries out the visits of one run."""
+
+    def __init__(
+        self, stage: SimulatedTools, run: Run, guide: PathChooser, *, until: float
+    ) -> None:
+        first = run.flow.steps[0]
+        super().__init__(
+            stage.agent_sessions(first, SUCCESS),
+            CodeSteps(None, lambda tool: stage.invoker),
+            ShellSteps(None, stage.invoker.threads),
+            stage.world,
+        )
+        self._stage = stage
+        self._run = run
+        self._guide = guide
+        self._until = until
+        self._inside: dict[int, tuple[Flow, PathChooser]] = {}
+        """The guides of flows that steps refer to."""
+        self._entered: dict[str, Choice] = {}
+        """What is to come of the visits of those steps, by their frames."""
+        self.is_late = False
+
+    async def visit(self, step: AnyStep, place: StepContext) -> Visited:
+        """Return what the guide wants to come of a visit."""
+        if self._stage.world.clock.monotonic() >= self._until:
+            self.is_late = True
+            return Visited(ended=_TOO_LATE)
+        if place.run is not self._run:
+            if self._reference(place).fails:
+                return Visited(ended=_FAILS)
+            return await self._play(step, place, self._guide_of(place.run.flow).choose(step))
+        most = step.max_iterations
+        if step.kind is StepKind.LOOP_DECISION and most is not None and place.visit > most:
+            capped = next(each for each in self._guide.choices[step.step_id] if each.is_cap)
+            self._guide.see(step.step_id, capped)
+            return await self._play(step, place, capped)
+        return await self._play(step, place, self._guide.choose(step, self._possible(step, place)))
+
+    async def _play(self, step: AnyStep, place: StepContext, choice: Choice) -> Visited:
+        match step:
+            case Conditional():
+                result = StepResult(summary=choice.branch, branch=choice.branch)
+                return Visited(ended=_well(result), route=RouteTaken(choice.targets))
+            case Shell() | Code() if choice.fails:
+                return Visited(ended=_FAILS)
+            case Shell():
+                values = place.run.values(step.config)
+                values.text(step.command)
+                place.warn_of_missing(values, step.step_id)
+                return Visited(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
+            case Code():
+                return self._coded(step, place, choice)
+            case AgentStep():
+                step = replace(step, outputs=relaxed(step.outputs))
+            case _:
+                pass
+        return await self._stage.steps(step, choice).visit(step, place)
+
+    def _coded(self, step: Code, place: StepContext, choice: Choice) -> Visited:
+        values = place.run.values()
+        for text in step.inputs.values():
+            values.value(text)
+        place.warn_of_missing(values, step.step_id)
+        result = _made(values_of(step.outputs))
+        if not choice.targets:
+            return Visited(ended=_well(result))
+        route = place.run.loops.route(step, choice.targets)
+        return Visited(ended=_well(replace(result, branch=choice.branch)), route=route)
+
+    def _possible(self, step: AnyStep, place: StepContext) -> tuple[Choice, ...]:
+        """Return what can come of a visit; what never ran has left nothing to be found."""
+        choices = self._guide.choices[step.step_id]
+        if not isinstance(step, Conditional):
+            return choices
+        checked = place.run.results.get(step.check) or place.run.results.get(
+            step.check.rpartition(".")[0]
+        )
+        is_there = checked is not None and checked.status != "skipped"
+        return choices if is_there else tuple(each for each in choices if each.branch != PRESENT)
+
+    def _reference(self, place: StepContext) -> Choice:
+        """Return what is to come of the step of the flow itself that a visit is a part of."""
+        _, step_id, visit, *_ = place.frame.split("/", _IN_REFERENCE)
+        frame = f"{step_id}/{visit}"
+        if frame not in self._entered:
+            self._entered[frame] = self._guide.choose(self._run.flow.by_id[step_id])
+        return self._entered[frame]
+
+    def _guide_of(self, flow: Flow) -> PathChooser:
+        _, guide = self._inside.setdefault(id(flow), (flow, PathChooser(flow, sees_all=False)))
+        return guide
+
+
+def _well(result: StepResult) -> VisitOutcome:
+    return VisitOutcome(outcome=Outcome.SUCCESS, result=result)
+
+
+def _made(outputs: Mapping[str, object]) -> StepResult:
+    return StepResult(summary=SAMPLE, full_output=SAMPLE, outputs=outputs)

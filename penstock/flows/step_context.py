@@ -1,0 +1,98 @@
+"""Where a visit of a step takes place, what readers are told of it, and how it ended."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.call import CallPath
+from penstock.core.flow_events import FlowEvent, FlowTold, StepSettled
+from penstock.core.profile import Profile
+from penstock.engine.ledger import Ledger
+from penstock.flows.loops import RouteTaken
+from penstock.flows.run import Run
+from penstock.flows.session import VisitOutcome
+from penstock.flows.values import TemplateValues
+
+WARNING = "flow_warning"
+NOWHERE = RouteTaken(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """How a visit ended, and where it leads."""
+
+    ended: VisitOutcome
+    route: RouteTaken = NOWHERE
+    answer: str | None = None
+    """What was chosen at a fork."""
+    notes: str = ""
+    decided_by: str = ""
+    """The agent that decided a fork."""
+    question: str = ""
+    """Of a fork, expanded."""
+    is_left_to_agent: bool = False
+    """No person said anything: the agent of the fork decided alone."""
+
+    def event(self, step_id: str, visit: int) -> StepSettled:
+        """Return the visit as the log keeps it."""
+        ended = self.ended
+        return StepSettled(
+            step_id=step_id,
+            visit=visit,
+            outcome=ended.outcome,
+            result=ended.result,
+            source=ended.source,
+            text=ended.text,
+            targets=self.route.targets,
+            answer=self.answer,
+            notes=self.notes,
+            decided_by=self.decided_by,
+            question=self.question,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepContext:
+    """Where a visit takes place, and for whom."""
+
+    run: Run
+    frame: CallPath
+    visit: int
+    ledger: Ledger
+    profile: Profile
+    is_autonomous: bool
+
+    def tell(self, kind: str, **body: Any) -> None:
+        """Show readers of the run something."""
+        self.ledger.add(FlowTold(kind=kind, body=body), self.frame)
+
+    def warn(self, message: str, **body: Any) -> None:
+        """Tell readers of the run, and of its result, that something is odd; it goes on.
+
+        A visit that is entered again says nothing twice.
+        """
+        told = {"message": message, **body}
+        if not self._was_told(told):
+            self.tell(WARNING, **told)
+
+    def warn_of_missing(self, values: TemplateValues, step_id: str) -> None:
+        """Tell readers which places of templates named nothing (section 8, V7)."""
+        for reference in values.take_missing():
+            self.warn(f"{reference} names nothing", stepId=step_id, reference=reference)
+
+    def _was_told(self, body: Mapping[str, Any]) -> bool:
+        story = self.ledger.task.story
+        return any(path == self.frame and each.body == body for path, each in _told_in(story))
+
+
+def warn_once(ledger: Ledger, frame: CallPath, message: str) -> None:
+    """Tell readers of a run that something is odd, unless they were told so before."""
+    body = {"message": message}
+    if not any(each.body == body for _, each in _told_in(ledger.task.story)):
+        ledger.add(FlowTold(kind=WARNING, body=body), frame)
+
+
+def _told_in(
+    story: Iterable[tuple[CallPath | None, FlowEvent]],
+) -> Iterator[tuple[CallPath | None, FlowTold]]:
+    return ((path, event) for path, event in story if isinstance(event, FlowTold))

@@ -1,0 +1,42 @@
+"""The folder of a manifest: what lies below it may be named in it, and nothing else."""
+
+import os
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestFolder:
+    """The folder in which a manifest lies."""
+
+    folder: Path
+    shown: str
+    """Relative to the project; `.` is the project itself."""
+
+    @cached_property
+    def real(self) -> str:
+        """Return the folder without symlinks."""
+        return os.path.realpath(self.folder)
+
+    def is_relative(self, path: str) -> bool:
+        """Whether a path stays below the folder, as far as it is written."""
+        parts = PurePosixPath(path).parts
+        is_odd = not parts or "\\" in path or "\0" in path or path[1:2] == ":"
+        return not is_odd and not path.startswith("/") and ".." not in parts
+
+    def leads_out(self, path: str) -> bool:
+        """Whether symlinks lead from a relative path to somewhere else."""
+        parts = PurePosixPath(path).parts
+        steps = [self.folder.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
+        if not any(map(os.path.islink, steps)):
+            return False
+        return not os.path.realpath(steps[-1]).startswith(self.real.rstrip("/") + "/")
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file of this name, and nothing else such as a folder or a pipe."""
+        try:
+            return stat.S_ISREG((self.folder / path).stat().st_mode)
+        except OSError:
+            return False

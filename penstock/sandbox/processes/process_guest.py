@@ -1,0 +1,186 @@
+"""A guest in a process of its own: what is handed over crosses to it; it is killed in the end."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from penstock.core.call_errors import OutOfMemory, ScriptError
+from penstock.sandbox.guest import MIB, EntryRequest, begin_step, surround
+from penstock.sandbox.machine_world import digest
+from penstock.sandbox.messages import Delivery, Message
+from penstock.sandbox.processes.process import Process
+from penstock.sandbox.sources import plan_of
+
+_PATIENCE = 0.25
+"""Seconds that a script which has ended may still compute, before its rejections are given up."""
+_MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
+"""What engines say on stderr when they end because they have no memory."""
+_KILLED = -9
+_MOST_FRAME = 64 * MIB
+_MOST_CHANCE = 65_536
+"""Bytes at once: what crypto.getRandomValues gives."""
+
+
+class ProcessGuest:
+    """Computes one script in a process.
+
+    The process answers a step with `idle` when all jobs of the script are done; until then it says
+    what the script says, and asks what can be answered at once.
+    """
+
+    def __init__(self, entering: EntryRequest, take: Callable[[], Awaitable[Process]]) -> None:
+        self._entering = entering
+        self._watch = entering.watch
+        self._take_process = take
+        self._process: Process | None = None
+        self._around = surround(entering)
+        self._rejected = 0
+        self._is_idle = True
+
+    async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Hand these over until the script asks for something; returns those that have to wait."""
+        begin_step(self._around, self._entering.bounds, held)
+        process = await self._opened()
+        self._watch.begin(is_sliced=False)
+        limit = asyncio.timeout(max(self._watch.computing_left, 0))
+        try:
+            async with limit:
+                return await self._step(process, deliveries)
+        except EOFError:
+            raise await self._broken(process) from None
+        except ValueError as error:
+            raise RuntimeError(str(error)) from None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(self._watch.alarm() or "timeout") from None
+        finally:
+            self._watch.end()
+
+    def take(self) -> list[Message]:
+        """Return what the script has said since the last time."""
+        said, self._around.said = self._around.said, []
+        return said
+
+    async def rejections(self) -> list[str]:
+        """Return a line for each rejection that nobody took."""
+        process = self._process
+        if process is None:
+            return []
+        with suppress(TimeoutError, EOFError, ValueError):
+            async with asyncio.timeout(min(_PATIENCE, max(self._watch.left, 0))):
+                while not self._is_idle:
+                    await self._hear(process)
+                if self._rejected:
+                    self._around.is_over, self._is_idle = False, False
+                    process.write("rejections")
+                    while not self._is_idle:
+                        await self._hear(process)
+        return [message.value for message in self.take() if message.kind == "rejected"]
+
+    def stop(self, reason: str) -> None:
+        """End what it computes, at once."""
+        self._watch.ended = self._watch.ended or reason
+        if self._process is not None:
+            self._process.kill()
+
+    def free(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    async def _opened(self) -> Process:
+        """Return the process, with the modules of the script in it."""
+        if self._process is None:
+            limit = asyncio.timeout(max(self._watch.left, 0))
+            try:
+                async with limit:
+                    self._process = await self._take_process()
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise TimeoutError("timeout") from None
+            self._process.bound(_MOST_FRAME + self._entering.bounds.message_bytes)
+            self._process.write("script", plan_of(self._entering.script).encode())
+        return self._process
+
+    async def _step(self, process: Process, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        self._is_idle = False
+        for delivery in deliveries:
+            text, attachments = delivery.to_wire()
+            kind = "last" if delivery is deliveries[-1] else "more"
+            head = f"{kind}\n{delivery.at_ms}".encode()
+            spelled = text.encode("utf-8", "surrogatepass")
+            process.write("deliver", head, spelled, *attachments)
+        flushing = asyncio.ensure_future(process.flush())
+        try:
+            while not self._around.is_over:
+                done = await self._hear(process)
+                if done is not None:
+                    return deliveries[done:]
+        finally:
+            flushing.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await flushing
+        return ()
+
+    async def _hear(self, process: Process) -> int | None:
+        """Take one frame; returns how many deliveries were handed over, if the step is over."""
+        kind, parts = await process.read()
+        match kind, parts:
+            case "post", [text, *attachments]:
+                self._around.hear(text.decode("utf-8", "replace"), attachments)
+            case "idle", [counts]:
+                done, self._rejected = map(int, counts.split())
+                self._is_idle = True
+                return done
+            case "answer", [asked]:
+                name, _, arguments = asked.decode("utf-8", "replace").partition("\n")
+                answer = self._around.answer(name, json.loads(arguments))
+                await self._reply(process, answer.encode("utf-8", "surrogatepass"))
+            case "chance", [count]:
+                await self._reply(process, self._around.chance(min(int(count), _MOST_CHANCE)))
+            case "digest", [name, content]:
+                await self._reply(process, _digest(name.decode("ascii", "replace"), content))
+            case "ready", []:
+                pass
+            case "broken", [how, said]:
+                raise _error(how, said.decode("utf-8", "replace"))
+            case _:
+                raise ValueError(f"{kind!r} is no frame of an engine")
+        return None
+
+    async def _reply(self, process: Process, answer: bytes) -> None:
+        if process.unsent > _MOST_FRAME:
+            raise ValueError("it does not read the answers that it asks for")
+        process.write("reply", answer)
+        await process.flush()
+
+    async def _broken(self, process: Process) -> Exception:
+        """Return why a process has ended that should not have."""
+        code, _, said = (await process.last_words()).partition("\n")
+        if self._watch.ended:
+            return TimeoutError(self._watch.ended)
+        if any(sign in said for sign in _MEMORY) or int(code) == _KILLED:
+            return OutOfMemory()
+        return RuntimeError(f"its process ended with {code}: {said.strip()[-500:]}")
+
+
+def _error(how: bytes, said: str) -> Exception:
+    """Return what an engine ended with that caught its own end."""
+    match how:
+        case b"memory":
+            return OutOfMemory()
+        case b"script":
+            return ScriptError(said)
+        case _:
+            return RuntimeError(said)
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    try:
+        return digest(name, content)
+    except KeyError:
+        raise ValueError(f"{name!r} is no hash function") from None

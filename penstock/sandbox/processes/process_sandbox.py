@@ -1,0 +1,64 @@
+"""The Sandbox whose scripts run each in a process of its own, which serves no other."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.call_errors import Cancelled
+from penstock.core.clock import Clock
+from penstock.core.envelope import Json
+from penstock.sandbox.bridge import Bridge
+from penstock.sandbox.entry import Entry
+from penstock.sandbox.entry_timer import EntryTimer
+from penstock.sandbox.guest import EntryRequest
+from penstock.sandbox.processes.process import Command
+from penstock.sandbox.processes.process_guest import ProcessGuest
+from penstock.sandbox.processes.warm_processes import Begin, WarmProcesses
+from penstock.sandbox.script import Bounds, Script
+
+
+class ProcessSandbox:
+    """Runs each script in a process that was begun before, and is killed behind it."""
+
+    def __init__(
+        self, name: str, clock: Clock, command: Callable[[int], Command], begin: Begin
+    ) -> None:
+        """`name` is that of the engine."""
+        self._name = name
+        self._clock = clock
+        self._spares = WarmProcesses(command, begin)
+        self._entries: set[Entry] = set()
+        self._left = asyncio.Event()
+        self._is_closed = False
+
+    async def warm(self, memory_mb: int, count: int = 1) -> None:
+        """Have processes ready that scripts would wait for: so many, now and after each script."""
+        await self._spares.warm(memory_mb, count)
+
+    async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
+        """Enter the script from its top; returns its output, which is JSON."""
+        if self._is_closed:
+            raise Cancelled("the sandbox is closed")
+        watch = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
+        entering = EntryRequest(script=script, bridge=bridge, bounds=bounds, watch=watch)
+        entry = Entry(entering, ProcessGuest(entering, lambda: self._spares.take(bounds.memory_mb)))
+        self._entries.add(entry)
+        try:
+            return await entry.run(input)
+        finally:
+            self._entries.discard(entry)
+            self._left.set()
+
+    def engine_for(self, wish: str | None) -> str:
+        """Return the one name: it runs whatever it is given."""
+        return self._name
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        self._is_closed = True
+        for entry in self._entries:
+            entry.stop()
+        while self._entries:
+            self._left.clear()
+            await self._left.wait()
+        self._spares.close()

@@ -1,0 +1,84 @@
+"""Processes that are begun before a script needs them: one entry each, and the next is begun."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.core.errors import ConfigError
+from penstock.sandbox.processes.process import Command, Process
+
+_REAPERS = 4
+Begin = Callable[[Process], None]
+"""Sends what every script of the engine needs."""
+
+
+class WarmProcesses:
+    """Keeps one process ready for each size of memory that was asked for."""
+
+    def __init__(self, command: Callable[[int], Command], begin: Begin) -> None:
+        self._command = command
+        self._begin = begin
+        self._spare: dict[int, deque[Process]] = {}
+        self._counts: dict[int, int] = {}
+        self._is_closed = False
+        self._reaper = ThreadPoolExecutor(_REAPERS, thread_name_prefix="reaper")
+
+    async def warm(self, memory_mb: int, count: int = 1) -> None:
+        """Begin as many processes as it takes to have so many, now and later, and wait for them."""
+        self._counts[memory_mb] = count
+        self._refill(memory_mb)
+        for process in list(self._spare[memory_mb]):
+            await self._await_ready(process)
+
+    async def take(self, memory_mb: int) -> Process:
+        """Return a process that is ready, and begin the next."""
+        spare = self._spare.setdefault(memory_mb, deque())
+        process = spare.popleft() if spare else self._begun(memory_mb)
+        try:
+            if not process.is_alive:
+                process.close()
+                process = self._begun(memory_mb)
+            await self._await_ready(process)
+        except BaseException:
+            process.close()
+            raise
+        asyncio.get_running_loop().call_soon(self._refill, memory_mb)
+        return process
+
+    def close(self) -> None:
+        """End those that nobody took, and wait until all are reaped."""
+        self._is_closed = True
+        for spare in self._spare.values():
+            for process in spare:
+                process.close()
+            spare.clear()
+        self._reaper.shutdown()
+
+    def _refill(self, memory_mb: int) -> None:
+        spare = self._spare.setdefault(memory_mb, deque())
+        while not self._is_closed and len(spare) < self._counts.get(memory_mb, 1):
+            spare.append(self._begun(memory_mb))
+
+    def _begun(self, memory_mb: int) -> Process:
+        process = Process(self._command(memory_mb), self._reaper)
+        self._begin(process)
+        return process
+
+    async def _await_ready(self, process: Process) -> None:
+        """Wait until it has taken what it was sent."""
+        if process.is_ready:
+            return
+        try:
+            await process.flush()
+            kind, _ = await process.read()
+        except (EOFError, OSError):
+            code, _, said = (await process.last_words()).partition("\n")
+            raise ConfigError(
+                f"a process for scripts did not start; it ended with {code}: {said.strip()[-500:]}"
+            ) from None
+        except ValueError as error:
+            raise ConfigError(f"a process for scripts is no engine: {error}") from None
+        if kind != "ready":
+            raise ConfigError(f"a process for scripts began with {kind!r}: reinstall penstock")
+        process.is_ready = True

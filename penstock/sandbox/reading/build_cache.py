@@ -1,0 +1,96 @@
+"""What was made of contents before, by their hash: the latest in memory, all of it on disk."""
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from penstock.sandbox.blobs import open_cache, write_whole
+
+MOST_CHARACTERS = 64 << 20
+_MOST_FILES = 20_000
+
+Value = TypeVar("Value")
+
+
+class BuildCache(Generic[Value]):
+    """A cache of values that are costly to make, in memory and in a folder of the user alone.
+
+    What is damaged, or of another version, is as if it were not there. Safe for threads and for
+    several processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        to_json: Callable[[Value], dict[str, Any]],
+        from_json: Callable[[dict[str, Any]], Value],
+        *,
+        most_characters: int = MOST_CHARACTERS,
+    ) -> None:
+        self._folder = folder
+        self._to_json = to_json
+        self._from_json = from_json
+        self._most_characters = most_characters
+        self._is_open = False
+        self._lock = Lock()
+        self._latest: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+        self._characters = 0
+
+    def find(self, key: str) -> Value | None:
+        """Return what was kept under a key."""
+        with self._lock:
+            if key in self._latest:
+                self._latest.move_to_end(key)
+                return self._latest[key][0]
+        return self._load(key)
+
+    def keep(self, key: str, value: Value) -> None:
+        """Keep a value; the key says all that it was made of."""
+        text = json.dumps(self._to_json(value), separators=(",", ":"))
+        self._remember(key, value, len(text))
+        if self._folder is not None:
+            with suppress(OSError):  # a full disk makes the next start slow, not wrong
+                write_whole(self._opened(self._folder) / key, text.encode())
+
+    def _load(self, key: str) -> Value | None:
+        if self._folder is None:
+            return None
+        try:
+            with open(f"{self._opened(self._folder)}/{key}", "rb") as file:  # noqa: PTH123  it is quicker
+                text = file.read()
+            value = self._from_json(json.loads(text))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        self._remember(key, value, len(text))
+        return value
+
+    def _remember(self, key: str, value: Value, characters: int) -> None:
+        with self._lock:
+            if key in self._latest:
+                return
+            self._latest[key] = value, characters
+            self._characters += characters
+            while self._characters > self._most_characters and len(self._latest) > 1:
+                _, (_, freed) = self._latest.popitem(last=False)
+                self._characters -= freed
+
+    def _opened(self, folder: Path) -> Path:
+        if not self._is_open:
+            open_cache(folder)
+            _make_room(folder)
+            self._is_open = True
+        return folder
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the older half, if there is far more than one project has."""
+    files = list(os.scandir(folder))
+    if len(files) > _MOST_FILES:
+        files.sort(key=lambda file: file.stat().st_mtime)
+        for file in files[: len(files) // 2]:
+            Path(file.path).unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""A guest in this process: a machine whose steps are computed on the loop, or in threads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.core.errors import PenstockError
+from penstock.sandbox.entry_timer import IS_LONG
+from penstock.sandbox.guest import MIB, EntryRequest, begin_step, surround
+from penstock.sandbox.messages import Delivery, Message
+from penstock.sandbox.wasm.binding import Engine
+from penstock.sandbox.wasm.loop_turn import LoopTurn
+from penstock.sandbox.wasm.machine import Machine, MachineImage
+from penstock.sandbox.wasm.pool import Pool
+
+_MOMENT = 0.00025
+"""Seconds more that a script may compute on the loop for each answer of its host: one that asks and
+asks computes little at a time, and a thread for each step would cost more than the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasmHost:
+    """Where scripts run in this process."""
+
+    engine: Engine
+    image: MachineImage
+    pool: Pool
+    turn: LoopTurn
+    inline_seconds: float
+    """What a script may compute on the loop by itself, in slices; then it goes on in threads."""
+
+
+class WasmGuest:
+    """Computes the steps of one machine.
+
+    Short steps are computed on the loop. One that is long is stopped there, and computed again in a
+    thread from the beginning, which is the same: the clock, chance and the order of answers repeat.
+    """
+
+    def __init__(self, site: WasmHost, entering: EntryRequest) -> None:
+        self._site = site
+        self._entering = entering
+        self._watch = entering.watch
+        self._machine: Machine | None = None
+        self._around = surround(entering)
+        self._delivered: list[Delivery] = []
+        """To bring another machine to where this one is."""
+        self._is_inline = site.inline_seconds > 0
+        self._computed = 0.0
+
+    async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Hand these over until the script asks for something; returns those that have to wait."""
+        if self._is_inline:
+            if self._site.turn.is_held:
+                await self._site.turn.come()
+            try:
+                return self._step(deliveries, held)
+            except TimeoutError as stopped:
+                if str(stopped) != IS_LONG:
+                    raise
+            self._site.turn.hold()
+            self._is_inline = False
+            return await self._site.pool.compute(lambda: self._again(deliveries, held), self._watch)
+        self._delivered.clear()
+        return await self._site.pool.compute(lambda: self._step(deliveries, held), self._watch)
+
+    def take(self) -> list[Message]:
+        """Return what the script has said since the last time."""
+        said, self._around.said = self._around.said, []
+        return said
+
+    async def rejections(self) -> list[str]:
+        """Return a line for each rejection that nobody took."""
+        machine = self._machine
+        if machine is None or not machine.unhandled:
+            return []
+        self._watch.begin(is_sliced=True)
+        try:
+            machine.tell_rejections()
+        except (TimeoutError, RuntimeError, PenstockError):
+            return []  # the script's own error says more
+        finally:
+            self._watch.end()
+        return [message.value for message in self.take() if message.kind == "rejected"]
+
+    def stop(self, reason: str) -> None:
+        """End what it computes, at the next epoch."""
+        self._watch.ended = self._watch.ended or reason
+
+    def free(self) -> None:
+        """Free everything."""
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+
+    def _step(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Hand over one after the other, until the script asks for something or had its turn."""
+        begin_step(self._around, self._entering.bounds, held)
+        self._watch.begin(is_sliced=self._is_inline, crowd=self._site.pool.busy)
+        try:
+            for at, delivery in enumerate(deliveries, 1):
+                self._hand_over(delivery)
+                if self._is_inline:
+                    self._delivered.append(delivery)
+                if self._is_heard or self._watch.has_had_its_turn:
+                    return deliveries[at:]
+        finally:
+            self._computed += self._watch.end()
+            most = self._site.inline_seconds + _MOMENT * len(self._delivered)
+            self._is_inline = self._is_inline and self._computed < most
+        return ()
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether the script has said something that is to be done before it goes on."""
+        return self._around.is_over or any(said.kind == "ask" for said in self._around.said)
+
+    def _again(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
+        """Bring another machine to where the stopped one was, and go on in it."""
+        self.free()
+        before = self._around
+        self._around = surround(self._entering)
+        self._around.is_muted = True
+        self._watch.begin(is_sliced=False)
+        try:
+            for delivery in self._delivered:
+                self._hand_over(delivery)
+        finally:
+            self._watch.end()
+        self._delivered.clear()
+        self._around.is_muted, self._around.messages = False, before.messages - len(before.said)
+        return self._step(deliveries, held)
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        self._around.now_ms = delivery.at_ms
+        text, attachments = delivery.to_wire()
+        ticker = self._site.engine.ticker
+        ticker.begin(self)
+        try:
+            self._opened().send(text, attachments)
+        finally:
+            ticker.end(self)
+
+    def _opened(self) -> Machine:
+        if self._machine is None:
+            bounds, site = self._entering.bounds, self._site
+            memory, stack = bounds.memory_mb * MIB, bounds.stack_kb * 1024
+            self._machine = machine = Machine(site.engine, site.image, memory, stack)
+            machine.instance.alarm = self._watch.alarm
+            machine.enter(self._around, self._entering.script.entry)
+        return self._machine

@@ -1,0 +1,188 @@
+"""A reply as it comes in: pieces passed on in order, calls put together."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from penstock.agents.reply_reader import ReplyReader
+from penstock.core.call import ToolCall
+from penstock.core.errors import ModelUnavailable
+from penstock.core.events import ReplyReceived
+from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.messages import Usage
+from penstock.core.world import World
+from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+)
+from penstock.models.scripted import SCRIPTED
+from penstock.testing.clock import FakeClock
+
+REQUEST = ModelRequest(system="", messages=[])
+USAGE = Usage(input_tokens=7, output_tokens=3, model_calls=99, cost_usd=0.5)
+
+
+class Told:
+    """A model that yields exactly these events."""
+
+    card = SCRIPTED
+
+    def __init__(self, *events: ModelEvent) -> None:
+        self._events = events
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        for event in self._events:
+            yield event
+
+    async def close(self) -> None:
+        pass
+
+
+def done(reason: str = "stop") -> Finished:
+    return Finished(reason, USAGE)
+
+
+async def hear(*events: ModelEvent, closing: str | None = None) -> tuple[ReplyReceived, LiveReply]:
+    live = LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
+    world = World(FakeClock(), Limits(), new_id)
+    reply = await ReplyReader(Bus(), world, live).listen(Told(*events), REQUEST, closing)
+    return reply, live
+
+
+def summary(call: ToolCall) -> tuple[str, object, str | None, bool]:
+    return call.name, call.arguments, call.arguments_text, call.cut
+
+
+async def test_text_and_reasoning_come_together_and_in_their_order() -> None:
+    reply, live = await hear(
+        ReasoningDelta("Hm, "), ReasoningDelta("yes."), TextDelta("Hel"), TextDelta("lo"), done()
+    )
+    assert (reply.reasoning, reply.text, reply.order) == ("Hm, yes.", "Hello", ())
+    assert (live.units, reply.base, reply.iteration) == (13, 3, 2)
+    assert live.pieces[2] == (DeltaKind.TEXT, "Hel")
+
+
+async def test_reasoning_between_the_words_keeps_its_place() -> None:
+    reply, _ = await hear(
+        TextDelta("One"), ReasoningDelta("hm"), TextDelta("two"), ReasoningDelta("ah"), done()
+    )
+    assert reply.order == (0, 3, 2, 3, 2)
+
+
+async def test_usage_is_that_of_the_provider_without_its_counts_of_calls() -> None:
+    reply, _ = await hear(TextDelta("x"), done())
+    assert reply.usage == Usage(input_tokens=7, output_tokens=3, cost_usd=0.5)
+
+
+@pytest.mark.parametrize(
+    ("reason", "closing", "finish"),
+    [
+        ("stop", None, "stop"),
+        ("tool_calls", None, "stop"),
+        ("length", None, "length"),
+        ("content_filter", None, "content_filter"),
+        ("length", "max_iterations", "max_iterations"),
+    ],
+)
+async def test_why_it_finished(reason: str, closing: str | None, finish: str) -> None:
+    reply, _ = await hear(TextDelta("x"), done(reason), closing=closing)
+    assert (reply.finish, reply.closing) == (finish, closing is not None)
+
+
+async def test_calls_are_put_together_from_their_pieces_by_index() -> None:
+    reply, _ = await hear(
+        CallDelta(1, "b", '{"x":'),
+        CallDelta(0, "a", "{}"),
+        CallDelta(1, "", " 1}"),
+        done("tool_calls"),
+    )
+    assert [summary(each) for each in reply.calls] == [
+        ("a", {}, None, False),
+        ("b", {"x": 1}, None, False),
+    ]
+    assert len({each.call_id for each in reply.calls}) == 2
+    assert all(each.call_id.startswith("tc_") for each in reply.calls)
+
+
+LONE = {"\ufffd": ["a\N{GRINNING FACE}", {"b": "\ufffd"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "raw"),
+    [
+        ("", {}, None),
+        ("  ", {}, None),
+        ('{"a": 1, "a": 2}', {"a": 2}, None),
+        ('{"é": "\\ud800"}', {"é": "\ufffd"}, None),
+        ('{"\\uDfff": ["a\\ud83d\\ude00", {"b": "\ud800"}]}', LONE, None),
+        ("{", {}, "{"),
+        ("[]", {}, "[]"),
+        ('"text"', {}, '"text"'),
+        ("1", {}, "1"),
+        ('{"a": NaN}', {}, '{"a": NaN}'),
+        ('{"a": -Infinity}', {}, '{"a": -Infinity}'),
+        ("{'a': 1}", {}, "{'a': 1}"),
+        ('{"a": 1} trailing', {}, '{"a": 1} trailing'),
+        ("[" * 100_000, {}, "[" * 100_000),
+        ('{"n":' + "9" * 5_000 + "}", {}, '{"n":' + "9" * 5_000 + "}"),
+    ],
+    ids=range(15),
+)
+async def test_arguments_that_are_no_object_stay_text(
+    text: str, arguments: object, raw: str | None
+) -> None:
+    reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
+    assert [summary(each) for each in reply.calls] == [("t", arguments, raw, False)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "is_read"), [(2, True), (200, True), (201, False), (900, False), (50_000, False)]
+)
+async def test_arguments_that_are_nested_too_deeply_stay_text(levels: int, is_read: bool) -> None:
+    """Limits.json_depth: nothing that comes after has to follow them down."""
+    inner = levels - 1
+    text = '{"a": ' + "[" * inner + "]" * inner + "}"
+    reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
+    (call,) = reply.calls
+    assert (call.arguments_text, bool(call.arguments)) == (
+        (None, True) if is_read else (text, False)
+    )
+
+
+async def test_many_brackets_side_by_side_are_not_deep() -> None:
+    text = '{"a": [' + "[]," * 500 + "{}]}"
+    reply, _ = await hear(CallDelta(0, "t", text), done("tool_calls"))
+    assert len(reply.calls[0].arguments["a"]) == 501
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1}', ("t", {"a": 1}, None, False)),
+        ('{"a": ', ("t", {}, '{"a": ', True)),
+        ("", ("t", {}, "", True)),
+    ],
+)
+async def test_the_last_call_of_a_cut_reply_is_cut_unless_it_is_whole(
+    text: str, expected: object
+) -> None:
+    reply, _ = await hear(CallDelta(0, "first", "{"), CallDelta(1, "t", text), done("length"))
+    first, last = reply.calls
+    assert summary(first) == ("first", {}, "{", False)
+    assert summary(last) == expected
+
+
+async def test_a_closing_reply_has_no_calls() -> None:
+    reply, _ = await hear(TextDelta("x"), CallDelta(0, "t", "{}"), done(), closing="stop")
+    assert reply.calls == ()
+
+
+async def test_a_stream_that_ends_without_its_last_event_may_be_tried_again() -> None:
+    with pytest.raises(ModelUnavailable, match="ended in the middle"):
+        await hear(TextDelta("x"))

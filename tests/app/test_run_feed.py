@@ -1,0 +1,105 @@
+"""What is told of a run; every row of the table of frames stands in the tests of the server."""
+
+import pytest
+
+from penstock.app.run_feed import RunFeed, run_result
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.envelope import ErrorDetail
+from penstock.core.events import Event, Record, TaskEnded
+from penstock.core.flow_events import AgentBegan, FlowStarted, FlowTold, StepSettled, StepStarted
+from penstock.core.ids import LogId, TaskId
+from penstock.core.messages import Usage
+from penstock.core.step import Outcome, StepResult
+from penstock.core.task import TaskStatus
+
+RUN = TaskId("task_1")
+FLOW = "name: demo\ndescription: d\nsteps:\n  - {id: build, command: make}\n"
+
+
+def test_a_run_that_ended_before_it_began_has_a_result_all_the_same() -> None:
+    error = ErrorDetail(code="CANCELLED", message="nobody wants it")
+    made = run_result(RUN, "demo", TaskEnded(status=TaskStatus.CANCELLED, error=error))
+    assert (made["status"], made["reason"], made["results"]) == ("aborted", "nobody wants it", {})
+
+
+def happened(event: Event, seq: int, path: str = RUN) -> Record:
+    return Record(LogId(RUN), seq, Moment(0), RUN, CallPath(path), event)
+
+
+def test_what_is_told_says_of_which_run_and_where_it_stands_in_the_log() -> None:
+    """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
+    story = RunFeed(RUN, "demo")
+    begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
+    assert story.told(happened(begun, 2)) == []
+    [told] = story.told(happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1"))
+    assert told == {
+        "type": "flow_agent_started",
+        "runId": RUN,
+        "seq": 3,
+        "at": "1970-01-01T00:00:00.000Z",
+        "stepId": "build",
+        "visit": 1,
+        "path": "build/1",
+        "agentName": "build",
+        "nodeKind": "shell",
+    }
+    assert not story.is_over
+    story.told(happened(TaskEnded(status=TaskStatus.SUCCEEDED), 4))
+    assert story.is_over
+
+
+def test_the_end_of_a_step_says_what_it_cost() -> None:
+    """`flow_agent_complete`: `agentName, nodeKind, result, duration, usage`."""
+    story = RunFeed(RUN, "demo")
+    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t"), 1))
+    frame = "task_1/build/1"
+    story.told(happened(StepStarted(step_id="build", visit=1), 2, frame))
+    waits = {"stepId": "build", "waits": True, "activeMs": 1}
+    assert story.told(happened(FlowTold(kind="flow_step_waits", body=waits), 3, frame)) == []
+    end = StepSettled(
+        step_id="build",
+        visit=1,
+        outcome=Outcome.SUCCESS,
+        result=StepResult(),
+        duration_ms=70,
+        usage=Usage(input_tokens=5, output_tokens=2),
+    )
+    [told] = story.told(happened(end, 4, frame))
+    assert told["duration"] == 70
+    assert told["usage"] == {"inputTokens": 5, "outputTokens": 2}
+
+
+def begun(step: str) -> RunFeed:
+    """Return the story of a run with one step."""
+    story = RunFeed(RUN, "demo")
+    text = f"name: demo\ndescription: d\nsteps:\n  - {{{step}}}\n"
+    story.told(happened(FlowStarted(file="f.yaml", texts={"f.yaml": text}, task="t"), 1))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("step", "target"),
+    [
+        ('id: s, path: "parts/*.yaml"', "parts/*.yaml"),
+        ("id: s, type: code, target: lib/sum.ts", "lib/sum.ts"),
+        ("id: s, type: code", None),
+        ("id: s, command: make", None),
+    ],
+)
+def test_a_visit_that_works_on_a_path_names_it(step: str, target: str | None) -> None:
+    """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
+    started = StepStarted(step_id="s", visit=1)
+    [told] = begun(step).told(happened(started, 2, "task_1/s/1"))
+    assert told.get("target") == target
+
+
+def test_a_round_is_told_before_the_judge_and_does_not_announce_it() -> None:
+    story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
+    frame = "task_1/s/1"
+    assert story.told(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
+    told = FlowTold(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
+    began = AgentBegan(agent="a", message="m", system="s", model="m1")
+    frames = [*story.told(happened(told, 3, frame)), *story.told(happened(began, 4, frame))]
+    assert [each["type"] for each in frames] == ["flow_loop_iteration", "flow_agent_started"]
+    assert frames[1]["resolvedModel"] == "m1"

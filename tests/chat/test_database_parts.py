@@ -1,0 +1,18 @@
+"""What is kept in a database alone, in one hand."""
+
+from penstock.chat.database_parts import DatabaseParts
+from penstock.core.ids import ArtifactId
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.resources.cipher import Cipher
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.testing.clock import FakeClock
+
+
+async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
+    database = await open_database("sqlite://")
+    archive = DatabaseParts(database, open_blobs("memory:///"), FakeClock(), Cipher([bytes(32)]))
+    assert not await archive.keys.exist()
+    assert [each.why for each in await archive.look()] == [""] * 4
+    assert await archive.lookup.find_artifact(ArtifactId("art_1"), LOCAL_PROFILE) is None
+    await database.close()

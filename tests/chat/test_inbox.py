@@ -1,0 +1,255 @@
+"""The desk: what is handed in, what is refused, and what one hears of it."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.builtins import TOOLS
+from penstock.chat.message import NewCall, NewMessage
+from penstock.core.clock import SystemClock
+from penstock.core.envelope import Status
+from penstock.core.errors import (
+    ConfigError,
+    IdempotencyConflict,
+    InvalidRequest,
+    NotFound,
+    TaskOver,
+)
+from penstock.core.events import MessageReceived, SessionOpened
+from penstock.core.ids import ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.profile import ADMIN, CHAT, Profile
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
+from penstock.store.log import Listener
+from penstock.testing.clock import settle
+from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.logs import events
+from tests.kit.tools import Act, Gate, echo
+
+ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
+BOB = Profile(profile_id=ProfileId("bob"), permissions=frozenset({CHAT}))
+ROOT = Profile(profile_id=ProfileId("root"), permissions=frozenset({CHAT, ADMIN}))
+
+
+async def test_a_message_is_on_disk_when_it_was_handed_in() -> None:
+    hold = Hold()
+    async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
+        sent = await runtime.send(NewMessage(content="Hello  there"), ANN)
+        opened, received = (await events(runtime, sent.session_id))[:2]
+        hold.release()
+    assert opened == SessionOpened(
+        profile_id=ANN.profile_id, agent="assistant", title="Hello there"
+    )
+    assert isinstance(received, MessageReceived)
+    assert (received.message_id, received.permissions) == (sent.message_id, (CHAT,))
+    assert sent.seq == 2
+
+
+async def test_a_title_is_the_first_line_cut() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        reply = await runtime.chat("word \n" * 100)
+        session = await runtime.parts.projections.find_session(reply.session_id)
+    assert session
+    assert len(session.title) == 60
+    assert session.title.endswith("…")
+
+
+@pytest.mark.parametrize("content", ["", "   ", "\n\t", "x" * 101])
+async def test_a_message_of_no_use_is_refused(content: str) -> None:
+    place = MemoryStorage(limits=Limits(content_chars=100))
+    async with memory_runtime(place=place) as runtime:
+        with pytest.raises(InvalidRequest, match="/content"):
+            await runtime.send(NewMessage(content=content))
+
+
+async def test_what_is_not_there_is_refused_before_anything_is_written() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        for message in (
+            NewMessage(content="Hi", agent="nobody"),
+            NewMessage(content="Hi", session_id=SessionId("conv_nowhere")),
+        ):
+            with pytest.raises(NotFound):
+                await runtime.send(message)
+        with pytest.raises(ConfigError):
+            await runtime.send(NewMessage(content="Hi", model="no-such-model"))
+        assert await runtime.parts.log.pending(limit=9) == []
+
+
+async def test_a_conversation_is_its_owner_s_alone() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")] * 3)) as runtime:
+        reply = await runtime.chat("Hello", profile=ANN)
+        again = NewMessage(content="More", session_id=reply.session_id)
+        with pytest.raises(NotFound):
+            await runtime.send(again, BOB)
+        with pytest.raises(NotFound):
+            await runtime.cancel(reply.task_id, profile=BOB)
+        sent = await runtime.send(again, ROOT)
+        assert await runtime.wait(sent.task_id)
+
+
+async def test_messages_of_one_conversation_are_answered_one_after_the_other() -> None:
+    model = ScriptedModel(lambda request: say(str(len(request.messages))))
+    async with memory_runtime(model=model) as runtime:
+        first = await runtime.send(NewMessage(content="1"))
+        rest = [
+            await runtime.send(NewMessage(content=text, session_id=first.session_id))
+            for text in "234"
+        ]
+        replies = [await runtime.wait(each.task_id) for each in (first, *rest)]
+    assert [reply.content for reply in replies if reply] == ["1", "3", "5", "7"]
+
+
+async def test_waiting_ends_when_the_time_is_up() -> None:
+    hold = Hold()
+    place = MemoryStorage(limits=Limits(poll_seconds=0.01, shutdown_seconds=0))
+    async with memory_runtime(model=ScriptedModel([wait(hold)]), place=place) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        assert await runtime.wait(sent.task_id, seconds=0.02) is None
+        assert await runtime.wait(sent.task_id, seconds=0) is None
+
+
+async def test_nobody_waits_for_a_task_that_is_not_there() -> None:
+    async with memory_runtime() as runtime:
+        with pytest.raises(NotFound):
+            await runtime.wait(TaskId("task_nowhere"))
+        with pytest.raises(NotFound):
+            await runtime.cancel(TaskId("task_nowhere"))
+        with pytest.raises(NotFound):
+            await runtime.answer(QuestionId("q_nowhere"), {"text": "yes"})
+
+
+class FarLog(MemoryLog):
+    """Tells nobody who comes after it went far away, as if they were in another process."""
+
+    is_far = False
+
+    def listen(self, listener: Listener) -> None:
+        if not self.is_far:
+            super().listen(listener)
+
+
+async def test_a_task_that_another_process_ends_is_seen_by_looking() -> None:
+    limits, hold = Limits(poll_seconds=0.01), Hold()
+    log = FarLog(SystemClock())
+    place = MemoryStorage(limits=limits, log=log)
+    model = ScriptedModel([wait(hold) + say("Done elsewhere.")])
+    async with memory_runtime(model=model, place=place) as near:
+        sent = await near.send(NewMessage(content="Hi"))
+        await hold.reached()
+        log.is_far = True
+        async with memory_runtime(model=model, place=place) as far:
+            waiting = asyncio.ensure_future(far.wait(sent.task_id))
+            await settle()
+            hold.release()
+            reply = await waiting
+    assert reply
+    assert reply.content == "Done elsewhere."
+
+
+async def test_an_ended_task_cannot_be_cancelled() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
+        reply = await runtime.chat("Hello")
+        with pytest.raises(TaskOver):
+            await runtime.cancel(reply.task_id)
+
+
+async def test_a_cancel_of_a_task_can_be_asked_for_twice() -> None:
+    hold = Hold()
+    async with memory_runtime(model=ScriptedModel([wait(hold)])) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        await hold.reached()
+        await asyncio.gather(
+            runtime.cancel(sent.task_id), runtime.cancel(sent.task_id), return_exceptions=True
+        )
+        reply = await runtime.wait(sent.task_id)
+        task = await runtime.parts.projections.find_task(sent.task_id)
+    assert reply
+    assert task
+    assert (reply.status, task.status) == (TaskStatus.CANCELLED, TaskStatus.CANCELLED)
+
+
+@pytest.mark.parametrize("levels", [200, 900, 100_000])
+async def test_an_input_without_end_is_refused_before_it_is_a_task(levels: int) -> None:
+    inner: list[object] = []
+    for _ in range(levels - 1):
+        inner = [inner]
+    async with memory_runtime(tools=[Act("echo", echo, direct_call=True)]) as runtime:
+        with pytest.raises(InvalidRequest, match="/input: must have at most 200 levels of nesting"):
+            await runtime.call("echo", {"a": inner})
+
+
+async def test_a_direct_call_is_a_task_of_its_own() -> None:
+    tool = Act("look", echo, direct_call=True)
+    async with memory_runtime(tools=[tool, Act("secret")]) as runtime:
+        envelope = await runtime.call("look", {"at": "this"})
+        assert envelope.output == {"at": "this"}
+        for tool_id in ("secret", "nothing"):
+            refused = await runtime.call(tool_id, {})
+            assert refused.status is Status.FAILED
+            assert refused.error
+            assert refused.error.code == "TOOL_NOT_FOUND"
+
+
+async def test_a_request_that_comes_again_is_not_the_answer_to_what_it_asked() -> None:
+    model = ScriptedModel({"Hi": say("Hello."), "Ask me": call("ask_user", question="Which?")})
+    async with memory_runtime(model=model, tools=TOOLS) as runtime:
+        begun = await runtime.chat("Hi")
+        message = NewMessage(
+            content="Ask me", session_id=begun.session_id, idempotency=("key", "hash")
+        )
+        first = await runtime.send(message)
+        reply = await runtime.wait(first.task_id)
+        again = await runtime.send(message)
+        with pytest.raises(IdempotencyConflict):
+            await runtime.send(replace(message, idempotency=("key", "other")))
+        still = await runtime.wait(first.task_id)
+    assert replace(again, records=()) == replace(first, records=())
+    assert reply
+    assert still
+    assert still.questions == reply.questions
+
+
+def a_call(n: int, **more: Any) -> NewCall:
+    return NewCall(tool_id="look", input={"n": n}, **more)
+
+
+async def test_a_direct_call_with_a_key_is_made_once_however_often_it_comes() -> None:
+    """Spec: "The same key … the same `taskId`…; the tool runs once, also … at the same time"."""
+    look, once = Act("look", direct_call=True), a_call(1, idempotency=("key", "one"))
+    async with memory_runtime(tools=[look]) as runtime:
+        both = await asyncio.gather(runtime.request(once), runtime.request(once))
+        await runtime.wait(both[0])
+        assert {*both, await runtime.request(once)} == {both[0]}
+        with pytest.raises(IdempotencyConflict):
+            await runtime.request(a_call(2, idempotency=("key", "two")))
+        other = await runtime.request(a_call(3, idempotency=("other", "one")))
+        await runtime.wait(other)
+    assert look.runs == [{"n": 1}, {"n": 3}]
+
+
+async def test_a_direct_call_in_a_conversation_comes_after_what_was_asked_before() -> None:
+    gate = Gate()
+    tools = [Act("slow", gate, direct_call=True), look := Act("look", direct_call=True)]
+    async with memory_runtime(tools=tools) as runtime:
+        session_id = (await runtime.chat("Hi")).session_id
+        first = await runtime.request(NewCall(tool_id="slow", input={}, session_id=session_id))
+        await gate.reached()
+        second = await runtime.request(a_call(1, session_id=session_id))
+        assert look.runs == []
+        gate.open()
+        ends = [await runtime.wait(each) for each in (first, second)]
+        assert [each and each.session_id for each in ends] == [session_id, session_id]
+        assert (await runtime.chat("Hi again", session_id=session_id)).content
+
+
+@pytest.mark.parametrize("session_id", ["conv_none", "theirs"])
+async def test_a_direct_call_in_a_conversation_of_another_is_refused(session_id: str) -> None:
+    async with memory_runtime(tools=[Act("look", direct_call=True)]) as runtime:
+        if session_id == "theirs":
+            session_id = (await runtime.chat("Hi")).session_id
+        with pytest.raises(NotFound, match=f"there is no conversation '{session_id}'"):
+            await runtime.request(a_call(1, session_id=SessionId(session_id)), BOB)

@@ -1,0 +1,105 @@
+"""What is said elsewhere: each piece once, none left out, nothing out of its place."""
+
+from collections.abc import Sequence
+
+from penstock.chat.remote_replies import RemoteReplies
+from penstock.core.clock import Moment
+from penstock.core.events import Event, NoteEmitted, Record, ReplyRestarted
+from penstock.core.ids import LogId, TaskId
+from penstock.engine.bus import Delta, DeltaKind, ReplyBegun
+from penstock.store.live_text import NOWHERE, Followed, TextPiece, TextPosition
+
+LOG, TASK = LogId("conv_1"), TaskId("task_1")
+
+
+class Said:
+    """Live text that a test fills."""
+
+    def __init__(self) -> None:
+        self.pieces: list[TextPiece] = []
+
+    def say(self, units: int, text: str, *, base: int = 2, kind: str = "text") -> None:
+        spot = TextPosition(base, units)
+        piece = TextPiece(task_id=TASK, spot=spot, iteration=1, closing=False, kind=kind, text=text)
+        self.pieces.append(piece)
+
+    def listen(self, listener: Followed) -> None: ...
+
+    def is_followed(self, log_id: LogId, epoch: int) -> bool:
+        return True
+
+    async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None: ...
+
+    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+        return [each for each in self.pieces if each.spot > after]
+
+
+def shown(items: Sequence[ReplyBegun | Delta]) -> list[object]:
+    """Return a reply that began as its base, a piece as its kind, text and units."""
+    return [
+        each.reply.base if isinstance(each, ReplyBegun) else (each.kind, each.text, each.units)
+        for each in items
+    ]
+
+
+def record(event: Event) -> Record:
+    return Record(LOG, 3, Moment(0), TASK, None, event)
+
+
+async def test_a_reply_begins_and_goes_on_piece_by_piece() -> None:
+    said = Said()
+    echo = RemoteReplies(said, LOG)
+    assert (await echo.listen(), echo.is_on) == ([], False)
+    said.say(0, "")
+    said.say(2, "Hm", kind="reasoning")
+    assert shown(await echo.listen()) == [2, (DeltaKind.REASONING, "Hm", 2)]
+    said.say(7, "Hello")
+    (delta,) = await echo.listen()
+    assert (shown([delta]), echo.is_on) == ([(DeltaKind.TEXT, "Hello", 7)], True)
+    assert delta.reply.units == 7
+    assert await echo.listen() == []
+
+
+async def test_the_next_reply_begins_anew() -> None:
+    said = Said()
+    echo = RemoteReplies(said, LOG)
+    said.say(2, "Hi")
+    await echo.listen()
+    said.pieces.clear()
+    said.say(0, "", base=5)
+    said.say(1, "Y", base=5)
+    assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Y", 1)]
+
+
+async def test_a_piece_without_those_before_it_is_left_to_the_whole_reply() -> None:
+    said = Said()
+    echo = RemoteReplies(said, LOG)
+    said.say(9, "lo")
+    assert (await echo.listen(), echo.is_on) == ([], False)
+    said.pieces.clear()
+    said.say(2, "He")
+    said.say(5, "o")
+    assert shown(await echo.listen()) == [2, (DeltaKind.TEXT, "He", 2)]
+    assert await echo.listen() == []
+
+
+async def test_an_event_that_ends_the_reply_ends_the_echo() -> None:
+    said = Said()
+    echo = RemoteReplies(said, LOG)
+    said.say(2, "Hi")
+    await echo.listen()
+    echo.hear([record(NoteEmitted(event_type="n"))])
+    assert echo.is_on
+    echo.hear([record(ReplyRestarted(iteration=1))])
+    assert not echo.is_on
+
+
+async def test_what_is_heard_otherwise_is_passed_over() -> None:
+    said = Said()
+    echo = RemoteReplies(said, LOG)
+    said.say(2, "Hi")
+    echo.pass_over(2)
+    assert await echo.listen() == []
+    echo.pass_over(1)
+    said.say(1, "Y", base=5)
+    assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Y", 1)]

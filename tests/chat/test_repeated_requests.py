@@ -1,0 +1,127 @@
+"""Requests that come again under one Idempotency-Key."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from penstock.app.runtime import Runtime
+from penstock.builtins import TOOLS
+from penstock.chat.message import NewMessage, Reply, SentMessage
+from penstock.core.clock import SystemClock
+from penstock.core.errors import IdempotencyConflict
+from penstock.core.events import QuestionAnswered, Record
+from penstock.core.ids import LogId, SessionId
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.store.projections import Page
+from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.logs import events
+from tests.kit.questions import mail
+
+STORY = {
+    "Ask": [call("ask_user", question="Who?"), call("ask_user", question="When?"), say("So be it.")]
+}
+
+
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Runtime, NewMessage]]:
+    """Open a runtime in which a task asks; yields the message that is its answer, keyed."""
+    async with memory_runtime(model=ScriptedModel(STORY), tools=TOOLS) as runtime:
+        asked = await runtime.chat("Ask")
+        yield runtime, keyed("Ann", asked.session_id)
+
+
+def keyed(content: str, session_id: SessionId) -> NewMessage:
+    return NewMessage(content=content, session_id=session_id, idempotency=("key", content))
+
+
+async def sent(runtime: Runtime, message: NewMessage) -> tuple[SentMessage, Reply]:
+    """Send a message; returns where it stands, and how its task does."""
+    taken = await runtime.send(message)
+    reply = await runtime.wait(taken.task_id)
+    assert reply
+    return taken, reply
+
+
+async def given(runtime: Runtime, session_id: SessionId) -> list[str]:
+    """Return what was answered."""
+    found = await events(runtime, session_id)
+    return [each.answer["text"] for each in found if isinstance(each, QuestionAnswered)]
+
+
+async def test_a_message_that_was_an_answer_is_no_answer_to_the_next_question() -> None:
+    """`Idempotency-Key`: "same key and body within 24 h attaches to the same task"."""
+    async with asking() as (runtime, answer):
+        first, reply = await sent(runtime, answer)
+        again, still = await sent(runtime, answer)
+        assert (again, still.questions) == (first, reply.questions)
+        assert await given(runtime, first.session_id) == ["Ann"]
+
+
+async def test_a_message_that_was_an_answer_is_no_new_task_when_that_has_ended() -> None:
+    async with asking() as (runtime, answer):
+        first, _ = await sent(runtime, answer)
+        await runtime.chat("Now", session_id=first.session_id)
+        again, reply = await sent(runtime, answer)
+        _, total = await runtime.parts.projections.tasks(page=Page())
+    assert (again, total) == (first, 1)
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "So be it.")
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["asking", "ended"])
+async def test_another_message_with_the_key_of_an_answer_is_refused(ends: bool) -> None:
+    """`Idempotency-Key`: "other body: 409 IDEMPOTENCY_CONFLICT"."""
+    async with asking() as (runtime, answer):
+        await sent(runtime, answer)
+        if ends:
+            await runtime.chat("Now", session_id=answer.session_id)
+        with pytest.raises(IdempotencyConflict):
+            await runtime.send(keyed("Bob", SessionId(str(answer.session_id))))
+
+
+async def test_a_repeated_request_cancels_nothing() -> None:
+    async with asking() as (runtime, answer):
+        await sent(runtime, answer)
+        _, reply = await sent(runtime, replace(answer, cancel_open=True))
+        assert reply.status is TaskStatus.SUSPENDED
+
+
+async def test_a_repeated_answer_is_known_while_an_approval_is_open() -> None:
+    story = [call("ask_user", question="Who?"), call("mail")]
+    async with memory_runtime(model=ScriptedModel(story), tools=[*TOOLS, mail()]) as runtime:
+        asked = await runtime.chat("Write")
+        answer = keyed("Ann", asked.session_id)
+        first, _ = await sent(runtime, answer)
+        again, _ = await sent(runtime, answer)
+    assert again == first
+
+
+class Watched(MemoryLog):
+    """A log that notes what is read of it."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.reads: list[tuple[int, int | None]] = []
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        """Return the events after `after`, at most `limit`."""
+        self.reads.append((after, limit))
+        return await super().read(log_id, after=after, limit=limit)
+
+
+async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one() -> None:
+    model = ScriptedModel(STORY | {"Hi": say("Hello.")})
+    place = MemoryStorage(log=(log := Watched()))
+    async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
+        begun = await runtime.chat("Hi")
+        asked = await runtime.chat("Ask", session_id=begun.session_id)
+        log.reads.clear()
+        taken, _ = await sent(runtime, replace(keyed("Ann", asked.session_id), idempotency=None))
+        task = await runtime.parts.projections.find_task(taken.task_id)
+    assert task
+    assert min(after for after, _ in log.reads) == task.first_seq - 1 > 0

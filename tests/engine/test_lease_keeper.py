@@ -1,0 +1,173 @@
+"""One timer renews the leases of all logs at work that nothing was written to."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.core.clock import SystemClock
+from penstock.core.errors import StoreError
+from penstock.core.events import (
+    CancelRequested,
+    Entry,
+    MessageReceived,
+    Record,
+    SessionOpened,
+    TaskEnded,
+    TaskStarted,
+)
+from penstock.core.ids import LogId, MessageId, TaskId, new_id
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL
+from penstock.core.signals import LeaseLost
+from penstock.core.task import TaskStatus
+from penstock.core.world import World
+from penstock.engine.held import HeldLog
+from penstock.engine.lease_keeper import LeaseKeeper
+from penstock.engine.state import SessionState, TaskState
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from tests.kit.activations import ActiveLog
+from tests.kit.events import ONE, TWO, ended
+
+LOG, TASK = LogId("conv_1"), TaskId("task_1")
+WORLD = World(SystemClock(), Limits(), new_id)
+
+
+class WatchedLog(MemoryLog):
+    """Says when a lease is renewed, or fails to."""
+
+    def __init__(self, failure: BaseException | None = None) -> None:
+        super().__init__(WORLD.clock)
+        self.renewed: asyncio.Queue[LogId] = asyncio.Queue()
+        self.failure = failure
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        self.renewed.put_nowait(lease.log_id)
+        if self.failure is not None:
+            raise self.failure
+        return await super().renew(lease, after=after)
+
+
+async def hold(log: MemoryLog, *, since: float) -> HeldLog:
+    received = MessageReceived(message_id=MessageId("msg_1"), content="Hello")
+    opened = SessionOpened(profile_id=LOCAL, agent="assistant", title="Hello")
+    await log.send(LOG, [Entry(opened), Entry(received, TASK)])
+    lease = await log.acquire(LOG, "me")
+    assert lease is not None
+    return HeldLog(log, lease, SessionState(LOG), WORLD, since=since)
+
+
+async def test_a_silent_lease_is_renewed_for_as_long_as_it_is_held() -> None:
+    log = WatchedLog()
+    held = {LOG: await hold(log, since=WORLD.clock.monotonic() - 1)}
+    LeaseKeeper(held, 0.001).look_after()
+    assert [await log.renewed.get() for _ in range(3)] == [LOG] * 3
+    held.clear()
+
+
+async def test_a_lease_that_was_just_taken_is_left_alone() -> None:
+    log = WatchedLog()
+    fresh = await hold(log, since=WORLD.clock.monotonic() + 1_000)
+    other = LogId("conv_2")
+    held = {LOG: fresh, other: await hold(WatchedLog(), since=0)}
+    LeaseKeeper(held, 0.001).look_after()
+    silent = held[other]
+    assert silent.is_silent(1)
+    assert not fresh.is_silent(1)
+    assert log.renewed.empty()
+    held.clear()
+
+
+async def test_work_whose_lease_is_lost_is_stopped_once() -> None:
+    log = WatchedLog(LeaseLost("gone"))
+    held = {LOG: await hold(log, since=0)}
+    lost = asyncio.Event()
+    held[LOG].when_lost(lost.set)
+    LeaseKeeper(held, 0.001).look_after()
+    await lost.wait()
+    asked, reason = log.renewed.qsize(), held[LOG].lost
+    lost.clear()
+    held[LOG].lose(LeaseLost("again"))
+    assert (asked, reason, lost.is_set()) == (1, held[LOG].lost, False)
+    held.clear()
+
+
+async def test_a_lease_that_cannot_be_renewed_yet_is_told_to_operators(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "lease of log conv_1 not renewed yet: full"
+    log = WatchedLog(StoreError("full"))
+    held = {LOG: await hold(log, since=0)}
+    LeaseKeeper(held, 0.001).look_after()
+    await log.renewed.get()
+    await log.renewed.get()
+    assert said in caplog.messages
+    held.clear()
+
+
+class LostLog(MemoryLog):
+    """Another process takes the log, or erases it."""
+
+    is_lost = False
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        if self.is_lost:
+            raise LeaseLost("log 'conv_1' was erased")
+        return await super().renew(lease, after=after)
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_the_work_on_a_log_that_was_erased_stops_at_once(
+    swallows: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, stopped = asyncio.Event(), asyncio.Event()
+
+    async def work(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        here.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            if not swallows:
+                raise
+            await held.refresh()
+
+    log = LostLog(FakeClock())
+    active = ActiveLog(work, log=log)
+    await active.say()
+    running = asyncio.ensure_future(active.run())
+    await here.wait()
+    log.is_lost = True
+    await active.activations.look(LOG)
+    assert await asyncio.wait_for(running, 5) is None
+    assert (stopped.is_set(), running.cancelling()) == (True, 0)
+    assert caplog.messages == ["the work on log conv_1 stops: log 'conv_1' was erased"]
+
+
+async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -> None:
+    here, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        here.set()
+        await go_on.wait()
+        held.add(ended(), task.task_id)
+
+    active = ActiveLog(work)
+    await active.say()
+    await active.say(TWO, is_new=False)
+    running = asyncio.ensure_future(active.run())
+    await here.wait()
+    await active.log.send(LOG, [Entry(CancelRequested(), TWO)])
+    await active.activations.look(LOG)
+    task = await active.log.find_task(TWO)
+    assert task is not None
+    assert task.status is TaskStatus.CANCELLED
+    go_on.set()
+    await running
+    assert active.worked == [ONE]
+    ends = [each.status for each in await active.events() if isinstance(each, TaskEnded)]
+    assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]

@@ -1,0 +1,159 @@
+"""Folded logs at hand: as new as the log, and never with what was erased."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.core.events import (
+    Entry,
+    Erased,
+    MessagesErased,
+    Record,
+    SessionOpened,
+    TaskStarted,
+)
+from penstock.core.ids import LogId, TaskId
+from penstock.engine.held import HeldLog
+from penstock.engine.state import TaskState
+from penstock.engine.state_cache import StateCache
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from tests.kit.activations import ActiveLog, finish
+from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
+
+
+class Shelf:
+    """A log of some conversations, and their folds."""
+
+    def __init__(self, *held: LogId, most: int = 9, hears: bool = True) -> None:
+        self.log = MemoryLog(FakeClock())
+        self.held = set(held)
+        self.folds = StateCache(self.log, self.held, most=most)
+        if hears:
+            self.log.listen(self.folds.hear)
+
+    async def say(self, log_id: LogId = LOG) -> None:
+        opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+        task_id = TaskId(f"task_{log_id}")
+        await self.log.send(log_id, [Entry(opened), Entry(message(), task_id)])
+
+    async def lease(self) -> Lease:
+        lease = await self.log.acquire(LOG, "me")
+        assert lease
+        return lease
+
+
+async def test_what_is_committed_here_is_taken_in_at_once() -> None:
+    shelf = Shelf()
+    await shelf.say()
+    await shelf.log.send(LOG, [Entry(message(), TWO)])
+    state = shelf.folds.find(LOG)
+    assert state
+    assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
+
+
+async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
+    shelf = Shelf(hears=False)
+    await shelf.say()
+    await shelf.folds.look_up(LOG)
+    await shelf.log.send(LOG, [Entry(message(), TWO)])
+    state = await shelf.folds.take(await shelf.lease())
+    assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
+    assert shelf.folds.find(LOG) is None
+
+
+async def test_the_state_that_was_put_back_first_goes_first() -> None:
+    shelf = Shelf(most=2)
+    names = [LogId(each) for each in ("a", "b", "c")]
+    for name in names:
+        await shelf.say(name)
+    assert [shelf.folds.find(name) is not None for name in names] == [False, True, True]
+
+
+@pytest.mark.parametrize("hears", [True, False])
+async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) -> None:
+    shelf = Shelf(hears=hears)
+    await shelf.say()
+    await shelf.folds.look_up(LOG)
+    before, told = shelf.folds.find(LOG), TaskId(f"task_{LOG}")
+    await shelf.log.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
+    assert await shelf.folds.take(await shelf.lease()) is not before
+
+
+async def test_a_state_at_work_is_not_put_back_when_something_was_erased_meanwhile() -> None:
+    shelf = Shelf(LOG)
+    await shelf.say()
+    state = await shelf.folds.take(await shelf.lease())
+    shelf.folds.forget(LOG)
+    shelf.folds.keep(state)
+    assert shelf.folds.find(LOG) is None
+    shelf.folds.keep(state)
+    assert shelf.folds.find(LOG) is state
+
+
+async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
+    shelf = Shelf(LogId("b"), hears=False)
+    for name in (LOG, LogId("b")):
+        await shelf.folds.look_up(name)
+        assert shelf.folds.find(name) is None
+
+
+# ---- what an activation keeps ----
+
+
+async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
+    active = ActiveLog(finish)
+    await active.say()
+    await active.run()
+    reads: list[int] = []
+    read = active.log.read
+
+    async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
+        reads.append(after)
+        return await read(log_id, after=after, limit=limit)
+
+    active.log.read = counted  # type: ignore[method-assign]
+    await active.say(TWO, is_new=False)
+    await active.run()
+    assert reads == [4]
+    active.activations.forget(LOG)
+    await active.say(TaskId("task_3"), is_new=False)
+    await active.run()
+    assert reads == [4, 0]
+
+
+async def test_what_another_process_erased_is_not_remembered() -> None:
+    """The event alone tells it: the text is blank on disk, not in what was folded before."""
+    seen: list[list[str]] = []
+
+    async def look(held: HeldLog, task: TaskState) -> None:
+        held.add(TaskStarted(), task.task_id)
+        seen.append([each.content for each in held.state.said.messages])
+        held.add(ended(), task.task_id)
+
+    log = BlankedLog(FakeClock())
+    active = ActiveLog(look, log=log)
+    await active.say()
+    await active.run()
+    log.is_blank = True
+    await active.log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
+    await active.say(TWO, is_new=False)
+    await active.run()
+    assert seen == [["Hi"], ["Hi"]]
+
+
+class BlankedLog(MemoryLog):
+    """Has lost the text of its first message, on demand."""
+
+    is_blank = False
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        records = await super().read(log_id, after=after, limit=limit)
+        if not self.is_blank:
+            return records
+        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]

@@ -1,0 +1,110 @@
+"""The ways through a flow."""
+
+import re
+from typing import Any
+
+import pytest
+
+from penstock.flows.checks.reachability import Reachability, Route, branches_of, routes_of
+from penstock.flows.plan import Plan
+from tests.flows.examples import (
+    EXAMPLES,
+    W1,
+    W3,
+    W4,
+    W6,
+    W7,
+    W8,
+    W9,
+    W10,
+    W11,
+    agent,
+    decision,
+    flow,
+    fork,
+    loop,
+    ref,
+)
+from tests.flows.planned import run
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "then", "wanted"),
+    [
+        (W1, "web", "report", True),
+        (W1, "web", "code", False),
+        (W3, "plan", "check", True),
+        (W3, "check", "repair", False),
+        (W3, "notes", "repair", False),
+        (W3, "build", "repair", True),
+        (W4, "quick", "deep", False),
+        (W6, "review", "draft", True),
+        (W6, "review", "gather", False),
+        (W6, "draft", "draft", True),
+        (W7, "fix", "done", True),
+        (W7, "fix", "verify", True),
+        (W8, "fetch", "cached", True),
+        (W8, "sum", "cached", True),
+        (W9, "make", "publish", True),
+        (W10, "unit", "load", True),
+        (W10, "load", "unit", False),
+        (W9, "gate", "salvage", True),
+        (W11, "explore", "repair", True),
+        (W11, "repair", "explore", False),
+    ],
+)
+def test_a_step_may_run_before_another_if_a_way_leads_there(
+    steps: Any, first: str, then: str, wanted: bool
+) -> None:
+    assert Reachability(steps).may_precede(first, then) is wanted
+
+
+def test_a_jump_to_a_part_of_a_segment_falls_through_where_the_whole_would_not() -> None:
+    steps = (fork("f", "a", "b"), agent("a"), agent("b", is_last=True), agent("z"))
+    assert Reachability(steps).may_precede("a", "z") is True
+    assert Reachability(steps).may_precede("b", "z") is False
+
+
+def test_on_complete_is_no_jump_to_what_waits_anyway() -> None:
+    """Ignored when the target stands in the same segment and waits for this step anyway."""
+    steps = (agent("a", on_complete="b"), agent("b", "a"), ref("c"))
+    ways = Reachability(steps)
+    assert ways.routes(steps[0]) == ()
+    assert ways.may_precede("a", "c")
+
+
+def test_the_jumps_of_a_step() -> None:
+    assert list(routes_of(agent("a", on_complete="b", on_error="c"))) == [
+        Route("on_complete", "b"),
+        Route("on_error", "c"),
+    ]
+    assert [each.field for each in routes_of(loop("l", "a", "b"))] == ["loop_target", "exit_target"]
+    assert list(routes_of(decision("d", "x"))) == [Route("branches", "x", "x")]
+    assert (branches_of(agent("a")), branches_of(fork("f", "a"))) == ({}, {"a": "a"})
+
+
+def test_what_runs_behind_a_jump_without_another_one() -> None:
+    ways = Reachability((fork("f", "a", "b"), ref("a"), ref("x"), fork("g", "a", "b"), ref("b")))
+    found = [[step.step_id for step in segment] for _, segment in ways.falls_from("a")]
+    assert found == [["x"], ["g"]]
+
+
+def test_a_jump_on_success_waits_for_all_that_was_chosen_at_once() -> None:
+    """Until the last is over, `on_complete` jumps and `end` wait."""
+    chosen = fork("f", "a", "b", is_multiple=True)
+    early = (ref("early"), chosen, ref("a", on_complete="early"), ref("b", is_last=True))
+    assert Reachability(early).may_precede("b", "early") is True
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
+def test_what_the_planner_does_the_ways_allow(example: Any) -> None:
+    """Whatever was over before a step of another segment began may precede it."""
+    _, steps, answers, lasts, _ = example
+    ways, over = Reachability(steps), set[str]()
+    for what, step_id in re.findall(r"([-+!])(\w+)/", run(Plan(flow(*steps)), answers, lasts)):
+        if what != "+":
+            over.add(step_id)
+            continue
+        before = {each for each in over if ways.segments.of[each] != ways.segments.of[step_id]}
+        allowed = {each for each in before if ways.may_precede(each, step_id)}
+        assert allowed == before

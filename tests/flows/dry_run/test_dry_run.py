@@ -1,0 +1,78 @@
+"""Every way of a flow is walked, in as few runs as that takes."""
+
+import pytest
+
+from tests.flows.dry_run.walks import Hurry, dry, found, unwalked
+from tests.flows.texts import TOP
+from tests.kit.worked import SUITES, WORKED
+
+RUNS = {
+    "W1": 1,
+    "W2": 1,
+    "W3": 2,
+    "W4": 2,
+    "W5": 3,
+    "W5 with end": 3,
+    "W6": 2,
+    "W7": 2,
+    "W8": 2,
+    "W9": 2,
+    "W10": 4,
+    "W11": 2,
+}
+FILES = {
+    name.removeprefix("flows/").removesuffix(".yaml"): text.removeprefix(TOP)
+    for name, text in SUITES.items()
+}
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_the_examples_are_seen_whole(name: str) -> None:
+    """Shortest set of runs that walks every edge."""
+    run = dry(WORKED[name], FILES)
+    assert (run.runs, unwalked(run), run.is_complete) == (RUNS[name], [], True)
+    assert WORKED[name].count("id: ") == len(run.reached)
+
+
+def test_what_programs_read() -> None:
+    assert dry("- {id: a, agent: scout, on_error: b}\n- {id: b, agent: scout}\n").to_wire() == {
+        "runs": 2,
+        "starts": 5,
+        "reached": ["a", "b"],
+        "branches": [{"step": "a", "branch": "on_error", "walked": True}],
+        "complete": True,
+    }
+
+
+def test_a_step_that_is_tried_again_is_not_waited_for() -> None:
+    steps = "- {id: a, agent: scout, retry: true, on_error: b}\n- {id: b, agent: scout}\n"
+    assert dry(steps).starts == 5
+
+
+@pytest.mark.slow("two runs of a thousand starts")
+def test_a_flow_that_never_ends_is_left_after_a_thousand_starts() -> None:
+    """`dry-no-end` (error: cap of starts)."""
+    pick = "- {id: b, type: code-decision, branches: {x: a, y: b}}\n"
+    steps = "- {id: a, type: code}\n" + pick
+    assert "b" in dry(steps).endless
+    assert found(steps)[0] == (
+        "5 error dry-no-end: a run did not end within 1000 starts of steps: it goes round by "
+        "b, a; let an agent-loop-decision or max_iterations end it"
+    )
+
+
+def test_what_cannot_be_reached_is_named() -> None:
+    steps = "- {id: a, agent: scout, end: true}\n- {id: b, agent: scout}\n"
+    assert dry(steps).reached == ("a",)
+    assert dry(steps).is_complete
+    assert found(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
+
+
+def test_after_two_seconds_it_is_said_what_was_not_walked() -> None:
+    """2 s in all; then `complete: false` and what was not walked."""
+    steps = "".join(f"- {{id: s{n}, type: code, on_error: last}}\n" for n in range(9))
+    run = dry(steps + "- {id: last, agent: scout}\n", clock=Hurry())
+    assert not run.is_complete
+    assert 1 < run.runs < 9
+    assert unwalked(run)[-1] == ("s8", "on_error")
+    assert run.failures == ()

@@ -1,0 +1,41 @@
+"""What is handed in when nothing is done."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.step import Output, ValueType
+from penstock.flows.dry_run.made_up import actor, inputs_of, relaxed, value_of
+from tests.flows.dry_run.walks import AGENTS
+from tests.flows.texts import read
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({}, "sample"),
+        ({"value_type": ValueType.NUMBER}, 1),
+        ({"value_type": ValueType.BOOLEAN}, True),
+        ({"value_type": ValueType.ARRAY}, ["sample"]),
+        ({"value_type": ValueType.OBJECT}, {"sample": "sample"}),
+        ({"pattern": "^(pass|fail)$"}, "pass"),
+        ({"pattern": "^[0-9]{4}$"}, "sample"),
+        ({"pattern": "("}, "sample"),
+    ],
+)
+def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any) -> None:
+    """Every declared output filled (by type: `sample`, 1, true, first of an enum)."""
+    assert value_of(Output(name="x", **more)) == value
+
+
+def test_an_actor_has_no_tool_and_takes_any_text() -> None:
+    agent = actor(AGENTS.get("finder"))
+    assert (agent.tools, agent.charter.tools) == ((), ())
+    assert relaxed([Output(name="x", pattern="^a$")]) == (Output(name="x"),)
+
+
+def test_inputs_have_their_defaults() -> None:
+    text = "- {id: a, agent: x}\ninputs: {n: {type: number}, s: {type: string, default: dark}}\n"
+    flow = read(text).flow
+    assert flow
+    assert inputs_of(flow) == {"n": 1, "s": "dark"}

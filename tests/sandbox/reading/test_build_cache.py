@@ -1,0 +1,60 @@
+"""What is kept is found again, and what nobody asks for makes room."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.sandbox.reading.build_cache import BuildCache
+
+
+def kept(folder: Path | None) -> BuildCache[str]:
+    def to_json(value: str) -> dict[str, Any]:
+        return {"value": value}
+
+    return BuildCache(folder, to_json, lambda found: str(found["value"]), most_characters=100)
+
+
+def test_another_process_finds_it(tmp_path: Path) -> None:
+    kept(tmp_path / "a").keep("key", "😀\ud800")
+    assert kept(tmp_path / "a").find("key") == "😀\ud800"
+    assert kept(tmp_path / "a").find("other") is None
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+def test_memory_alone_does_too() -> None:
+    cache = kept(None)
+    cache.keep("key", "value")
+    assert cache.find("key") == "value"
+    assert kept(None).find("key") is None
+
+
+def test_the_oldest_makes_room() -> None:
+    cache = kept(None)
+    for number in range(5):
+        cache.keep(str(number), "x" * 20)
+    assert cache.find("0") is None
+    assert cache.find("4") is not None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b"\xff", b"[" * 5000])
+def test_what_is_damaged_is_not_there(tmp_path: Path, damage: bytes) -> None:
+    kept(tmp_path).keep("key", "value")
+    (tmp_path / "key").write_bytes(damage)
+    assert kept(tmp_path).find("key") is None
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(ConfigError, match="nobody else may write to it"):
+        kept(tmp_path / "a").keep("key", "value")
+
+
+def test_a_place_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    cache = kept(tmp_path)
+    (tmp_path / "key").mkdir()
+    cache.keep("key", "value")
+    assert cache.find("key") == "value"

@@ -1,0 +1,55 @@
+"""A script is heard within bounds, and not again while it is brought to where it was."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.call_errors import OutOfMemory, ScriptError
+from penstock.sandbox.machine_world import MachineWorld
+
+
+def surroundings(**more: Any) -> MachineWorld:
+    bounds = {"depth": 200, "most_messages": 3, "most_held": 1000}
+    return MachineWorld(modules={}, answer=lambda *_: "", chance=bytes, **(bounds | more))
+
+
+def test_what_was_asked_together_is_heard_in_order() -> None:
+    around = surroundings()
+    around.hear("ask\n1\na\n{}\0ask\n2\nb\n{}\0drop\n1\n", [])
+    assert [(said.kind, said.number) for said in around.said] == [
+        ("ask", 1),
+        ("ask", 2),
+        ("drop", 1),
+    ]
+
+
+def test_a_line_may_hold_a_nul() -> None:
+    around = surroundings()
+    around.hear("print\n0\ninfo\na\0b", [])
+    assert [said.value for said in around.said] == ["a\0b"]
+
+
+def test_nothing_is_heard_after_the_end() -> None:
+    around = surroundings()
+    around.hear("done\n0\n1", [])
+    around.hear("ask\n1\na\n{}", [])
+    assert [said.kind for said in around.said] == ["done"]
+
+
+def test_what_was_heard_is_not_heard_again() -> None:
+    around = surroundings(is_muted=True)
+    around.hear("ask\n1\na\n{}", [])
+    assert (around.said, around.messages) == ([], 0)
+
+
+def test_a_flood_is_ended() -> None:
+    around = surroundings()
+    with pytest.raises(ScriptError, match="floods its host"):
+        for number in range(4):
+            around.hear(f"ask\n{number}\na\n{{}}", [])
+
+
+def test_open_host_calls_hold_no_more_than_the_memory_may() -> None:
+    around = surroundings()
+    with pytest.raises(OutOfMemory, match="the open host calls"):
+        around.hear("ask\n1\nfetch\n{}", [bytes(1000)])
