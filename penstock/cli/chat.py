@@ -13,7 +13,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.commands import COMMANDS
 from penstock.cli.asking import ask
 from penstock.cli.background import Background
-from penstock.cli.completion import agents
+from penstock.cli.completion import agents, sessions
 from penstock.cli.conversation import Conversation, Frame
 from penstock.cli.exit_codes import FINE, INTERRUPTED
 from penstock.cli.options import AsJson, ProjectFolder, taking
@@ -46,9 +46,10 @@ class Options:
     agent: Annotated[
         str, typer.Option("--agent", "-a", help="Whom to talk with.", autocompletion=agents)
     ] = ASSISTANT
-    session: Annotated[str | None, typer.Option("--session", "-s", help="Go on with this one.")] = (
-        None
-    )
+    session: Annotated[
+        str | None,
+        typer.Option("--session", "-s", help="Go on with this one.", autocompletion=sessions),
+    ] = None
     go_on: Annotated[
         bool, typer.Option("--continue", "-c", help="Go on with the newest session.")
     ] = False

@@ -1,4 +1,4 @@
-"""What the shell offers for names and ids of a project: its tools, agents, tasks and questions."""
+"""What the shell offers for names and ids of a project: its tools, agents, sessions, tasks and questions."""
 
 import asyncio
 import io
@@ -16,6 +16,7 @@ from penstock.app.settings import Settings
 from penstock.builtins import TOOLS
 from penstock.cli.project import read_settings
 from penstock.core.errors import PenstockError
+from penstock.core.profile import LOCAL
 from penstock.core.question import QuestionStatus
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
@@ -66,6 +67,16 @@ def questions(ctx: typer.Context, incomplete: str) -> list[str]:
         page = Page(limit=_MOST)
         found, _ = await projections.questions(status=QuestionStatus.OPEN, page=page)
         return [each.question.question_id for each in found]
+
+    return _fitting(_stored(ctx, work), incomplete)
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the newest sessions of whoever has no key."""
+
+    async def work(projections: Projections) -> list[str]:
+        found, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
+        return [each.session_id for each in found]
 
     return _fitting(_stored(ctx, work), incomplete)
 

@@ -68,6 +68,12 @@ def test_ids_come_from_the_store(run: Run, run_json: Callable[..., str], offers:
     assert offers("tasks", "show", "conv_") == []
 
 
+def test_sessions_are_offered_to_go_on_with(run: Run, offers: Offers) -> None:
+    assert run("chat", "Hello")[0] == 0
+    (session,) = offers("chat", "--session", "conv_")
+    assert run("chat", "Hello", "--session", session)[0] == 0
+
+
 def test_a_question_that_is_open_is_offered(project: Path, run: Run, offers: Offers) -> None:
     (project / "tools" / "ask.py").write_text(ASK)
     assert run("call", "ask")[0] == 4
