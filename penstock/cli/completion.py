@@ -1,4 +1,4 @@
-"""What the shell offers for names and ids of a project: its tools, agents, sessions, tasks and questions."""
+"""What the shell offers for names and ids: tools, agents, sessions, tasks, questions."""
 
 import asyncio
 import io
