@@ -67,8 +67,8 @@ def test_a_wheel_runs_the_example_where_there_is_no_node(tmp_path: Path) -> None
     home = tmp_path / "environment"
     ran(sys.executable, "-m", "venv", "--without-pip", str(home))
     own = str(home / "bin" / "python")
-    pip = ("-m", "pip", "--python", own, "install", "--no-index", "--no-deps")
-    ran(sys.executable, *pip, str(wheel))
+    install = ("-m", "uv", "pip", "install", "--offline", "--no-cache", "--no-deps")
+    ran(sys.executable, *install, "--python", own, str(wheel))
     (site,) = (home / "lib").glob("python*/site-packages")
     (site / "lent.pth").write_text(sysconfig.get_path("purelib"))
     assert str(site) in ran(own, "-c", "import penstock; print(penstock.__file__)")
