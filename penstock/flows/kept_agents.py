@@ -1,7 +1,7 @@
 """What a session keeps of its agent's file: it goes on with it, whatever is written (17)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from penstock.agents.agent import Agent
@@ -11,6 +11,8 @@ from penstock.core.envelope import Json
 from penstock.core.flow_events import AgentBegan
 from penstock.core.step import Output, ValueType
 from penstock.resources.project_access import Access
+
+_SETTINGS = tuple(each.name for each in fields(ChatSettings))
 
 
 def kept_of(agent: Agent, level: str | None) -> Json:
@@ -41,18 +43,21 @@ def kept_agent(began: AgentBegan, now: Agent | None) -> Agent | None:
 def _settings(kept: Mapping[str, Any]) -> ChatSettings:
     """Return the settings that were kept; one that is not known any more is passed over."""
     known: dict[str, Any] = {
-        each.name: tuple(value) if isinstance(value := kept[each.name], list) else value
-        for each in fields(ChatSettings)
-        if each.name in kept
+        name: tuple(value) if isinstance(value := kept[name], list) else value
+        for name in _SETTINGS
+        if name in kept
     }
     return ChatSettings(**known)
 
 
 def _changed(settings: ChatSettings) -> Json:
     """Return the settings that are not the usual ones, as JSON."""
-    usual = asdict(DEFAULTS)
-    changed = {name: each for name, each in asdict(settings).items() if each != usual[name]}
-    return {name: list(each) if isinstance(each, tuple) else each for name, each in changed.items()}
+    changed = {}
+    for name in _SETTINGS:
+        value = getattr(settings, name)
+        if value != getattr(DEFAULTS, name):
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
 
 
 def _output(output: Output) -> Json:
