@@ -12,6 +12,9 @@ APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/sh
          $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/test_flow_run.py) \
          $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/test_shell.py) \
          $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py elsewhere.py examples.py terminal.py) \
+         $(addprefix tests/promises/test_flow_,guard.py outcomes.py) \
+         $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
+         $(addprefix tests/,resources/test_egress.py server/test_router.py store/test_database.py) \
          tests/models/test_pydantic_ai.py
 SUITE := $(APART:%=--ignore=%) $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
