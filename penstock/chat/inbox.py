@@ -1,6 +1,6 @@
 """Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
@@ -100,11 +100,7 @@ class Inbox:
     ) -> Reply:
         """Make a direct call, and wait until it is settled or waits for a person."""
         task_id = task_id or TaskId(self._new_id("task"))
-        with self._endings.expected(task_id) as end:
-            begun = await self.request(call, profile, task_id=task_id)
-            if begun == task_id:
-                return await end.reply()
-        return await self._endings.reply(begun)
+        return await self._reply_to(self.request(call, profile, task_id=task_id), task_id)
 
     async def request(
         self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
@@ -124,23 +120,14 @@ class Inbox:
         if call.session_id is not None:
             await self._own_session(call.session_id, profile)
             await self._beginnings.look_up(log_id)
-        entries = [Entry(_requested(call, profile), task_id)]
-        try:
-            await self._log.send(log_id, entries, on_way=self._launcher.wake)
-        except IdempotencyConflict as error:
-            return first_task(error)
-        return task_id
+        return await self._queued(log_id, task_id, _requested(call, profile))
 
     async def run_flow(
         self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
     ) -> Reply:
         """Start a run of a flow, and wait until it has ended or waits for a person."""
         task_id = task_id or TaskId(self._new_id("task"))
-        with self._endings.expected(task_id) as end:
-            begun = await self.start_flow(run, profile, task_id=task_id)
-            if begun == task_id:
-                return await end.reply()
-        return await self._endings.reply(begun)
+        return await self._reply_to(self.start_flow(run, profile, task_id=task_id), task_id)
 
     async def start_flow(
         self, run: NewRun, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
@@ -151,12 +138,7 @@ class Inbox:
         """
         _check_place(None, profile)
         task_id = task_id or TaskId(self._new_id("task"))
-        entries = [Entry(_run_requested(run, profile), task_id)]
-        try:
-            await self._log.send(LogId(task_id), entries, on_way=self._launcher.wake)
-        except IdempotencyConflict as error:
-            return first_task(error)
-        return task_id
+        return await self._queued(LogId(task_id), task_id, _run_requested(run, profile))
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
@@ -187,6 +169,25 @@ class Inbox:
         if task is None or not profile.owns(task.profile_id, task.log_id):
             raise NotFound(f"there is no task {task_id!r}")
         return task
+
+    async def _queued(
+        self, log_id: LogId, task_id: TaskId, request: CallRequested | FlowRequested
+    ) -> TaskId:
+        """Write what begins a task; returns it, or the one that the same request began before."""
+        try:
+            entries = [Entry(request, task_id)]
+            await self._log.send(log_id, entries, on_way=self._launcher.wake)
+        except IdempotencyConflict as error:
+            return first_task(error)
+        return task_id
+
+    async def _reply_to(self, beginning: Awaitable[TaskId], task_id: TaskId) -> Reply:
+        """Begin a task that is expected under this id, and wait until it has ended or waits."""
+        with self._endings.expected(task_id) as end:
+            begun = await beginning
+            if begun == task_id:
+                return await end.reply()
+        return await self._endings.reply(begun)
 
     async def _take(
         self,

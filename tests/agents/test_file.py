@@ -27,7 +27,7 @@ interactive: false
 output: topics.md
 context_files: [README.md]
 context: docs/a.md, README.md
-access: { read: "src/**, docs/*.md", write: [src/gen/**], bash: { deny: [curl] } }
+access: { read: "src/**, *.md", write: [gen/**], bash: { deny: [curl] } }
 card: { type: search, label: Scout, metric: topics, role: finder }
 architect: { use_when: now, produces: x, depends_on: no, domain: web }
 max_turns: 3
@@ -67,9 +67,7 @@ def test_a_flow_reads_the_whole_of_it() -> None:
         is_interactive=False,
         output="topics.md",
         context_files=("README.md", "docs/a.md"),
-        access=Access(
-            agent="scout", read=("src/**", "docs/*.md"), write=("src/gen/**",), deny=("curl",)
-        ),
+        access=Access(agent="scout", read=("src/**", "*.md"), write=("gen/**",), deny=("curl",)),
         card=DisplayCard(card_type="search", label="Scout", metric="topics", role="finder"),
         purpose=ArchitectNotes(use_when="now", produces="x", depends_on="no", domain="web"),
         max_turns=3,

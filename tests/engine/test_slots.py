@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -206,6 +206,10 @@ async def test_a_call_that_is_cut_goes_on_at_once(is_back: bool) -> None:
 
 async def test_a_chat_has_nothing_to_lend() -> None:
     of = slots()
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(of.lent(D))
-        await stack.enter_async_context(of.taken(A, by_tool=True, goes_on=False))
+    first, second = Worker(of, A), Worker(of, B)
+    async with ending(first, second), of.lent(D):
+        await settle()
+        assert (first.is_at_work, second.is_at_work) == (True, False)
+        await first.end()
+        await settle()
+        assert second.is_at_work
