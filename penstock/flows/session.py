@@ -47,15 +47,16 @@ class SessionOffer:
 
     def __init__(self, offer: ToolOffer) -> None:
         self._offer = offer
-        own = tuple(each for each in offer.definitions if each.name == FINISH)
-        caller = replace(offer.caller, agent_tools=ONLY_FINISH)
-        self._last = replace(offer, definitions=own, caller=caller)
-        self.is_last = False
-        """No turn follows: the agent may finish and nothing else."""
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered; the skills of a session are nobody's business here."""
-        return self._last if self.is_last else self._offer
+        return self._offer
+
+    def close(self) -> None:
+        """Offer `finish` alone: no turn follows."""
+        own = tuple(each for each in self._offer.definitions if each.name == FINISH)
+        caller = replace(self._offer.caller, agent_tools=ONLY_FINISH)
+        self._offer = replace(self._offer, definitions=own, caller=caller)
 
 
 class AgentSession:
@@ -100,7 +101,8 @@ class AgentSession:
 
     async def _turn(self) -> VisitOutcome | None:
         """Take one turn, or go on with the one that was left."""
-        self._offer.is_last = is_last = self._is_last()
+        if is_last := self._is_last():
+            self._offer.close()
         reply = self.dialogue.reply or await self._turns.think()
         if reply is None:
             return failed("budget", "the budget of this task is used up", is_hard=True)
