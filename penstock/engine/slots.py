@@ -121,10 +121,12 @@ class Slots:
         self._admit()
 
     def _admit(self) -> None:
-        """Let in whose turn it is."""
+        """Let in whose turn it is; who was cut stands in line until he learns of it."""
         for line in (self._going_on, self._new):
             for turn in list(line):
-                if all(self._free[kind] > 0 for kind in turn.slot.kinds):
+                if not turn.has_come.done() and all(
+                    self._free[kind] > 0 for kind in turn.slot.kinds
+                ):
                     line.remove(turn)
                     for kind in turn.slot.kinds:
                         self._free[kind] -= 1

@@ -204,6 +204,18 @@ async def test_a_call_that_is_cut_goes_on_at_once(is_back: bool) -> None:
         assert third.is_at_work
 
 
+async def test_who_was_cut_just_now_takes_no_slot() -> None:
+    of = slots()
+    first, gone, last = Worker(of, A), Worker(of, B), Worker(of, C)
+    async with ending(first, last):
+        await settle()
+        gone.task.cancel()
+        async with of.lent(A):
+            await settle()
+            assert (gone.is_at_work, last.is_at_work) == (False, True)
+            await last.end()
+
+
 async def test_a_chat_has_nothing_to_lend() -> None:
     of = slots()
     first, second = Worker(of, A), Worker(of, B)
