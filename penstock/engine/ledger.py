@@ -104,7 +104,7 @@ class Ledger:
         began = self.task.begun.get(path)
         if began is not None and not again and not self._waited(path, began):
             raise Interrupted(
-                f'"{call.tool_id}" was cut before its end was on disk: '
+                f'"{call.tool_id}" was cut when the process stopped, or its disk failed: '
                 "it may or may not have happened",
                 suggestion="Find out whether it happened before you try it again.",
             )

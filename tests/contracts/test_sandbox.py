@@ -196,7 +196,7 @@ async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
 @pytest.mark.slow("many scripts that never end share two cores with one that does")
 async def test_scripts_that_loop_hold_nobody_up(sandbox: Sandbox) -> None:
     looping = [
-        asyncio.create_task(attack(sandbox, "for (;;); export const run = 1;", 3, bridge()))
+        asyncio.create_task(attack(sandbox, "for (;;); export const run = 1;", 6, bridge()))
         for _ in range(40)
     ]
     await asyncio.wait(looping, timeout=0.1)

@@ -141,7 +141,9 @@ async def test_which_write_may_be_entered_again(story: str, path: CallPath, runs
     if runs:
         await ledger.start(call, again=False)
         return
-    with pytest.raises(Interrupted, match="before its end was on disk: it may or may not have"):
+    with pytest.raises(
+        Interrupted, match="when the process stopped, or its disk failed: it may or may not have"
+    ):
         await ledger.start(call, again=False)
 
 
