@@ -1,3 +1,5 @@
 // ends: TIMEOUT
-const again = () => Promise.resolve().then(again);
-export const run = again;
+const again = () => {
+  Promise.resolve().then(again);
+};
+export const run = () => new Promise(again);
