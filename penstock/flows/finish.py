@@ -13,12 +13,13 @@ from penstock.manifest.fields import quoted
 
 DONE = "Finished."
 STATUSES = (StepStatus.COMPLETE, StepStatus.ERROR, StepStatus.BLOCKED)
+_NOT_DONE = (StepStatus.ERROR, StepStatus.BLOCKED)
+"""No set: what a model gives as its status may be a list."""
 ACTIONS = ("created", "modified", "read")
 AGAIN, OUT = "loop", "exit"
 """What the agent of a loop may say in place of the steps' ids."""
 _MOST_KEPT = 256
 """Contracts whose schemas need not be compiled again."""
-_OWN = ("status", "summary", "files", "artifacts", "branch")
 _FILE = {
     "type": "object",
     "required": ["path", "action"],
@@ -87,7 +88,7 @@ class FinishContract:
         values it was to find.
         """
         given = {"files": [], **arguments}
-        has_failed = given.get("status") in {StepStatus.ERROR, StepStatus.BLOCKED}
+        has_failed = given.get("status") in _NOT_DONE
         bad = None if has_failed or not self.branches else self._bad_branch(given)
         schema = self._lenient if has_failed else self._strict
         problems = tuple(each for each in schema.problems(given) if not _is_branch(each))
@@ -95,10 +96,9 @@ class FinishContract:
             return RejectedFinish((Problem("/branch", bad), *problems), is_bad_branch=True)
         if problems:
             return RejectedFinish(problems)
-        names = {output.name for output in self.outputs}
-        known = {*names, *_OWN} - ({"branch"} if not self.branches else set())
-        undeclared = tuple(name for name in given if name not in known)
-        return AcceptedFinish(self._result(given, names, has_failed=has_failed), undeclared)
+        declared = {name: value for name, value in given.items() if name in self._declared}
+        undeclared = tuple(name for name in given if name not in declared)
+        return AcceptedFinish(self._result(declared, has_failed=has_failed), undeclared)
 
     @cached_property
     def _strict(self) -> Schema:
@@ -112,6 +112,10 @@ class FinishContract:
     @cached_property
     def _choice(self) -> Schema:
         return Schema(self._branch())
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        return frozenset(self.parameters["properties"])
 
     def _branch(self) -> dict[str, Any]:
         one = {"enum": list(self.branches)}
@@ -128,7 +132,8 @@ class FinishContract:
         seen = quoted(found) if "branch" in given else "nothing"
         return f"branch must be {wanted} {', '.join(self.branches)}; found {seen}"
 
-    def _result(self, given: Mapping[str, Any], names: set[str], *, has_failed: bool) -> StepResult:
+    def _result(self, given: Mapping[str, Any], *, has_failed: bool) -> StepResult:
+        names = sorted(output.name for output in self.outputs)
         branch = None if has_failed or not self.branches else given["branch"]
         return StepResult(
             status=StepStatus(given["status"]),
@@ -136,8 +141,8 @@ class FinishContract:
             artifacts=given.get("artifacts", ""),
             files=tuple(FileUse(each["path"], each["action"]) for each in given["files"]),
             branch=tuple(branch) if isinstance(branch, list) else branch,
-            outputs={name: given[name] for name in sorted(names) if name in given},
-            finish={name: value for name, value in given.items() if name in {*names, *_OWN}},
+            outputs={name: given[name] for name in names if name in given},
+            finish=given,
         )
 
 

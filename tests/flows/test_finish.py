@@ -79,6 +79,7 @@ def test_the_result_is_taken_from_the_parameters() -> None:
             "count": 3,
             "key": "k12",
             "extra": 1,
+            "branch": "a",
         }
     )
     assert isinstance(judged, AcceptedFinish)
@@ -86,8 +87,8 @@ def test_the_result_is_taken_from_the_parameters() -> None:
     assert (result.status, result.summary, result.artifacts) == (StepStatus.COMPLETE, "s", "<x/>")
     assert result.files == (FileUse("a.py", "created"),)
     assert result.outputs == {"note": "n", "count": 3, "key": "k12"}
-    assert judged.undeclared == ("extra",)
-    assert "extra" not in (result.finish or {})
+    assert judged.undeclared == ("extra", "branch")
+    assert not {"extra", "branch"} & set(result.finish or {})
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,8 @@ def test_the_result_is_taken_from_the_parameters() -> None:
     [
         (FinishContract(), {}, ["/status: is required", "/summary: is required"]),
         (FinishContract(), PLAIN | {"status": "done"}, ["/status"]),
+        (FinishContract(), PLAIN | {"status": ["error"]}, ["/status"]),
+        (DECISION, PLAIN | {"status": {}, "branch": "a"}, ["/status"]),
         (FinishContract(), PLAIN | {"summary": 3}, ["/summary"]),
         (FinishContract(), PLAIN | {"files": "a.py"}, ["/files"]),
         (
