@@ -28,6 +28,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState, TaskState
 from penstock.engine.state_cache import StateCache
+from penstock.engine.suspend import withdraw
 from penstock.store.log import Lease, Log
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class Activations:
         self._folds = StateCache(log, self._held, most=world.limits.fold_cache)
         self._begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases that were taken when a task began, and when; `run` comes for them."""
+        self._owed: dict[LogId, Lease] = {}
+        """Leases that the store did not take back; it is asked again before the log is taken."""
         self._is_closing = False
 
     async def run(self, log_id: LogId) -> Moment | None:
@@ -73,7 +76,7 @@ class Activations:
         now = self._clock.monotonic()
         if log_id in self._begun:
             lease, now = self._begun.pop(log_id)
-        elif (found := await self._log.acquire(log_id, self._owner)) is None:
+        elif (found := await self._acquired(log_id)) is None:
             return None
         else:
             lease = found
@@ -111,8 +114,9 @@ class Activations:
     async def close(self) -> None:
         """Begin nothing more, and give back the leases that nobody came for."""
         self._is_closing = True
-        while self._begun:
-            _, (lease, _) = self._begun.popitem()
+        waiting = [*(lease for lease, _ in self._begun.values()), *self._owed.values()]
+        self._begun.clear()
+        for lease in waiting:
             await self._give_back(lease)
 
     async def look_up(self, log_id: LogId) -> None:
@@ -156,9 +160,21 @@ class Activations:
         """Drop what is folded of a log, because something in it was erased."""
         self._folds.forget(log_id)
 
+    async def _acquired(self, log_id: LogId) -> Lease | None:
+        """Take a lease. One that was still to be given back is, or this would count as a crash."""
+        if owed := self._owed.get(log_id):
+            await self._log.surrender(owed)
+            self._owed.pop(log_id, None)
+        return await self._log.acquire(log_id, self._owner)
+
     async def _give_back(self, lease: Lease) -> None:
-        with suppress(StoreError):
+        try:
             await self._log.surrender(lease)
+        except StoreError as error:
+            log.debug("log %s could not be given back yet: %s", lease.log_id, error)
+            self._owed[lease.log_id] = lease
+        else:
+            self._owed.pop(lease.log_id, None)
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
         state = await self._folds.take(lease)
@@ -223,7 +239,7 @@ class Activations:
             await stop.absorb(self._clock)
         if task.cancel_requested and not task.is_ended:
             await held.in_order()
-            self._body.end(held, task, cancelled(task))
+            self._end(held, task, cancelled(task))
         await held.commit()
         await self._tell(held, task)
 
@@ -235,7 +251,7 @@ class Activations:
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
         """End the task by a fault of the runtime."""
         await held.in_order()
-        self._body.end(held, task, failed(task, wrong("something went wrong here")))
+        self._end(held, task, failed(task, wrong("something went wrong here")))
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
         crashes = held.lease.recoveries
@@ -245,8 +261,18 @@ class Activations:
             f"the process died {crashes} times in a row at the same place of this task; what it "
             "did there is in the log of the task and of the process"
         )
-        self._body.end(held, task, failed(task, wrong(message)))
+        self._end(held, task, failed(task, wrong(message)))
         return True
+
+    def _end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
+        """End the task before its time, also where its body cannot: else it would never end."""
+        try:
+            self._body.end(held, task, ended)
+        except Exception:
+            log.exception("task %s could not be closed; it ends all the same", task.task_id)
+            if not task.is_ended:
+                withdraw(held, task)
+                held.add(ended, task.task_id)
 
     async def _expire(self, held: HeldLog) -> None:
         """Answer what nobody answered in time, unless somebody did at the last moment."""

@@ -15,7 +15,7 @@ from penstock.core.profile import Profile
 from penstock.core.signals import Suspend
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
-from penstock.engine.activation import usage_of
+from penstock.engine.activation import failed, usage_of
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
@@ -80,6 +80,9 @@ class FlowWork:
             self.close(held, task, ended)
             return
         flow_runner = self._flow_runner(held, task, brief, started)
+        if flow_runner is None:
+            self.close(held, task, ended)
+            return
         why = _why_ended(task, ended)
         if flow_runner.run.plan.status is not None:
             pass
@@ -104,6 +107,9 @@ class FlowWork:
             held.add(started, task.task_id, CallPath(task.task_id))
             held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
         flow_runner = self._flow_runner(held, task, brief, started)
+        if flow_runner is None:
+            self.close(held, task, _unreadable(task))
+            return
         heard = task.heard
         try:
             await flow_runner.conduct()
@@ -128,9 +134,11 @@ class FlowWork:
 
     def _flow_runner(
         self, held: HeldLog, task: TaskState, brief: FlowRequested, started: FlowStarted
-    ) -> FlowRunner:
+    ) -> FlowRunner | None:
+        """Return who conducts a run; None if the flow that it keeps does not read any more."""
         flow = started_flow(started)
-        assert flow is not None  # noqa: S101  it was read before it was begun
+        if flow is None:
+            return None
         if started.max_concurrent is not None:
             flow = replace(flow, max_concurrent=started.max_concurrent)
         source = source_of(started)
@@ -207,6 +215,12 @@ def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnde
     error = ErrorDetail(code=why.code, message=why.reason, details=why.details)
     envelope = Envelope(Status.FAILED, result, error)
     return TaskEnded(status=TaskStatus.FAILED, error=error, envelope=envelope)
+
+
+def _unreadable(task: TaskState) -> TaskEnded:
+    """Return the end of a run whose flow was written for an earlier penstock."""
+    said = "the flow that this run began with is none to this version of penstock: run it again"
+    return failed(task, ErrorDetail(code=FAILED, message=said))
 
 
 def _told(begun: RunStart, command: str) -> FlowTold:

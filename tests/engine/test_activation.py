@@ -29,7 +29,7 @@ from penstock.engine.state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.kit.activations import ActiveLog, finish
+from tests.kit.activations import ActiveLog, End, end, finish, no_end
 from tests.kit.events import LOG, ONE, TWO, ended, message, outcome, path_of, question
 
 
@@ -104,13 +104,14 @@ async def test_a_question_whose_time_is_over_is_answered_by_nobody() -> None:
     assert kinds[-3:] == [QuestionAnswered, TaskResumed, TaskEnded]
 
 
-async def test_a_fault_of_ours_fails_the_task_and_no_other() -> None:
+@pytest.mark.parametrize("close", [end, no_end])
+async def test_a_fault_of_ours_fails_the_task_and_no_other(close: End) -> None:
     async def broken(held: HeldLog, task: TaskState) -> None:
         if task.task_id == ONE:
             raise ZeroDivisionError
         await finish(held, task)
 
-    active = ActiveLog(broken)
+    active = ActiveLog(broken, end=close)
     await active.say()
     await active.say(TWO, is_new=False)
     await active.run()

@@ -134,6 +134,29 @@ async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation(
     assert envelope.error.code != "CANCELLED"
 
 
+@pytest.mark.parametrize("wanted", ["an answer", "an end"])
+async def test_a_run_whose_flow_does_not_read_any_more_ends(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """A later penstock may read flows otherwise; no run is left that nobody can end."""
+    place = MemoryStorage(flows=flows_of(demo=steps(ASKS)))
+    async with memory_runtime(
+        model=ScriptedModel(by_task({})), agents=WORKERS, place=place
+    ) as runtime:
+        await run_in(runtime)
+    monkeypatch.setattr("penstock.flows.work.started_flow", lambda started: None)
+    async with memory_runtime(agents=WORKERS, place=place) as runtime:
+        (asked,) = await runtime.parts.projections.open_questions(LogId(RUN))
+        if wanted == "an end":
+            await runtime.cancel(RUN)
+        else:
+            await runtime.answer(asked.question.question_id, {"value": "Yes"})
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.status.is_final
+    assert reply.error is not None
+
+
 NESTED = "  - {id: ref, path: sub.yaml}\n  - {id: tell, agent: scout, task: tell}"
 INSIDE = """
   - {id: one, agent: scout, task: one}

@@ -36,6 +36,11 @@ def end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
     held.add(event, task.task_id)
 
 
+def no_end(held: HeldLog, task: TaskState, event: TaskEnded) -> None:
+    """Fail as `end` should not."""
+    raise ZeroDivisionError
+
+
 class ActiveLog:
     """A log with one message in it, and activations whose body the test gives."""
 
