@@ -9,6 +9,9 @@ from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.sandbox.messages import ENDINGS, Message, read_message
 from penstock.sandbox.script import Module
 
+MOST_CHANCE = 65_536
+"""Bytes at once: what crypto.getRandomValues gives."""
+
 
 @dataclass(slots=True, kw_only=True)
 class MachineWorld:
@@ -41,6 +44,12 @@ class MachineWorld:
         pieces = text.split("\0", self.most_messages) if is_many else [text]
         for piece in pieces:
             self._take(piece, attachments)
+
+    def draw(self, count: int) -> bytes:
+        """Return bytes by chance: they are made while nothing can stop the script."""
+        if not 0 <= count <= MOST_CHANCE:
+            raise ScriptError(f"the script wants {count} bytes by chance at once")
+        return self.chance(count)
 
     def _take(self, text: str, attachments: Sequence[bytes]) -> None:
         self.messages += 1

@@ -46,6 +46,11 @@ BAD = [
     ("task://\ud800", "without lone surrogates"),
     ("task://" + "x" * 506, "at most 512 bytes, this has 513"),
     ("task://" + "é" * 253, "at most 512 bytes, this has 513"),
+    pytest.param(
+        "task://a" + "\u0315\u0300" * 200_000,
+        "at most 512 bytes, this has 400001 characters",
+        id="marks that would have to be sorted",
+    ),
     ("task://" + "/".join("a" * 33), "at most 32 segments, this has 33"),
 ]
 

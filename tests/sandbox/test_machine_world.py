@@ -53,3 +53,11 @@ def test_open_host_calls_hold_no_more_than_the_memory_may() -> None:
     around = surroundings()
     with pytest.raises(OutOfMemory, match="the open host calls"):
         around.hear("ask\n1\nfetch\n{}", [bytes(1000)])
+
+
+@pytest.mark.parametrize("count", [-1, 65_537, 2**31])
+def test_a_script_gets_so_much_by_chance_as_it_can_ask_for(count: int) -> None:
+    around = surroundings()
+    assert around.draw(65_536) == bytes(65_536)
+    with pytest.raises(ScriptError, match=f"wants {count} bytes"):
+        around.draw(count)

@@ -18,8 +18,6 @@ _MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
 """What engines say on stderr when they end because they have no memory."""
 _KILLED = -9
 _MOST_FRAME = 64 * MIB
-_MOST_CHANCE = 65_536
-"""Bytes at once: what crypto.getRandomValues gives."""
 
 
 class ProcessGuest:
@@ -141,7 +139,7 @@ class ProcessGuest:
                 answer = self._around.answer(name, json.loads(arguments))
                 await self._reply(process, answer.encode("utf-8", "surrogatepass"))
             case "chance", [count]:
-                await self._reply(process, self._around.chance(min(int(count), _MOST_CHANCE)))
+                await self._reply(process, self._around.draw(int(count)))
             case "digest", [name, content]:
                 await self._reply(process, _digest(name.decode("ascii", "replace"), content))
             case "ready", []:

@@ -35,8 +35,10 @@ exposeForGood("crypto", sealed({
   getRandomValues: (array) => {
     const holds = ArrayBuffer.isView(array) && !(array instanceof DataView) && !/Float/.test(array.constructor.name);
     wanted(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
-    if (array.byteLength > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
-    new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(chance(String(array.byteLength)));
+    // Asked of the array itself: a script may have given it another size, that of everything.
+    const size = sizeOf(array);
+    if (size > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
+    setBytes(new Uint8Array(ofArray.buffer(array), ofArray.start(array), size), chance(`${size}`));
     return array;
   },
   subtle: sealed({

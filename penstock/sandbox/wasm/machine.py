@@ -238,7 +238,7 @@ class Machine:
                 found = digest(self._text_of(values[1]), self._buffer(values[0]))
                 return self._new_bytes(found)
             case _:
-                return self._new_bytes(self.around.chance(self._number(values[0])))
+                return self._new_bytes(self.around.draw(self._number(values[0])))
         return self._quick("qjs_get_undefined")
 
     def _decoded(self, content: bytes, *, is_fatal: bool) -> int:

@@ -82,7 +82,7 @@ def _on_clock(machine: Machine, given: Sequence[int]) -> int:
 
 def _on_random(machine: Machine, given: Sequence[int]) -> int:
     at, size = given
-    machine.instance.write(at, machine.around.chance(size))
+    machine.instance.write(at, machine.around.draw(size))
     return 0
 
 

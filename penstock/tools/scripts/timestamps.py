@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from penstock.tools.scripts.arguments import text
 
 _LETTERS = re.compile(r"YYYY|MM|DD|HH|mm|ss")
-_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+"""Without brackets inside: of many that are never closed each would be followed to the end."""
 _WORDS = {
     "year": "YYYY",
     "month": "MM",

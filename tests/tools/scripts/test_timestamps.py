@@ -15,6 +15,9 @@ SAID = [
     ("[year]/[month]/[day]", "UTC", "2026/11/21"),
     ("[hour]h [minute]m [second]s YYYY", "UTC", "09h 00m 00s YYYY"),
     ("no letters", "UTC", "no letters"),
+    ("[[year]", "UTC", "[2026"),
+    ("[year", "UTC", "[year"),
+    pytest.param("[" * 1_000_000, "UTC", "[" * 1_000_000, id="a million that are never closed"),
 ]
 MISTAKES: list[dict[str, Any]] = [
     {"seconds": 1.5},
