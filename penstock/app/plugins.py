@@ -1,6 +1,8 @@
 """The plugins of a project: those installed as `penstock.plugins`, and those a program brings."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutine
 
@@ -44,8 +46,17 @@ def _constant(plugin: Plugin) -> Callable[[], Plugin]:
 
 
 def _installed() -> Iterator[tuple[str, Callable[[], Plugin]]]:
-    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+    for point in _points(tuple(sys.path)):
         yield f"{point.name!r} ({_home(point)})", point.load
+
+
+@lru_cache(maxsize=1)
+def _points(places: tuple[str, ...]) -> Sequence[EntryPoint]:
+    """Return what is installed in these places, where Python looks; to read it takes milliseconds.
+
+    A plugin that is installed later is found when the process starts again.
+    """
+    return sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value))
 
 
 def _home(point: EntryPoint) -> str:

@@ -93,10 +93,9 @@ def create_application(
     app.state.cookies, app.state.wrong_keys = Cookies(server), WrongKeys()
     if isinstance(runtime, Runtime):
         lifecycle.site = Site.build(runtime, lifecycle)
-    app.router.routes.insert(0, chat.SEND)
-    app.router.routes.insert(0, calls.DOCUMENT)
+    app.router.routes[:0] = [calls.DOCUMENT, chat.SEND]
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes += router.routes  # to include a router is to read its routes once more
     app.add_exception_handler(PenstockError, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, _on_bad_query)
