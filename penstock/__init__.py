@@ -15,7 +15,7 @@ HOMES: dict[str, str] = {
     "PenstockError": "core.errors",
     "Profile": "core.profile",
     "Reply": "chat.message",
-    "Retry": "tools.python.function",
+    "Retry": "tools.python.options",
     "Runtime": "app.runtime",
     "Status": "core.envelope",
     "TaskStatus": "core.task",

@@ -12,8 +12,8 @@ from penstock.core.limits import Limits as Limits
 from penstock.core.profile import Profile as Profile
 from penstock.core.task import TaskStatus as TaskStatus
 from penstock.tools.python.context import ToolContext as ToolContext
-from penstock.tools.python.function import Retry as Retry
 from penstock.tools.python.function import tool as tool
+from penstock.tools.python.options import Retry as Retry
 
 HOMES: dict[str, str]
 __version__: str

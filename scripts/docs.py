@@ -36,7 +36,8 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, RecordKind
 from penstock.server.application import create_application
 from penstock.server.problem import problem
-from scripts import flo_page, flow_pictures, limits_page
+from scripts import flo_page, flow_pictures, limits_page, tool_page
+from scripts.written import docstrings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -183,29 +184,12 @@ def chat_settings() -> str:
 
 
 def _fields(cls: Any, section: str) -> Rows:
-    said = _docstrings(cls)
+    said = docstrings(cls)
     for field in dataclasses.fields(cls):
         made = field.default_factory
         value = field.default if made is dataclasses.MISSING else made()
         name = code(f"{section}{field.name}")
         yield name, _kind(field.type), code(_toml(value)), said.get(field.name, "")
-
-
-def _docstrings(cls: Any) -> dict[str, str]:
-    """Return what stands under each field."""
-    body = ast.parse(inspect.getsource(cls).strip()).body[0]
-    found: dict[str, str] = {}
-    name = ""
-    for node in getattr(body, "body", []):
-        match node:
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                pass
-            case ast.Expr(value=ast.Constant(value=str(text))) if name:
-                found[name] = " ".join(text.split())
-                name = ""
-            case _:
-                name = ""
-    return found
 
 
 KINDS = (
@@ -387,6 +371,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "agent-fields": agent_fields,
     "tool-fields": tool_fields,
     "built-in-tools": built_in_tools,
+    "tool-options": tool_page.tool_options,
+    "context-members": tool_page.context_members,
     "flo": flo_page.flo,
     "flo-types": flo_page.types,
     "script-limits": lambda: limits_page.script_limits(_fields(Limits, "limits.")),

@@ -153,7 +153,7 @@ def load_project(
     known = {each.spec.tool_id for each in (*given, *python, *scripts)}
     handbooks = _handbooks(root, plugins)
     built_in = with_seconds(given[: len(TOOLS)], settings.limits.workflow_seconds)
-    tools = None if loaded.diagnostics else {*known, *bundle.broken_tools}
+    tools = {*known, *bundle.broken_tools} if loaded.is_whole else None
     nameable = _nameable(tools, bundle, handbooks, roles=settings.models.roles)
     agents = load_agents(root, nameable, plugins.agents_dirs)
     return Project(

@@ -18,7 +18,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
-from penstock.tools.scripts.detached import DETACHED
+from penstock.tools.detached import DETACHED
 
 CUT = "what it tells is cut here: the stream was over before the task"
 _MOST = 300

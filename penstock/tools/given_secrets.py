@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from penstock.core.call import CallPath
@@ -13,6 +14,24 @@ from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault
+from penstock.tools.policy import Caller
+
+
+class TaskSecrets:
+    """What was given out in one task, and who calls in it."""
+
+    __slots__ = ("_caller", "_came", "redactor")
+
+    def __init__(self) -> None:
+        self.redactor = Redactor()
+        self._came: Caller | None = None
+        self._caller: Caller | None = None
+
+    def told_to(self, caller: Caller) -> Caller:
+        """Return the caller with the redactor of the task; most calls come from the same one."""
+        if self._caller is None or self._came is not caller:
+            self._came, self._caller = caller, replace(caller, secrets=self.redactor)
+        return self._caller
 
 
 class GivenSecrets:
@@ -21,10 +40,10 @@ class GivenSecrets:
     __slots__ = ("_of",)
 
     def __init__(self) -> None:
-        self._of: WeakKeyDictionary[HeldLog, dict[TaskId, Redactor]] = WeakKeyDictionary()
+        self._of: WeakKeyDictionary[HeldLog, dict[TaskId, TaskSecrets]] = WeakKeyDictionary()
 
-    async def of(self, ledger: Ledger, vault: Vault | None) -> Redactor:
-        """Return the one redactor of a task, with all that the log says was given out before.
+    async def of(self, ledger: Ledger, vault: Vault | None) -> TaskSecrets:
+        """Return those of a task, with all that the log says was given out before.
 
         The log has names, never values: a secret that the vault has no more is not known again.
         """
@@ -32,10 +51,10 @@ class GivenSecrets:
         task = ledger.task
         if task.task_id in known:
             return known[task.task_id]
-        redactor = Redactor()
+        secrets = TaskSecrets()
         if vault is not None:
-            await _fill(redactor, tuple(task.secrets), vault)
-        return known.setdefault(task.task_id, redactor)
+            await _fill(secrets.redactor, tuple(task.secrets), vault)
+        return known.setdefault(task.task_id, secrets)
 
 
 def note_given(ledger: Ledger, path: CallPath, scope: Scope, key: str) -> None:

@@ -212,11 +212,14 @@ class Invocation:
         return Call(path, tool_id, input, depth)
 
     async def make(self, call: Call) -> Envelope:
-        """Make a call inside this one.
+        """Make a call inside this one."""
+        return await self.join(self.pass_on(call))
+
+    async def join(self, door: Awaitable[Envelope]) -> Envelope:
+        """Wait for a call inside this one, whose Signals end this one too.
 
         One made beside others goes on when one of them suspends this one.
         """
-        door = self.pass_on(call)
         if asyncio.current_task() is not self.owner:
             task = asyncio.ensure_future(door)
             self._aside.append(task)

@@ -100,8 +100,7 @@ class Invoker:
     ) -> Envelope:
         """Make a call, with the tools that there are now, and return its outcome."""
         known = await self._resources.secrets.of(ledger, self._resources.vault)
-        caller = replace(caller, secrets=known)
-        return await self._inside.door(call, caller, ledger, nest)
+        return await self._inside.door(call, known.told_to(caller), ledger, nest)
 
     async def _call(
         self, call: Call, caller: Caller, ledger: Ledger, nest: NestedCalls | None

@@ -49,7 +49,7 @@ async def test_an_agent_is_told_no_secret_that_the_task_was_given() -> None:
         return {"status": "done", "summary": "done"}
 
     bench.resources.errands.run_agent = run_agent
-    (await bench.resources.secrets.of(bench.ledger, None)).add("token", "s3cr3t-value")
+    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"agent": "a", "task": "use s3cr3t-value", "inputs": {"n": "s3cr3t-value"}}
     await bench.call("subagent", given)
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]

@@ -274,7 +274,7 @@ async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
         pass
 
     bench.resources.errands.runs = Runs(begin=begin, end=end, abort=abort)
-    (await bench.resources.secrets.of(bench.ledger, None)).add("token", "s3cr3t-value")
+    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}
     await bench.call("execute_workflow", {"workflowId": "x", "input": given})
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]

@@ -11,7 +11,8 @@ from penstock.core.signals import Suspend
 from penstock.engine.budget import Allowance, Budget
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
-from penstock.tools.python.function import Retry, tool
+from penstock.tools.python.function import tool
+from penstock.tools.python.options import Retry
 from penstock.tools.registry import Registry
 from tests.kit.tools import Act
 

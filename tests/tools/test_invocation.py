@@ -13,7 +13,8 @@ from penstock.core.signals import Suspend
 from penstock.testing.invocation import open_workbench
 from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
-from penstock.tools.python.function import Retry, tool
+from penstock.tools.python.function import tool
+from penstock.tools.python.options import Retry
 from penstock.tools.skills import Selection
 from tests.kit.counted import Counted, code, killed
 

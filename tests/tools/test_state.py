@@ -144,7 +144,7 @@ async def test_what_cannot_be_put(key: str, value: Any, ttl: float | None, said:
 async def test_a_secret_that_a_script_hands_on_is_refused(key: str, value: Any) -> None:
     """V6: "`task.put*` refuse a value that contains a given-out secret"."""
     bench = await open_workbench(keeps := using(lambda state: state.put(key, value)))
-    (await bench.resources.secrets.of(bench.ledger, None)).add("token", "s3cr3t")
+    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t")
     envelope = await bench.call(keeps.spec.tool_id)
     assert envelope.error
     assert envelope.error.code == "STATE_DENIED"

@@ -5,14 +5,15 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.core.call import Effect
-from penstock.core.call_errors import Rejected
+from penstock.core.call import Call, Effect
+from penstock.core.call_errors import DepthExceeded, Rejected
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
+from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation, QuestionForm
 from penstock.tools.outputs import given_json
 from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
@@ -43,18 +44,37 @@ class ToolContext:
         self.workspace = ToolFiles(invocation)
         """The files of the task and of its conversation."""
 
-    async def call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
+    async def call(
+        self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
+    ) -> Envelope:
         """Call another tool, with the grants that a script has; its failure is an Envelope too.
 
         The outcome is recorded: a function that is entered again gets it without a second run.
+        With `wait=False` a call that waits for a person answers `suspended`, with its open
+        questions, and stays with the task: the next equal call takes it up.
         """
-        depth = self._invocation.inside.world.limits.json_depth
+        invocation = self._invocation
+        depth = invocation.inside.world.limits.json_depth
         given = given_json(dict(input or {}), depth, f"the input of {tool_id!r}")
-        return await self._invocation.invoke(tool_id, given)
+        try:
+            call = invocation.nested(tool_id, given)
+        except DepthExceeded as error:
+            return error.envelope()
+        calls = DetachedCalls(invocation, self._record)
+        return await invocation.join(calls.make(call, wait=wait))
 
-    def call_sync(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Envelope:
+    def call_sync(
+        self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
+    ) -> Envelope:
         """Call another tool from a tool that is no coroutine."""
-        return self._wait(self.call(tool_id, input))
+        return self.wait(self.call(tool_id, input, wait=wait))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what one of these gives to a tool that is no coroutine: `ctx.wait(ctx.ask(…))`."""
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise RuntimeError("this would stop the event loop here: await it instead")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def secret(self, key: str, shared: str | None = None) -> str:
         """Return a secret of the profile, or of the shared place of this name.
@@ -157,6 +177,10 @@ class ToolContext:
         """When the timeout ends the call, on `time.monotonic()`."""
         return self._invocation.deadline
 
+    def _record(self, call: Call, envelope: Envelope) -> None:
+        done = CallSettled(tool_id=call.tool_id, envelope=envelope, ran=False)
+        self._invocation.ledger.settle(call.path, done)
+
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
         write = self._write_once if once else self._invocation.note
         if threading.get_ident() == self._thread:
@@ -173,14 +197,6 @@ class ToolContext:
             invocation.ledger.note(invocation.call.path, told)
             done = CallSettled(tool_id=EMIT, envelope=Envelope.success(None), ran=False)
             invocation.ledger.settle(path, done)
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if threading.get_ident() == self._thread:
-            work.close()
-            raise RuntimeError(
-                "call_sync would stop the event loop here: await ctx.call(…) instead"
-            )
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class ToolMemory(ToolState):

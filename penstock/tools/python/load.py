@@ -9,13 +9,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
 from penstock.core.late import load_file, open_folder
 from penstock.core.text import cut
 from penstock.tools.python.function import FunctionTool
 
 FOLDER = "tools"
+OFF = "python-off"
 MESSAGE_CHARACTERS = 500
 _RAISE = opmap["RAISE_VARARGS"]
 
@@ -28,6 +29,12 @@ class LoadedTools:
 
     tools: tuple[PythonTool, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every tool of the files is among them."""
+        lacking = (each for each in self.diagnostics if each.code == OFF)
+        return not errors_of(self.diagnostics) and next(lacking, None) is None
 
 
 def load_tools(root: Path, *, reserved: Collection[str] = (), is_on: bool = True) -> LoadedTools:
@@ -92,7 +99,7 @@ def _take(
     for tool in tools:
         findings = tool.check()
         yield from (replace(each, file=source.name) for each in findings)
-        if findings:
+        if errors_of(findings):
             continue
         tool_id, line = tool.tool_id, tool.line
         if tool_id in reserved:
@@ -152,7 +159,7 @@ def _is_inside(file: Path, root: Path) -> bool:
 def _off(files: list[Path], root: Path) -> Diagnostic:
     number = "1 file is" if len(files) == 1 else f"{len(files)} files are"
     return Diagnostic(
-        code="python-off",
+        code=OFF,
         message=f"{number} there, but Python tools are off",
         file=files[0].relative_to(root).as_posix(),
         severity=Severity.WARNING,

@@ -9,12 +9,11 @@ from penstock.core.call_errors import BudgetExceeded, DepthExceeded
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events import NoteEmitted
 from penstock.core.schema import Problem
-from penstock.core.signals import Suspend
 from penstock.sandbox.bridge import Settled
+from penstock.tools.detached import DetachedCalls
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import number, text
-from penstock.tools.scripts.detached import DetachedCalls
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
 
@@ -33,7 +32,7 @@ class ToolCalls:
         self._invocation = invocation
         self._recording = recording
         self._clock = invocation.inside.world.clock
-        self._detached = DetachedCalls(invocation.ledger, self._clock)
+        self._detached = DetachedCalls(invocation, self._note)
         self._places = asyncio.Semaphore(limits.nested_in_flight)
         self._most = limits.nested_calls if nested_calls is None else nested_calls
         self._made = recording.nested
@@ -61,7 +60,8 @@ class ToolCalls:
         self._made += 1
         if self._made > self._most:
             spent = BudgetExceeded(f"one script made more than {self._most} calls inside")
-            return self._settled(call, spent.envelope())
+            envelope = spent.envelope()
+            return Settled(value=wire(envelope), at_ms=self._note(call, envelope))
         if self._invocation.spec.effect is not Effect.WRITE:
             self._compare(tool_id)
         return self._recording.live(call.path, self._call(call, wait=wait))
@@ -76,31 +76,12 @@ class ToolCalls:
 
     async def _call(self, call: Call, *, wait: bool) -> Settled:
         async with self._places:
-            if self._detached.find(call, wait=wait) is not None:
-                return await self._take_up(call, wait=wait)
-            envelope = await self._invocation.pass_on(call)
+            envelope = await self._detached.make(call, wait=wait)
         _, at_ms = self._invocation.ledger.task.delivered.get(call.path, (0, self._clock.now()))
         return Settled(value=wire(envelope), at_ms=at_ms)
 
-    async def _take_up(self, call: Call, *, wait: bool) -> Settled:
-        """Make a call of the task, and give its outcome to this one."""
-        while (found := self._detached.find(call, wait=wait)) is not None:
-            async with self._invocation.ledger.turns[found.path]:
-                if self._detached.find(call, wait=wait) != found:
-                    continue
-                self._detached.take(call, found)
-                try:
-                    return self._settled(call, await self._invocation.pass_on(found))
-                except Suspend:
-                    if wait:
-                        raise
-                    return self._settled(call, self._detached.suspended(found))
-        envelope = await self._invocation.pass_on(call)
-        return Settled(value=wire(envelope), at_ms=self._clock.now())
-
-    def _settled(self, call: Call, envelope: Envelope) -> Settled:
-        at_ms = self._recording.note(call.path, call.tool_id, envelope)
-        return Settled(value=wire(envelope), at_ms=at_ms)
+    def _note(self, call: Call, envelope: Envelope) -> int:
+        return self._recording.note(call.path, call.tool_id, envelope)
 
     def _compare(self, tool_id: str) -> None:
         """Warn, once for each tool, that a call does more than the manifest claims."""

@@ -121,6 +121,23 @@ async def test_a_plain_function_calls_emits_and_is_entered_again() -> None:
     assert sum(each.tool_id == "double" for each in await bench.settled()) == 1
 
 
+async def test_a_plain_function_may_wait_for_all_that_a_coroutine_may() -> None:
+    @tool(effect="none")
+    def plain(ctx: ToolContext) -> Any:
+        """Remember, keep a file, and ask."""
+        ctx.wait(ctx.state.put("n", 1))
+        ctx.wait(ctx.workspace.write("task://a.txt", b"a"))
+        read = ctx.wait(ctx.workspace.read("task://a.txt"))
+        return [ctx.wait(ctx.state.get("n")), read.decode(), ctx.wait(ctx.ask("What?"))]
+
+    bench = await open_workbench(plain)
+    with pytest.raises(Suspend):
+        await bench.call("plain")
+    await bench.answer({"text": "this"})
+    bench.enter()
+    assert (await bench.call("plain")).output == [1, "a", "this"]
+
+
 async def test_call_sync_on_the_loop_is_a_mistake_with_a_way_out() -> None:
     async def wrong(ctx: ToolContext) -> Any:
         return ctx.call_sync("double", {"n": 1})
@@ -128,7 +145,7 @@ async def test_call_sync_on_the_loop_is_a_mistake_with_a_way_out() -> None:
     envelope = await (await open_workbench(doing(wrong), double)).call("does")
     assert envelope.error
     assert envelope.error.message == (
-        "RuntimeError: call_sync would stop the event loop here: await ctx.call(…) instead"
+        "RuntimeError: this would stop the event loop here: await it instead"
     )
 
 

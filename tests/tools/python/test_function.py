@@ -14,13 +14,13 @@ from pydantic import AfterValidator, BaseModel
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status
-from penstock.core.errors import DeclarationError
 from penstock.core.events import NoteEmitted
 from penstock.core.retry import RetryPolicy
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.invocation import invocation_for, open_workbench
 from penstock.tools.python.context import ToolContext
-from penstock.tools.python.function import FunctionTool, Options, Retry, tool
+from penstock.tools.python.function import FunctionTool, tool
+from penstock.tools.python.options import Retry
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
@@ -183,37 +183,6 @@ async def test_a_late_hint_is_read_when_it_is_there() -> None:
 
 
 Later = Item
-
-
-def bad_options() -> dict[str, tuple[Options, str, str]]:
-    return {
-        "id": ({"id": "no spaces"}, "bad-id", "'no spaces' is no tool id; wanted [A-Za-z_]"),
-        "description": ({"description": " "}, "missing-description", "write a docstring"),
-        "long": ({"description": "x" * 4097}, "bad-value", "over 4096 characters"),
-        "effect": ({"effect": "reed"}, "bad-value", "'effect' of tool 'f' must be one of none"),  # type: ignore[typeddict-item]
-        "timeout": ({"timeout": 0}, "bad-value", "a number up to 3600 seconds, not 0"),
-        "retry": ({"retry": Retry(attempts=0)}, "bad-value", "a Retry of 1 to 10 attempts"),
-        "approval": ({"requires_approval": {"if": {}}}, "bad-value", "True, False or {'when'"),
-        "when": ({"requires_approval": {"when": {"type": "x"}}}, "bad-value", "{'when': schema}"),
-        "permissions": ({"requires_permissions": "admin"}, "bad-value", "a list of permissions"),
-        "labels": ({"labels": [""]}, "bad-value", "a list of texts, not ['']"),
-        "key": ({"exclusive": ""}, "bad-value", "True, False, a key or a function"),
-        "schema": ({"output_schema": {"type": 1}}, "bad-value", "a JSON Schema, or None"),
-    }
-
-
-@pytest.mark.parametrize(("options", "code", "said"), bad_options().values(), ids=bad_options())
-def test_what_an_option_may_not_be(options: Options, code: str, said: str) -> None:
-    @tool(**options)
-    def f() -> None:
-        """Do it."""
-
-    (found,) = f.check()
-    assert found.code == code
-    assert said in found.message
-    assert found.line == f.__wrapped__.__code__.co_firstlineno + 1
-    with pytest.raises(DeclarationError, match=code):
-        _ = f.spec
 
 
 def test_an_option_that_does_not_exist_is_named_with_the_nearest() -> None:

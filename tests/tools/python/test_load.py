@@ -208,3 +208,15 @@ def test_ctrl_c_while_a_file_is_imported_is_no_finding(tmp_path: Path) -> None:
             load_tools(project(tmp_path, broken=text))
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+async def test_a_tool_that_is_warned_about_is_there(tmp_path: Path) -> None:
+    """What has no effect yet takes no tool away, and hides no mistake in what names tools."""
+    text = GOOD.replace("direct_call=True", "direct_call=True, egress=True")
+    loaded = load_tools(project(tmp_path, a=text))
+    (found,) = map(str, loaded.diagnostics)
+    said = "'egress' of tool 'good' is reserved and has no effect yet"
+    assert found == f"tools/a.py:5:1: warning reserved-key: {said}"
+    assert ([each.tool_id for each in loaded.tools], loaded.is_whole) == (["good"], True)
+    assert not load_tools(tmp_path, is_on=False).is_whole
+    assert not load_tools(tmp_path, reserved=["good"]).is_whole

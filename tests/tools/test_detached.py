@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.signals import Suspend
+from penstock.testing.clock import FakeClock
+from penstock.testing.invocation import open_workbench
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo
@@ -106,3 +111,62 @@ async def test_e5_what_was_taken_up_is_not_taken_up_again(project: ProjectFolder
     first, second, third = reply.envelope.output
     assert second == {}
     assert third["pending"] not in {None, first["pending"]}
+
+
+@tool(effect="write")
+async def posts(*, wait: bool, ctx: ToolContext) -> Any:
+    """Call what needs an approval."""
+    envelope = await ctx.call("send", {"to": "a"}, wait=wait)
+    details = envelope.error.details if envelope.error else None
+    return [envelope.status, details or envelope.output]
+
+
+@tool(effect="none")
+def posts_from_a_thread(ctx: ToolContext) -> str:
+    """Call it from a thread."""
+    return ctx.call_sync("send", {"to": "a"}, wait=False).status
+
+
+async def test_a_function_that_does_not_wait_is_told_what_is_open() -> None:
+    """`call(tool_id, input, wait=True)`: "same grants as a script"; so is what `wait` does."""
+    *_, send = acts()
+    bench = await open_workbench(posts, send)
+    first = await bench.call("posts", {"wait": False})
+    (question,) = bench.questions
+    assert first.output == ["suspended", {"question_ids": [question.question_id]}]
+    assert (await bench.call("posts", {"wait": False})).output == first.output
+    with pytest.raises(Suspend):
+        await bench.call("posts", {"wait": True})
+    await bench.answer({"decision": "approve"})
+    assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
+    assert len(send.runs) == 1
+
+
+async def test_a_function_is_entered_again_when_it_waits_for_such_a_call() -> None:
+    """Each effect once, and no write that only waited is called INTERRUPTED."""
+    *_, send = acts()
+    bench = await open_workbench(posts, send, clock=(clock := FakeClock()))
+    await bench.call("posts", {"wait": False})
+    for _ in range(3):
+        with pytest.raises(Suspend):
+            await bench.call("posts", {"wait": True})
+        await bench.ledger.held.commit()
+        clock.advance(bench.world.limits.lease_seconds + 1)
+        await bench.take_over()
+    await bench.answer({"decision": "approve"})
+    assert (await bench.call("posts", {"wait": True})).output == ["success", {"to": "a"}]
+    assert len(send.runs) == 1
+
+
+async def test_a_plain_function_need_not_wait_either() -> None:
+    *_, send = acts()
+    bench = await open_workbench(posts_from_a_thread, send)
+    assert (await bench.call("posts_from_a_thread")).output == "suspended"
+
+
+async def test_what_runs_at_once_needs_no_wait() -> None:
+    send = Act("send", echo, effect=Effect.WRITE, direct_call=True)
+    bench = await open_workbench(posts, send)
+    assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
+    assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
+    assert len(send.runs) == 2

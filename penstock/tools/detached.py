@@ -1,11 +1,13 @@
-"""Calls that a script does not wait for: they belong to the task, and who asks again goes on."""
+"""Calls that code does not wait for: they belong to the task, and who asks again goes on."""
+
+from collections.abc import Callable
 
 from penstock.core.call import Call, CallPath, is_below
-from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import StateWritten
+from penstock.core.events import CallStarted, StateWritten
 from penstock.core.ids import QuestionId
-from penstock.engine.ledger import Ledger
+from penstock.core.signals import Suspend
+from penstock.tools.invocation import Invocation
 from penstock.tools.state import ALWAYS, TaskValues
 
 DETACHED = "detached"
@@ -13,20 +15,50 @@ DETACHED = "detached"
 PARTITION = "callTool.detached"
 SUSPENDED = "SUSPENDED"
 
+Record = Callable[[Call, Envelope], object]
+"""Puts into the ledger what a call got whose work stands elsewhere in the task."""
+
 
 class DetachedCalls:
-    """The calls of one task that were made with `wait: false`.
+    """What one entry of a tool calls, with `wait` or without.
 
-    Such a call has a place in the task and none in its caller. While it is open, every equal call
-    takes it up; the task's values say how many there were, and who had the newest in hand last.
+    A call without has a place in the task and none in its caller. While it is open, every equal
+    call takes it up; the task's values say how many there were, and who had the newest in hand
+    last.
     """
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
-        self._ledger = ledger
-        self._values = TaskValues(ledger, clock)
+    __slots__ = ("_invocation", "_ledger", "_record", "_values")
 
-    def find(self, call: Call, *, wait: bool) -> Call | None:
+    def __init__(self, invocation: Invocation, record: Record) -> None:
+        self._invocation = invocation
+        self._ledger = invocation.ledger
+        self._record = record
+        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+
+    async def make(self, call: Call, *, wait: bool) -> Envelope:
+        """Make a call, or take an equal one of the task up.
+
+        Without `wait` it answers `suspended` when a person is waited for, else it raises Suspend.
+        """
+        while (found := self._find(call, wait=wait)) is not None:
+            async with self._ledger.turns[found.path]:
+                if self._find(call, wait=wait) != found:
+                    continue
+                self._take(call, found)
+                try:
+                    envelope = await self._invocation.pass_on(found)
+                except Suspend:
+                    if wait:
+                        raise
+                    envelope = self._suspended(found)
+                self._record(call, envelope)
+                return envelope
+        return await self._invocation.pass_on(call)
+
+    def _find(self, call: Call, *, wait: bool) -> Call | None:
         """Return the call of the task that this one is to make; None: it makes its own."""
+        if self._ledger.find(call.path) is not None:
+            return None
         name = _name(call.path)
         if wait and (PARTITION, name) not in self._ledger.task.values:
             return None
@@ -40,7 +72,7 @@ class DetachedCalls:
             return found
         return None if wait else self._of_task(call, name, number + 1)
 
-    def take(self, call: Call, found: Call) -> None:
+    def _take(self, call: Call, found: Call) -> None:
         """Note who makes the call: its outcome goes there, and to nobody after."""
         name = _name(call.path)
         number = int(found.path.rpartition(".")[2])
@@ -49,8 +81,18 @@ class DetachedCalls:
         before = self._values.find(PARTITION, name)
         if isinstance(written, StateWritten) and (before is None or before.value != value):
             self._ledger.put(call.path, written)
+        if self._invocation.spec.is_cut_short:
+            self._show_that_it_waits(call)
 
-    def suspended(self, found: Call) -> Envelope:
+    def _show_that_it_waits(self, call: Call) -> None:
+        """Let the log tell a function that waits here from one that was cut at its own work.
+
+        What it waits for stands nowhere below it.
+        """
+        key = self._ledger.idempotency_key(call.path)
+        self._ledger.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), call.path)
+
+    def _suspended(self, found: Call) -> Envelope:
         """Return what a call that does not wait answers: the questions that are open in it."""
         waiting = self._ledger.task.waiting.values()
         return suspended([each.question_id for each in waiting if _is_in(each.path, found.path)])

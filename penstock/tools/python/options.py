@@ -1,0 +1,174 @@
+"""What `@tool` takes, and which of it has a meaning."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.retry import ONCE, RetryPolicy
+from penstock.core.schema import Schema
+from penstock.tools.spec import Exclusive
+
+TOOL_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+MOST_SECONDS = 3600
+MOST_ATTEMPTS = 10
+MOST_BACKOFF = 600
+RESERVED = ("egress", "trust", "trusted_source")
+"""What is taken and checked, and has no effect yet."""
+TRUST = ("off", "ask", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a call that failed in a way that may pass is tried, with waits in seconds."""
+
+    attempts: int = 3
+    initial: float = 0.2
+    multiplier: float = 2
+    maximum: float = 10
+
+    def policy(self) -> RetryPolicy:
+        """Return it as the door reads it."""
+        return RetryPolicy(
+            max_attempts=self.attempts,
+            initial_backoff_ms=round(1000 * self.initial),
+            multiplier=self.multiplier,
+            max_backoff_ms=round(1000 * self.maximum),
+        )
+
+
+class Options(TypedDict, total=False):
+    """What `@tool` takes. The defaults are those of a tool that nothing is known about."""
+
+    id: str
+    """The tool's name for callers; without it the function's."""
+    description: str
+    """Without it the docstring up to `Args:`."""
+    effect: Literal["none", "read", "write"]
+    """What it does to the world, and so what a crash in the middle means; without it `write`."""
+    idempotent: bool
+    """A write that may run again with the same `idempotency_key`."""
+    requires_approval: bool | Json
+    """A person must say yes; `{"when": schema}` only if the input matches."""
+    direct_call: bool
+    """Callable by people and programs, and by any script."""
+    requires_permissions: Sequence[str]
+    """What the profile must hold, all of it."""
+    labels: Sequence[str]
+    """For filters and rules."""
+    timeout: float
+    """Seconds of one attempt; without it 60."""
+    retry: Retry | None
+    """How often a failure that may pass is tried again, such as `Retry(attempts=3)`."""
+    exclusive: Exclusive
+    """True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
+    output_schema: Json | None
+    """Without it, that of the return hint."""
+    egress: bool
+    """It sends data out. Has no effect yet."""
+    trust: Literal["off", "ask", "deny"] | None
+    """What happens to a call that would send out what strangers wrote. Has no effect yet."""
+    trusted_source: bool
+    """What it returns is no stranger's text. Has no effect yet."""
+
+
+def retry_policy(retry: Retry | None) -> RetryPolicy:
+    """Return the retries of a tool that has perhaps none."""
+    return ONCE if retry is None else retry.policy()
+
+
+def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return which options have no meaning, and what would have one."""
+    given = ((each, options[each[0]]) for each in _CHECKS if each[0] in options)
+    return {name: said for (name, said, fits), value in given if not fits(value)}
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_effect(value: Any) -> bool:
+    return isinstance(value, str) and value in [*Effect]
+
+
+def _is_trust(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in TRUST)
+
+
+def _is_number(value: Any, least: float, most: float) -> bool:
+    return isinstance(value, int | float) and not _is_bool(value) and least <= value <= most
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _is_timeout(value: Any) -> bool:
+    return _is_number(value, 0, MOST_SECONDS) and value > 0
+
+
+def _is_retry(value: Any) -> bool:
+    if not isinstance(value, Retry):
+        return value is None
+    return (
+        _is_whole(value.attempts)
+        and _is_number(value.attempts, 1, MOST_ATTEMPTS)
+        and _is_number(value.initial, 0, MOST_BACKOFF)
+        and _is_number(value.maximum, 0, MOST_BACKOFF)
+        and _is_number(value.multiplier, 1, MOST_BACKOFF)
+    )
+
+
+def _is_approval(value: Any) -> bool:
+    if _is_bool(value):
+        return True
+    return isinstance(value, Mapping) and set(value) == {"when"} and _is_schema(value["when"])
+
+
+def _is_schema(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        Schema(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_output(value: Any) -> bool:
+    return value is None or _is_schema(value)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence | frozenset | set):
+        return False
+    return all(isinstance(each, str) and each for each in value)
+
+
+def _is_exclusive(value: Any) -> bool:
+    return callable(value) or (isinstance(value, bool | str) and value != "")
+
+
+_CHECKS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("id", "a text", _is_text),
+    ("description", "a text", _is_text),
+    ("effect", "one of none, read, write", _is_effect),
+    ("idempotent", "True or False", _is_bool),
+    ("requires_approval", "True, False or {'when': schema}", _is_approval),
+    ("direct_call", "True or False", _is_bool),
+    ("requires_permissions", "a list of permissions", _is_list),
+    ("labels", "a list of texts", _is_list),
+    ("timeout", f"a number up to {MOST_SECONDS} seconds", _is_timeout),
+    ("retry", f"a Retry of 1 to {MOST_ATTEMPTS} attempts, or None", _is_retry),
+    ("exclusive", "True, False, a key or a function", _is_exclusive),
+    ("output_schema", "a JSON Schema, or None", _is_output),
+    ("egress", "True or False", _is_bool),
+    ("trust", "one of off, ask, deny, or None", _is_trust),
+    ("trusted_source", "True or False", _is_bool),
+)
