@@ -23,16 +23,14 @@ class ModelNames:
         """Return the name that the runtime knows, or None for the project's own model.
 
         `@role`, `id`, `id:thinking`, `provider/id`, `provider:id`, each with `:thinking` behind it.
-        Raises ConfigError for a role that nobody defined.
+        Raises ConfigError for a role that nobody defined, or that stands for itself.
         """
-        if not text:
-            return None
-        name = without_thinking(text)
-        if not name.startswith("@"):
-            return name if ":" in name else name.replace("/", ":", 1)
-        role = name[1:]
+        name = without_thinking(self._meanings(text or "")[-1])
+        role = _role_of(name)
+        if not role:
+            return _spelled(name) or None
         if role in self.roles:
-            return self.model(self.roles[role])
+            raise ConfigError(f'the model role "@{role}" stands for itself under [models.roles]')
         if role in ROLES:
             return None
         known = sorted({*ROLES, *self.roles})
@@ -43,23 +41,37 @@ class ModelNames:
 
         Nothing if it is no such role.
         """
-        role = without_thinking(text or "").removeprefix("@")
-        is_role = (text or "").startswith("@") and role in ROLES
-        if is_role and role in self.roles:
-            return self.unset(self.roles[role])
-        return role if is_role else ""
+        role = _role_of(self._meanings(text or "")[-1])
+        return role if role in ROLES and role not in self.roles else ""
 
     def thinking(self, text: str | None) -> str | None:
         """Return the level of thinking that stands behind a name, or behind what its role means."""
-        if not text:
-            return None
-        name = without_thinking(text)
-        if name != text:
-            return text.rpartition(":")[2]
-        return self.thinking(self.roles.get(name[1:])) if name.startswith("@") else None
+        told = (each for each in self._meanings(text or "") if without_thinking(each) != each)
+        return next((each.rpartition(":")[2] for each in told), None)
+
+    def _meanings(self, text: str) -> list[str]:
+        """Return a name, what it means if it is a role, and so on; nothing stands there twice."""
+        meanings = [text]
+        while role := _role_of(meanings[-1]):
+            meant = self.roles.get(role)
+            if meant is None or meant in meanings:
+                break
+            meanings.append(meant)
+        return meanings
 
 
 def without_thinking(text: str) -> str:
     """Return a model's name without the level of thinking behind it."""
     name, _, level = text.rpartition(":")
     return name if name and level in THINKING else text
+
+
+def _role_of(text: str) -> str:
+    """Return the role that a name is; nothing if it is none."""
+    return without_thinking(text)[1:] if text.startswith("@") else ""
+
+
+def _spelled(name: str) -> str:
+    """Return a model's name with a colon behind its provider; more colons may follow."""
+    provider, slash, model = name.partition("/")
+    return f"{provider}:{model}" if slash and ":" not in provider else name

@@ -21,6 +21,9 @@ NAMES = ModelNames(roles={"coding": "openai/gpt-x:high", "mine": "@coding", "fas
         ("openai/gpt-x:low", "openai:gpt-x"),
         ("openai:gpt-x:low", "openai:gpt-x"),
         ("openai:org/gpt-x", "openai:org/gpt-x"),
+        ("ollama/llama3:8b", "ollama:llama3:8b"),
+        ("ollama/llama3:8b:low", "ollama:llama3:8b"),
+        ("openrouter/meta/llama:free", "openrouter:meta/llama:free"),
         ("@coding", "openai:gpt-x"),
         ("@coding:low", "openai:gpt-x"),
         ("@mine", "openai:gpt-x"),
@@ -36,6 +39,20 @@ def test_a_name_means_a_model(text: str | None, wanted: str | None) -> None:
 def test_a_role_that_nobody_defined_is_no_model() -> None:
     with pytest.raises(ConfigError, match=r'no model role "@codng"\. Did you mean'):
         NAMES.model("@codng")
+
+
+@pytest.mark.parametrize("role", ["@a", "@b:high", "@self"])
+def test_a_role_that_stands_for_itself_is_no_model(role: str) -> None:
+    """What cannot be resolved is a soft failure `model_unresolved`."""
+    names = ModelNames(roles={"a": "@b:low", "b": "@a", "self": "@self"})
+    with pytest.raises(ConfigError, match="stands for itself"):
+        names.model(role)
+    assert names.unset(role) == ""
+
+
+def test_a_role_may_stand_for_one_that_is_not_set() -> None:
+    names = ModelNames(roles={"mine": "@planning"})
+    assert (names.model("@mine"), names.unset("@mine")) == (None, "planning")
 
 
 @pytest.mark.parametrize(
