@@ -12,7 +12,16 @@ from penstock.store.rows import Row, Rows
 class PendingAppend:
     """Records that are being written; whoever stops waiting takes them from nobody else."""
 
-    __slots__ = ("_error", "_records", "_rows", "_slipped", "_waiters", "is_settled", "log_id")
+    __slots__ = (
+        "_error",
+        "_records",
+        "_rows",
+        "_slipped",
+        "_waiters",
+        "is_left",
+        "is_settled",
+        "log_id",
+    )
 
     def __init__(self, rows: Rows, log_id: LogId) -> None:
         self._rows = rows
@@ -22,6 +31,13 @@ class PendingAppend:
         self._slipped: Sequence[Row] = ()
         self._error: BaseException | None = None
         self.is_settled = False
+        self.is_left = False
+        """Whoever began with it does not wait any more."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the records are known to be on disk, and there are some."""
+        return bool(self._records)
 
     def settle(
         self,

@@ -96,7 +96,13 @@ class SqlLog:
         begun = PendingAppend(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._begun, begun), order=log_id)
-        records = await begun
+        try:
+            records = await begun
+        except asyncio.CancelledError:
+            begun.is_left = True
+            if begun.is_written:
+                self._give_up(log_id)
+            raise
         if not records:
             return None
         holding = self._holdings[log_id]
@@ -169,18 +175,16 @@ class SqlLog:
         unit = ReleaseLease(self._sql, lease.log_id, lease.epoch, head, wake_at)
         rows = await self._hold(lease, unit)
         if not rows:
-            self._forget(lease)
+            self._forget(lease.log_id, lease.epoch)
         return await self._rows.records(lease.log_id, rows)
 
     async def surrender(self, lease: Lease) -> None:
         """Give the lease back with work left to do."""
-        key = (lease.log_id, lease.epoch)
-
-        def unit(connection: Connection) -> None:
-            cursor_of(connection).execute(self._sql.surrender, key)
-
-        await self._writer.ask(unit, order=lease.log_id)
-        self._forget(lease)
+        unit = partial(self._surrender, lease.log_id, lease.epoch)
+        try:
+            await self._writer.ask(unit, order=lease.log_id)
+        finally:
+            self._forget(lease.log_id, lease.epoch)
 
     async def read(
         self, log_id: LogId, *, after: int = 0, limit: int | None = None
@@ -265,6 +269,8 @@ class SqlLog:
     ) -> None:
         holding = self._holdings.get(unit.log_id)
         if advance is None:
+            if error is None:
+                self._forget(unit.log_id, unit.holding.epoch)
             appended.settle(error=error or lost(unit.log_id))
             return
         if holding is not None and holding.epoch == unit.holding.epoch:
@@ -289,6 +295,8 @@ class SqlLog:
             holding, records = done
             self._holdings[begun.log_id] = holding
         self._sent(begun, records, error)
+        if begun.is_left and begun.is_written:
+            self._give_up(begun.log_id)
 
     def _sent(
         self, sent: PendingAppend, records: Sequence[Record] | None, error: BaseException | None
@@ -302,13 +310,21 @@ class SqlLog:
         try:
             return await self._writer.ask(unit, order=lease.log_id)
         except LeaseLost:
-            self._forget(lease)
+            self._forget(lease.log_id, lease.epoch)
             raise
 
-    def _forget(self, lease: Lease) -> None:
-        holding = self._holdings.get(lease.log_id)
-        if holding is not None and holding.epoch == lease.epoch:
-            del self._holdings[lease.log_id]
+    def _give_up(self, log_id: LogId) -> None:
+        """Give back the lease of a beginning that nobody waits for any more: a sweep goes on."""
+        unit = partial(self._surrender, log_id, self._holdings.pop(log_id).epoch)
+        self._writer.submit(unit, _pass_over, order=log_id)
+
+    def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
+        cursor_of(connection).execute(self._sql.surrender, (log_id, epoch))
+
+    def _forget(self, log_id: LogId, epoch: int) -> None:
+        holding = self._holdings.get(log_id)
+        if holding is not None and holding.epoch == epoch:
+            del self._holdings[log_id]
 
     async def _with_answer(
         self, log_id: LogId, entries: Sequence[Entry], error: AlreadyAnswered
@@ -320,3 +336,7 @@ class SqlLog:
             if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
+
+
+def _pass_over(outcome: None, error: BaseException | None) -> None:
+    """Nobody waits for it; what could not be given back runs out."""

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Connection
 
 from penstock.core.ids import LogId
+from penstock.core.signals import LeaseLost
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
@@ -46,6 +47,18 @@ async def test_who_holds_the_log_reads_nothing_and_asks_for_nothing(
     await log.live_text.write(CHAT, lease.epoch, [PIECE])
     assert await log.live_text.read(CHAT) == ()
     assert await database.read(followed_until) == 0
+
+
+async def test_who_lost_the_log_with_an_append_reads_what_the_next_holder_says(
+    log: SqlLog, elsewhere: SqlLog, clock: FakeClock
+) -> None:
+    lost = await held(log)
+    clock.advance(4)
+    lease = await taken(elsewhere)
+    await elsewhere.live_text.write(CHAT, lease.epoch, [PIECE])
+    with pytest.raises(LeaseLost):
+        await log.append(lost, [started()])
+    assert await log.live_text.read(CHAT) == [PIECE]
 
 
 async def test_that_a_log_is_followed_is_written_once_in_a_while(

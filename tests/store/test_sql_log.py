@@ -1,8 +1,9 @@
 """What the log in a database has beyond the contract: broken rows, full disks, processes."""
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.errors import AlreadyAnswered, StoreClosed, StoreCorrupt, StoreFull
-from penstock.core.events import Entry, MessageReceived
+from penstock.core.events import Entry, MessageReceived, Record
 from penstock.core.ids import BlobId, MessageId
 from penstock.core.signals import LeaseLost
 from penstock.store.blobs import Blobs
@@ -113,6 +114,44 @@ async def test_a_full_disk_stops_the_holder_and_loses_nothing(
     await log.surrender(lease)
     again = await taken(log)
     assert [each.seq for each in await log.append(again, [note("x" * 30_000)])] == [3]
+
+
+# ---- requests that are cancelled -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["before it is written", "as it is told"])
+async def test_who_began_and_waits_no_more_leaves_no_lease(
+    database: Database, log: SqlLog, *, is_told: bool
+) -> None:
+    """Nothing crashed: whoever takes the log next goes on with the task, at once."""
+    entries = [opened(), message(), started()]
+    beginning = asyncio.ensure_future(log.begin(CHAT, entries, "me", head=0))
+
+    def cancel(records: Sequence[Record]) -> None:
+        beginning.cancel()
+
+    if is_told:
+        log.listen(cancel)
+    else:
+        await settle(rounds=1)
+        beginning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beginning
+    await database.write(partial(do, "SELECT 1"))
+    assert [each.log_id for each in await log.pending(limit=9)] == [CHAT]
+    lease = await taken(log, "me")
+    assert (lease.head, lease.crashed) == (3, False)
+
+
+async def test_who_gives_up_what_was_not_begun_leaves_the_holder_alone(
+    database: Database, log: SqlLog
+) -> None:
+    lease = await held(log)
+    beginning = asyncio.ensure_future(log.begin(CHAT, [message(TWO), started(TWO)], "me", head=2))
+    await settle(rounds=1)
+    beginning.cancel()
+    await database.write(partial(do, "SELECT 1"))
+    assert [each.seq for each in await log.append(lease, [note("mine")])] == [3]
 
 
 # ---- closed --------------------------------------------------------------------------------------
