@@ -12,7 +12,7 @@ PAST = {
     "json_depth": "`INVALID_INPUT` of an input, `SCRIPT_ERROR` of an output",
     "call_depth": "the envelope `DEPTH_EXCEEDED`",
     "nested_calls": "the envelope `BUDGET_EXCEEDED`",
-    "nested_in_flight": "further calls wait their turn",
+    "nested_in_flight": "further ones wait their turn",
     "host_calls": "a `FloError`, `BUDGET_EXCEEDED`",
     "message_bytes": "`TypeError`",
     "log_bytes": "cut, with a mark",

@@ -21,7 +21,7 @@ class Limits:
     nested_calls: int = 1000
     """Calls made from inside one call; of a script, where its manifest says nothing."""
     nested_in_flight: int = 64
-    """Calls that one script has under way at once; further ones wait their turn."""
+    """Calls, and requests, that one script has under way at once; further ones wait their turn."""
     host_calls: int = 10_000
     """What one attempt of a script may ask of its host, of all kinds."""
     events: int = 1000

@@ -42,6 +42,8 @@ class FetchCalls:
         self._recording = recording
         self._access = access
         self._limits = invocation.inside.world.limits
+        self._places = asyncio.Semaphore(self._limits.nested_in_flight)
+        """Each has a connection, and the process has only so many for all."""
 
     def fetch(self, arguments: Any) -> Answer:
         """Send a request; what is recorded of it is not sent again."""
@@ -57,11 +59,16 @@ class FetchCalls:
 
     async def _unrecorded(self, wanted: FetchArguments) -> Settled:
         try:
-            return self._recording.fresh(await self._answer(wanted))
+            async with self._places:
+                return self._recording.fresh(await self._answer(wanted))
         except (CallError, TypeError) as error:
             return refused(error, self._recording.now())
 
     async def _recorded(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> Settled:
+        async with self._places:
+            return await self._sent(path, wanted, effect)
+
+    async def _sent(self, path: CallPath, wanted: FetchArguments, effect: Effect) -> Settled:
         try:
             if effect is Effect.WRITE:
                 await self._start(path)

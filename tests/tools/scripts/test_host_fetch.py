@@ -8,6 +8,7 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.core.paths import parse_path
+from penstock.resources.egress import Egress
 from penstock.resources.hosts import read_patterns
 from penstock.testing.clock import settle
 from penstock.tools.scripts.bindings import Bindings
@@ -88,6 +89,33 @@ async def test_a_file_of_the_workspace_goes_with_a_form() -> None:
         await host.value("fetch", **request(server.port, method="POST", body=body))
     assert "of the file" in server.heard[0]
     assert 'filename="a.txt"' in server.heard[0]
+
+
+class Busy:
+    """A DNS that knows nobody, and how many asked it at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await settle(rounds=3)
+        self.now -= 1
+        return []
+
+
+async def test_further_requests_wait_their_turn() -> None:
+    """A sandbox that breaks any limit takes nothing else with it: connections are of all."""
+    dns = Busy()
+    bindings = Bindings(egress=read_patterns(["api.test"]))
+    host = await asking(bindings=bindings, egress=Egress(Limits(), resolve=dns))
+    asked = [
+        request(1, url=f"https://api.test/{number}", record=number % 2 == 0) for number in range(70)
+    ]
+    found = await asyncio.gather(*(host.ask("fetch", each) for each in asked))
+    codes = {each.refusal.detail.code for each in found if each.refusal}
+    assert (dns.most, codes) == (64, {"UPSTREAM_UNAVAILABLE"})
 
 
 @pytest.mark.parametrize(
