@@ -146,6 +146,66 @@ async def test_a_full_disk_is_no_fault_of_the_task() -> None:
     assert await active.events() == [TaskStarted(), ended()]
 
 
+class StuckLog(MemoryLog):
+    """From some moment on, nothing can be written to it, not even that a lease is given back."""
+
+    is_full = False
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        if self.is_full:
+            raise StoreFull
+        return super().append(lease, entries)
+
+    async def surrender(self, lease: Lease) -> None:
+        if self.is_full:
+            raise StoreFull
+        await super().surrender(lease)
+
+
+async def cut_by_the_disk(clock: FakeClock) -> tuple[ActiveLog, StuckLog]:
+    """Return a log whose task was cut in its middle, and whose lease could not be given back."""
+    log = StuckLog(clock)
+
+    async def fill(held: HeldLog, task: TaskState) -> None:
+        if task.started is None:
+            held.add(TaskStarted(), task.task_id)
+            await held.commit()
+            log.is_full = True
+        await finish(held, task)
+
+    active = ActiveLog(fill, log=log)
+    await active.say()
+    for _ in range(7):
+        with pytest.raises(StoreFull):
+            await active.run()
+    log.is_full = False
+    return active, log
+
+
+async def test_a_lease_that_a_full_disk_did_not_take_back_is_no_crash() -> None:
+    """The same process goes on where it was, as soon as something can be written again."""
+    active, _ = await cut_by_the_disk(FakeClock())
+    await active.run()
+    assert await active.events() == [TaskStarted(), TaskResumed(), ended()]
+
+
+async def test_a_lease_that_is_owed_is_given_back_when_the_process_stops() -> None:
+    active, log = await cut_by_the_disk(FakeClock())
+    await active.activations.close()
+    lease = await log.acquire(LOG, "other")
+    assert lease
+    assert not lease.crashed
+
+
+async def test_a_lease_that_is_owed_is_not_taken_from_who_has_it_now() -> None:
+    active, log = await cut_by_the_disk(clock := FakeClock())
+    clock.advance(4)
+    lease = await log.acquire(LOG, "other")
+    assert lease
+    assert await active.run() is None
+    await log.append(lease, [Entry(ended(), ONE)])
+
+
 async def test_a_crash_is_noticed_and_said() -> None:
     active = ActiveLog(finish)
     await active.say()
