@@ -29,12 +29,15 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
             yield _finding(settings, agent.charter, unheeding)
 
 
-def unheeding_of(settings: Settings) -> Callable[[str], str | None]:
-    """Return what says of a model's name which model does not heed the level behind it."""
+def unheeding_of(settings: Settings) -> Callable[[str, str | None], str | None]:
+    """Return what says of a model's name which model does not heed a level, or the one behind it.
+
+    None if it does, or if there is no level.
+    """
     names = ModelNames(roles=settings.models.roles)
 
-    def unheeding(name: str) -> str | None:
-        if names.thinking(name) is None:
+    def unheeding(name: str, level: str | None) -> str | None:
+        if (level or names.thinking(name)) is None:
             return None
         models = Models(settings.model_configs(), default=settings.models.default)
         return _deaf(name, models, names)

@@ -80,6 +80,24 @@ def test_a_step_whose_model_cannot_be_told_is_named(
 
 
 @pytest.mark.parametrize(
+    ("model", "said"), [("openai:gpt-4o", ["openai:gpt-4o"]), ("llama.cpp:tiny", [])]
+)
+def test_a_step_whose_model_cannot_be_told_what_its_agent_wants_is_named(
+    project: ProjectFolder, model: str, said: list[str]
+) -> None:
+    """§3: `thinking` "beats the suffix"; §4.2: "Step `model` beats the agent's"."""
+    wants = AGENT.format(more="model: 'llama.cpp:tiny'\nthinking: high")
+    project.write("agents/scout.md", wants.replace("\n\n", "\n"))
+    project.write("flows/demo.yaml", FLOW.format(more=f", model: '{model}'"))
+    settings = load(project.root)
+    found = list(check_flows(settings, load_project(settings)))
+    assert [(each.file, each.line, each.message) for each in found] == [
+        ("flows/demo.yaml", 4, f'the model "{name}" cannot be told how much to think; it is not')
+        for name in said
+    ]
+
+
+@pytest.mark.parametrize(
     ("more", "said"),
     [
         ("", []),

@@ -22,9 +22,9 @@ def check_agents(view: FlowView) -> Iterator[Diagnostic]:
         step = each.step
         if not isinstance(step, AgentStep | AgentDecision | LoopDecision | Fork) or not step.agent:
             continue
-        if not isinstance(step, Fork) and step.model is not None:
-            yield from _unheeded(view, each, step.model)
         card = view.card(step)
+        if not isinstance(step, Fork) and step.model is not None:
+            yield from _unheeded(view, each, step.model, None if card is None else card.thinking)
         if card is None:
             yield _unknown(view, each, step.agent)
         elif not isinstance(step, Fork):
@@ -52,8 +52,11 @@ def _advice(view: FlowView, agent: str) -> str:
     )
 
 
-def _unheeded(view: FlowView, each: ParsedStep, name: str) -> Iterator[Diagnostic]:
-    model = view.around.unheeding(name)
+def _unheeded(
+    view: FlowView, each: ParsedStep, name: str, level: str | None
+) -> Iterator[Diagnostic]:
+    """Yield that a step's model cannot be told what its agent, or the name of the model, wants."""
+    model = view.around.unheeding(name, level)
     if model is not None:
         said = f"the model {quoted(model)} cannot be told how much to think; it is not"
         advice = "take the level out, or name a model that thinks"

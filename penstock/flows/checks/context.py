@@ -22,6 +22,8 @@ class AgentCard:
     body_inputs: frozenset[str] = frozenset()
     """Inputs that its instructions read, declared or not."""
     is_interactive: bool = True
+    thinking: str | None = None
+    """How much it is to think, whatever its model."""
     file: str = ""
 
 
@@ -37,6 +39,7 @@ def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
                 outputs=tuple(each.name for each in charter.outputs),
                 body_inputs=charter.body_inputs,
                 is_interactive=charter.is_interactive,
+                thinking=charter.thinking,
                 file=charter.file,
             )
     return cards
@@ -55,6 +58,10 @@ def nothing_at(_: str) -> None:
     """Return nothing: the answer of a place without flows, or without faults."""
 
 
+def all_heed(name: str, level: str | None) -> None:
+    """Return no model: in a place without models each can be told how much to think."""
+
+
 def no_file(_: str) -> bool:
     """Whether a file is there, in a place without files."""
     return False
@@ -71,8 +78,9 @@ class CheckContext:
     """Where the flow lies; empty while it lies nowhere."""
     command: str = ""
     has_shell: bool = True
-    unheeding: Callable[[str], str | None] = nothing_at
-    """The model of a name with a level of thinking, if nobody can tell it; else None."""
+    unheeding: Callable[[str, str | None], str | None] = all_heed
+    """The model of a name that is to think as its agent wants, or as stands behind the name; None
+    if it can be told, or if nobody wants anything."""
     flow_at: Callable[[str], ParsedFlow | None] = nothing_at
     """The flow of a file, broken or not; None if there is none."""
     has_file: Callable[[str], bool] = no_file
