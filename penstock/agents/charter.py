@@ -71,6 +71,8 @@ class Charter:
     purpose: ArchitectNotes = field(default_factory=ArchitectNotes)
     max_turns: int | None = None
     """Model calls in one visit; None is what the limits say."""
+    reply_tokens: int | None = None
+    """Tokens of one reply, if the file says them; None is as much as files need."""
 
 
 NO_FILE = Charter()

@@ -85,6 +85,7 @@ def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: Charter) ->
         card=fields["card"],
         purpose=replace(purpose, use_when=purpose.use_when or described),
         max_turns=fields["max_turns"],
+        reply_tokens=fields["settings"].get("llm_max_tokens"),
     )
 
 

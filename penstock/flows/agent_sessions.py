@@ -135,7 +135,7 @@ class AgentSessions:
         contract = known(visit.contract)
         offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
         limits, window = self._world.limits, model.card.context_tokens
-        settings = with_room(agent.settings, window, most=limits.agent_reply_tokens)
+        settings = with_room(agent, window, most=limits.agent_reply_tokens)
         limit = room(
             window,
             settings.context_max_tokens,
@@ -214,13 +214,13 @@ def find_agent(
     return failed("agent_unknown", error) if agent is None else agent
 
 
-def with_room(settings: ChatSettings, window: int | None, *, most: int) -> ChatSettings:
+def with_room(agent: Agent, window: int | None, *, most: int) -> ChatSettings:
     """Return how an agent of a flow works: unless it was said, it writes as much as files need.
 
     Of a small window, a reply takes up a quarter at most.
     """
-    usual = DEFAULTS.llm_max_tokens
-    if settings.llm_max_tokens != usual:
+    settings, usual = agent.settings, DEFAULTS.llm_max_tokens
+    if agent.charter.reply_tokens is not None or settings.llm_max_tokens != usual:
         return settings
     fits = most if window is None else min(most, max(window // _REPLY_SHARE, usual))
     return replace(settings, llm_max_tokens=fits)

@@ -29,6 +29,7 @@ def kept_of(agent: Agent, level: str | None) -> Json:
         "write": _listed(access.write),
         "deny": list(access.deny),
         "max_turns": charter.max_turns,
+        "reply_tokens": charter.reply_tokens,
     }
 
 
@@ -86,6 +87,7 @@ def _charter(began: AgentBegan) -> Charter:
             deny=tuple(kept["deny"]),
         ),
         max_turns=kept["max_turns"],
+        reply_tokens=kept.get("reply_tokens"),
     )
 
 

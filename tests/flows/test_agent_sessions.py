@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.agents.settings import ChatSettings
+from penstock.agents.file import parse_agent
 from penstock.core.flow_events import AgentBegan
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
@@ -76,19 +76,22 @@ async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("said", "window", "wanted"),
     [
-        (2048, None, 8192),
-        (2048, 1_000_000, 8192),
-        (2048, 16_000, 4000),
-        (2048, 4096, 2048),
-        (9, None, 9),
+        ("", None, 8192),
+        ("", 1_000_000, 8192),
+        ("", 16_000, 4000),
+        ("", 4096, 2048),
+        ("9", None, 9),
+        ("2048", None, 2048),
     ],
 )
 def test_an_agent_of_a_flow_writes_as_much_as_files_need(
-    said: int, window: int | None, wanted: int
+    said: str, window: int | None, wanted: int
 ) -> None:
-    """`limits.agent_reply_tokens`, where its settings do not say it; a quarter of a window."""
-    settings = ChatSettings(llm_max_tokens=said)
-    assert with_room(settings, window, most=8192).llm_max_tokens == wanted
+    """`limits.agent_reply_tokens`, where its file does not say it; a quarter of a window."""
+    settings = said and f"settings: {{llm_max_tokens: {said}}}\n"
+    read = parse_agent(f"---\nname: a\ndescription: d\ntools:\n{settings}---\n", "agents/a.md")
+    assert read.agent is not None
+    assert with_room(read.agent, window, most=8192).llm_max_tokens == wanted
 
 
 async def test_what_a_reply_may_have_is_a_limit() -> None:

@@ -46,6 +46,7 @@ FULL = Charter(
     is_interactive=False,
     access=ACCESS,
     max_turns=3,
+    reply_tokens=2048,
 )
 
 SETTINGS = ChatSettings(
