@@ -2,9 +2,11 @@
 
 import gc
 import os
+import shutil
 import sys
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ pytest_plugins = [
     "tests.kit.coding",
 ]
 
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # noqa: S108  each run makes a folder of its own
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
 
 
@@ -35,11 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled code with what pytest keeps, not with what the user's own projects do.
 
+    The folders of tests are in memory where there is room: nobody needs them after a power cut.
     Thousands of tests are collected, and none of them is ever garbage: the collector waits.
     """
     gc.disable()
     if config.cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(config.cache.mkdir("compiled"))
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
