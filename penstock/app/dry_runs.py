@@ -1,22 +1,29 @@
 """Dry runs of flows among the agents and flows of a project."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.agents.catalog import Catalog
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.late import late
 from penstock.core.world import World
-from penstock.flows.dry_run.dry_run import DryRun, DryRunContext, dry_run
-from penstock.flows.dry_run.findings import dry_findings
+from penstock.flows.definition import Flow
+from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.flows.files import FlowFile
 from penstock.flows.library import FlowLibrary
 from penstock.flows.reading import ParsedFlow
 
+RunDry = Callable[[Flow, str, DryRunContext], DryRun]
+TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRuns:
-    """Runs flows without doing anything; all of it blocks, and wants a thread of its own."""
+    """Runs flows without doing anything; all of it blocks, and wants a thread of its own.
+
+    What does it is loaded with the first of them.
+    """
 
     agents: Catalog
     flows: FlowLibrary
@@ -40,5 +47,7 @@ class DryRuns:
             config=self.config,
             root="" if file is None else file.home,
         )
-        found = dry_run(read.flow, read.file if file is None else file.path, around)
-        return found, dry_findings(read, found)
+        run: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
+        tell: TellDry = late("penstock.flows.dry_run.findings:dry_findings")
+        found = run(read.flow, read.file if file is None else file.path, around)
+        return found, tell(read, found)

@@ -15,13 +15,12 @@ from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.code import CodeEnvironment
-from penstock.flows.code_modules import ModuleLoader
+from penstock.flows.code_modules import ModuleLoader, module_loader
 from penstock.flows.constants import read_constants
 from penstock.flows.files import FlowFiles
 from penstock.flows.project_flows import ProjectFlows
 from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
-from penstock.tools.scripts.manifests import open_scanner
 
 
 def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
@@ -41,7 +40,7 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
 
 def modules_of(settings: Settings) -> ModuleLoader:
     """Return what reads the modules of code steps."""
-    return ModuleLoader(open_scanner(settings.cache_path))
+    return module_loader(settings.cache_path)
 
 
 def coding_of(settings: Settings, project: Project) -> CodeEnvironment | None:

@@ -7,7 +7,6 @@ from penstock.app.project import Project
 from penstock.cli.output import note
 from penstock.cli.render import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
-from penstock.tools.scripts.script import ScriptTool
 
 
 def tell_findings(
@@ -51,12 +50,13 @@ def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:
 
 
 def _modules(project: Project, tool_id: str) -> set[str]:
+    """Return the files of a script; other tools have none."""
     folders = {each.folder for each in project.bundle.every_tool if each.tool_id == tool_id}
     return {
         (PurePosixPath(folder) / module).as_posix()
         for each in project.tools
-        if isinstance(each, ScriptTool) and each.spec.tool_id == tool_id
-        for module in each.modules
+        if each.spec.tool_id == tool_id
+        for module in getattr(each, "modules", ())
         for folder in folders
     }
 

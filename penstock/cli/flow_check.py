@@ -19,7 +19,7 @@ from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_
 from penstock.core.errors import NotFound
 from penstock.flows import files as flows
 from penstock.flows.constants import FILE
-from penstock.flows.dry_run.dry_run import DryRun
+from penstock.flows.dry_run.outcome import DryRun
 from penstock.flows.files import FlowFile, file_at
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows

@@ -1,40 +1,25 @@
-"""Carries out visits of code steps: an author's module in the sandbox (section 7.9)."""
+"""Visits of code steps: what they are given, and who carries them out (section 7.9)."""
 
-import asyncio
-import posixpath
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.call import Call, CallPath, Origin, frame_above
-from penstock.core.call_errors import BudgetExceeded
-from penstock.core.canonical import canonical
-from penstock.core.flow_events import FlowRequested, FlowStarted
+from penstock.core.call import CallPath
+from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.flows.checks.code import WRITTEN, module_of, stems
-from penstock.flows.checks.context import CheckContext
-from penstock.flows.code_modules import ModuleLoader, RunFiles
-from penstock.flows.code_results import conclude
+from penstock.flows.code_modules import ModuleLoader
 from penstock.flows.definition import Code
-from penstock.flows.files import command_of
 from penstock.flows.session import VisitOutcome, failed
-from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
-from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.scripts.bindings import Bindings
-from penstock.tools.scripts.script import ScriptTool
-from penstock.tools.spec import ANY_INPUT, ToolSpec
 from penstock.tools.tool import Tool
 
 NO_BINDINGS = Bindings()
 NO_SANDBOX = (
     "code steps run in the sandbox of a project folder: open one with penstock.open(directory)"
 )
-SOONEST_SHARE, MOST_EARLY_MS = 10, 100
-"""`ctx.signal` comes before the timeout, so that it is heard: a tenth of it, at most so many ms."""
 InvokerWith = Callable[[Tool], Invoker]
 """Returns a door to all tools of the project and to this one."""
 
@@ -63,12 +48,11 @@ class CodeVisit:
     is_autonomous: bool = False
 
 
-class CodeSteps:
-    """Enters the modules of code steps, each as a tool that nobody but its step can call.
+Enter = Callable[[CodeVisit, Ledger, CodeEnvironment, InvokerWith], Awaitable[VisitOutcome]]
 
-    So it has what a script tool has: a timeout, host calls that are recorded below the frame of the
-    visit, and an outcome that is settled once.
-    """
+
+class CodeSteps:
+    """Carries out visits of code steps; what enters modules is loaded with the first of them."""
 
     def __init__(self, coding: CodeEnvironment | None, door: InvokerWith) -> None:
         self._coding = coding
@@ -81,92 +65,5 @@ class CodeSteps:
         """
         if self._coding is None:
             return failed("code_node", NO_SANDBOX)
-        started, step = _started(ledger, visit.frame), visit.step
-        command, texts = _command(ledger, visit.frame, started), started.texts
-        around = CheckContext(file=started.file, command=command, has_file=texts.__contains__)
-        path = module_of(step, around)
-        if path is None:
-            return failed("code_node", _missing(step, around))
-        beside = RunFiles(texts, posixpath.dirname(path))
-        loaded = await asyncio.to_thread(self._coding.modules.load, path, beside)
-        if loaded.script is None:
-            return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
-        try:
-            egress = read_patterns(step.egress)
-        except ValueError as error:
-            return failed("code_node", f"egress of step {step.step_id!r}: {error}")
-        bindings = replace(self._coding.usual, vault=(), state=(), egress=egress)
-        tool = ScriptTool(
-            _spec(step), loaded.script, bindings=bindings, sandbox=self._coding.sandbox
-        )
-        return await self._call(tool, visit, ledger, command)
-
-    async def _call(
-        self, tool: ScriptTool, visit: CodeVisit, ledger: Ledger, command: str
-    ) -> VisitOutcome:
-        tool_id = tool.spec.tool_id
-        given = _input(visit, command)
-        path = ledger.occurrences(visit.frame).path(tool_id, canonical(given))
-        caller = Caller(
-            origin=Origin.FLOW,
-            profile=visit.profile,
-            agent_tools=frozenset({tool_id}),
-            is_autonomous=visit.is_autonomous,
-        )
-        call = Call(path, tool_id, given)
-        envelope = await self._door(tool).call(call, caller, ledger, NestedCalls(tool.spec))
-        error, settled = envelope.error, ledger.find(path)
-        if error is not None and error.code == BudgetExceeded.code:
-            has_run = settled is not None and settled.ran
-            if not has_run or ledger.budget.seconds_left() <= 0:
-                return failed("budget", error.message, is_hard=True)
-        return conclude(visit.step, envelope)
-
-
-def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
-    """Return how the run began that a visit belongs to."""
-    run = frame_above(frame)
-    return next(
-        event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
-    )
-
-
-def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
-    """Return the command of the flow of a visit; that of a flow inside comes from its path."""
-    task = ledger.task
-    is_inside = frame_above(frame) != CallPath(task.task_id)
-    if is_inside or not isinstance(task.brief, FlowRequested):
-        return command_of(started.file, started.root)
-    return task.brief.command
-
-
-def _missing(step: Code, around: CheckContext) -> str:
-    expected = next(iter(stems(step, around)), step.target)
-    suffix = f".{WRITTEN}" if step.target is None else ""
-    return (
-        f"no handler for step {step.step_id!r}: expected {expected}{suffix}; "
-        f"penstock flow generate {around.command} writes a first one"
-    )
-
-
-def _spec(step: Code) -> ToolSpec:
-    return ToolSpec(
-        tool_id=f"{step.kind.value}:{step.step_id}",
-        description=f"The handler of step {step.step_id!r}.",
-        input_schema=ANY_INPUT,
-        timeout_ms=step.timeout,
-        is_frame=True,
-        is_offered=False,
-        script_tools=frozenset(step.tools),
-        kind=SCRIPT,
-    )
-
-
-def _input(visit: CodeVisit, command: str) -> dict[str, Any]:
-    step = visit.step
-    early = min(step.timeout // SOONEST_SHARE, MOST_EARLY_MS)
-    return {
-        "input": dict(visit.inputs),
-        "about": {"flowName": command, "stepId": step.step_id, "task": visit.task},
-        "signalMs": max(step.timeout - early, 1),
-    }
+        enter: Enter = late("penstock.flows.code_entry:enter")
+        return await enter(visit, ledger, self._coding, self._door)

@@ -1,62 +1,20 @@
-"""The modules of code steps: how what an author wrote becomes a script of the sandbox (7.9)."""
+"""The modules of code steps: those that a project has, and those that a run keeps (7.9)."""
 
-import json
 import posixpath
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.code import SUFFIXES, module_of
+from penstock.core.late import late
+from penstock.flows.checks.code import module_of
 from penstock.flows.checks.context import CheckContext, CodeFault
 from penstock.flows.definition import Code, Flow
 from penstock.flows.files import FlowFile, FlowRoot
 from penstock.sandbox.reading.folder import Absence, Files, Folder
-from penstock.sandbox.reading.imports import RefusedImport, target
-from penstock.sandbox.reading.lexer import Statement
-from penstock.sandbox.reading.modules import Loaded, WantedScript, load
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.script import Loaded
 
-EXPORTS = ("default", "run")
-"""What a module may export its function as, the best first."""
-STEP, HARD_ERROR = ".penstock/step.mjs", ".penstock/hard_error.mjs"
-"""Two files that every module finds beside itself: what calls it, and `FlowHardError`."""
-OF_FLOWS = "/pi-flows"
-"""A package import that ends so means HARD_ERROR."""
-_HARD_ERROR = """\
-export class FlowHardError extends Error {
-  name = "FlowHardError";
-}
-Object.defineProperty(globalThis, "FlowHardError", { value: FlowHardError });
-"""
-_STEP = """\
-import "./hard_error.mjs";
-import { EXPORT as begin } from SPECIFIER;
-
-export default async ({ input, about, signalMs }) => {
-  if (typeof begin !== "function") throw new TypeError("EXPORT must be a function");
-  let summary, timer, controller;
-  const context = {
-    ...about,
-    cwd: ".",
-    logger: (message) => console.log(message),
-    setSummary: (text) => { summary = `${text}`; },
-    get signal() {
-      if (controller === undefined) {
-        controller = new AbortController();
-        const late = () => controller.abort(new DOMException("the time is up", "TimeoutError"));
-        timer = setTimeout(late, signalMs);
-      }
-      return controller.signal;
-    },
-  };
-  try {
-    return { value: await begin(input, context), summary };
-  } finally {
-    clearTimeout(timer);
-  }
-};
-"""
+ReadModule = Callable[[str, Files], Loaded]
+"""Returns the script of a module by its path, or all that is wrong; the files stand beside it."""
 
 
 class RunFiles:
@@ -75,21 +33,6 @@ class RunFiles:
         """Return the names in the folder, and below it."""
         start = f"{self._folder}/" if self._folder else ""
         return [each.removeprefix(start) for each in self._texts if each.startswith(start)]
-
-
-class _Beside:
-    """The files of a folder, with some more."""
-
-    def __init__(self, files: Files, more: Mapping[str, str]) -> None:
-        self._files = files
-        self._more = more
-
-    def read(self, name: str, most: int) -> bytes | Absence:
-        more = self._more.get(name)
-        return self._files.read(name, most) if more is None else more.encode()
-
-    def names(self) -> Iterable[str]:
-        return self._files.names()
 
 
 class _Noted:
@@ -113,16 +56,20 @@ class _Noted:
 
 
 class ModuleLoader:
-    """Makes scripts of modules, one at a time, from whichever thread."""
+    """Has scripts made of modules, one at a time, from whichever thread."""
 
-    def __init__(self, scanner: Scanner) -> None:
-        self._scanner = scanner
+    def __init__(self, open_reader: Callable[[], ReadModule]) -> None:
+        self._open_reader = open_reader
+        """Called when the first module is wanted."""
+        self._read: ReadModule | None = None
         self._lock = threading.Lock()
 
     def load(self, path: str, files: Files) -> Loaded:
         """Return the script of a module, or all that is wrong; `files` are those beside it."""
         with self._lock:
-            return _load(path, files, self._scanner)
+            if self._read is None:
+                self._read = self._open_reader()
+            return self._read(path, files)
 
     def find_fault(self, path: str, root: Path) -> CodeFault | None:
         """Return what is wrong with a module of the project, if anything is."""
@@ -160,33 +107,14 @@ class ModuleLoader:
         return texts
 
 
-def _load(path: str, files: Files, scanner: Scanner) -> Loaded:
-    folder, name = posixpath.split(path)
-    if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
-        said = f'"{name}" must end in .mts, .ts, .mjs or .js'
-        return _broken("import-extension", said, path)
-    for export in EXPORTS:
-        more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
-        wanted = WantedScript(
-            files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve
-        )
-        loaded = load(wanted, scanner)
-        if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
-            return loaded
-    said = f'"{name}" must export a function, as default or as run'
-    return _broken("entrypoint-missing", said, path)
+def module_loader(cache: Path | None) -> ModuleLoader:
+    """Return what makes scripts of modules, and keeps them in a cache.
 
+    What reads scripts is loaded with the first of them.
+    """
 
-def _step(name: str, export: str) -> str:
-    specifier = json.dumps(f"../{name}")
-    return _STEP.replace("EXPORT", export).replace("SPECIFIER", specifier)
+    def opened() -> ReadModule:
+        make: Callable[[Path | None], ReadModule] = late("penstock.flows.code_reading:open_reader")
+        return make(cache)
 
-
-def _resolve(importer: str, statement: Statement, folder: str) -> str | RefusedImport:
-    if statement.specifier.endswith(OF_FLOWS):
-        return HARD_ERROR
-    return target(importer, statement, folder)
-
-
-def _broken(code: str, message: str, path: str) -> Loaded:
-    return Loaded(problems=(Diagnostic(code=code, message=message, file=path),))
+    return ModuleLoader(opened)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.sandbox.bridge import Bridge
 
@@ -56,6 +57,17 @@ class Script:
     """The engine that its author wants; None is the project's."""
     file: str = ""
     """Where authors look for the entry: relative to the project; none knows it here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What came of reading modules: a script; or problems, by file and line."""
+
+    script: Script | None = None
+    problems: tuple[Diagnostic, ...] = ()
+    """Why there is none."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """What will not do in a script that is whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock.core.flow_events import StepSettled
 from penstock.core.ids import LogId
 from penstock.flows.code import CodeEnvironment
 from penstock.flows.code_modules import ModuleLoader
+from penstock.flows.code_reading import read_module
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.scan import Scanner
@@ -32,7 +34,8 @@ def modules(machine_code: Path) -> Iterator[ModuleLoader]:
     """Return what reads modules."""
     clock = SystemClock()
     typescript, lexer = TypeScript(clock, machine_code), Lexer(clock, machine_code)
-    yield ModuleLoader(Scanner(typescript, lexer))
+    reader = partial(read_module, scanner=Scanner(typescript, lexer))
+    yield ModuleLoader(lambda: reader)
     typescript.close()
     lexer.close()
 

@@ -2,13 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.envelope import Json
 from penstock.core.flow_events import FlowTold, StepSettled, StepStarted
 from penstock.core.ids import new_id
 from penstock.core.profile import LOCAL_PROFILE
@@ -16,10 +14,15 @@ from penstock.core.signals import Signal
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
-from penstock.flows.agent_sessions import FindAgent
 from penstock.flows.definition import Flow, FlowRef
 from penstock.flows.dry_run.guide import PathChooser
 from penstock.flows.dry_run.made_up import SAMPLE, inputs_of
+from penstock.flows.dry_run.outcome import (
+    DryRun,
+    DryRunContext,
+    EmptyTemplate,
+    ReachedBranch,
+)
 from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, stage_of
 from penstock.flows.dry_run.unkept import TASK, unkept_task
 from penstock.flows.frame_events import FrameEvents
@@ -37,71 +40,6 @@ _OWN = 2
 _MOST_NAMED = 4
 _STAND_IN = "stand-in.yaml"
 _STOOD_IN = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class ReachedBranch:
-    """A branch of a step, and whether a run took it."""
-
-    step: str
-    branch: str
-    is_walked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EmptyTemplate:
-    """A template that named nothing on a way that was walked."""
-
-    step: str
-    reference: str
-    way: tuple[str, ...]
-    """The steps that were started, the one that reads it last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun:
-    """What runs of a flow in memory came to."""
-
-    runs: int = 0
-    starts: int = 0
-    reached: tuple[str, ...] = ()
-    """In the order of the file."""
-    branches: tuple[ReachedBranch, ...] = ()
-    is_complete: bool = True
-    """Nothing was left out for want of time, or of runs."""
-    endless: tuple[str, ...] = ()
-    """The steps that were started most in a run that did not end."""
-    empty: tuple[EmptyTemplate, ...] = ()
-    results: Mapping[str, StepResult] = field(default_factory=dict)
-    """The newest of each step that succeeded."""
-    failures: tuple[str, ...] = ()
-    """Why runs ended with an error that nobody wanted."""
-
-    def to_wire(self) -> Json:
-        """Return what programs read."""
-        return {
-            "runs": self.runs,
-            "starts": self.starts,
-            "reached": list(self.reached),
-            "branches": [
-                {"step": each.step, "branch": each.branch, "walked": each.is_walked}
-                for each in self.branches
-            ],
-            "complete": self.is_complete,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRunContext:
-    """What a flow that is run dry finds around it."""
-
-    find: FindAgent
-    library: FlowLibrary
-    world: World
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """Of the project."""
-    root: str = ""
-    """Of the flow, as FlowSource has it."""
 
 
 def dry_run(flow: Flow, file: str, around: DryRunContext) -> DryRun:

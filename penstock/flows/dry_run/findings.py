@@ -15,7 +15,8 @@ from penstock.flows.checks.reachability import (
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import LoopDecision
 from penstock.flows.dry_run.choices import CAP, EXIT, LOOP
-from penstock.flows.dry_run.dry_run import MOST_STARTS, DryRun, EmptyTemplate, ReachedBranch
+from penstock.flows.dry_run.dry_run import MOST_STARTS
+from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
 from penstock.flows.reading import ParsedFlow
 from penstock.flows.reading_steps import ParsedStep
 from penstock.manifest.source import Place

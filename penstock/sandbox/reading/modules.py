@@ -22,7 +22,7 @@ from penstock.sandbox.reading.lexer import Statement
 from penstock.sandbox.reading.remains import exported, may_export
 from penstock.sandbox.reading.scan import JSON, Lines, Scanner
 from penstock.sandbox.reading.spans import spanned
-from penstock.sandbox.script import RUNTIME, Module, Script
+from penstock.sandbox.script import RUNTIME, Loaded, Module, Script
 
 INLINE = "inline.mts"
 """What an inline script is called on stacks."""
@@ -55,17 +55,6 @@ class WantedScript:
     entrypoint: str = "default"
     resolve: Resolve = target
     """Where imports lead."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """What came of it: a script; or problems, by file and line."""
-
-    script: Script | None = None
-    problems: tuple[Diagnostic, ...] = ()
-    """Why there is none."""
-    warnings: tuple[Diagnostic, ...] = ()
-    """What will not do in a script that is whole."""
 
 
 def load(wanted: WantedScript, scanner: Scanner) -> Loaded:

@@ -1,7 +1,7 @@
 """What a dry run tells authors, and where it stands."""
 
-from penstock.flows.dry_run.dry_run import DryRun, ReachedBranch
 from penstock.flows.dry_run.findings import dry_findings
+from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
 from tests.flows.dry_run.walks import found
 from tests.flows.texts import read, told
 from tests.kit.worked import W6

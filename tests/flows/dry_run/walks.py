@@ -9,8 +9,9 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.step import Output, ValueType
 from penstock.core.world import World
-from penstock.flows.dry_run.dry_run import DryRun, DryRunContext, dry_run
+from penstock.flows.dry_run.dry_run import dry_run
 from penstock.flows.dry_run.findings import dry_findings
+from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.testing.flows import MemoryFlows
 from tests.flows.texts import TOP, read, told
 from tests.kit.flows import worker

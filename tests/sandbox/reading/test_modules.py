@@ -9,10 +9,10 @@ import pytest
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder
 from penstock.sandbox.reading.lexer import Lexer
-from penstock.sandbox.reading.modules import Inline, Loaded, WantedScript, load
+from penstock.sandbox.reading.modules import Inline, WantedScript, load
 from penstock.sandbox.reading.scan import Scanner
 from penstock.sandbox.reading.typescript import TypeScript
-from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Script
+from penstock.sandbox.script import RUNTIME_NAMES, Bounds, Loaded, Script
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import FakeBridge
 from tests.sandbox.files import InMemory
