@@ -1,6 +1,7 @@
 """A guest in this process: a machine whose steps are computed on the loop, or in threads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.core.errors import PenstockError
@@ -75,7 +76,8 @@ class WasmGuest:
             return []
         self._watch.begin(is_sliced=True)
         try:
-            machine.tell_rejections()
+            with self._computing():
+                machine.tell_rejections()
         except (TimeoutError, RuntimeError, PenstockError):
             return []  # the script's own error says more
         finally:
@@ -133,10 +135,16 @@ class WasmGuest:
     def _hand_over(self, delivery: Delivery) -> None:
         self._around.now_ms = delivery.at_ms
         text, attachments = delivery.to_wire()
+        with self._computing():
+            self._opened().send(text, attachments)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Let epochs come: without them nothing stops a script."""
         ticker = self._site.engine.ticker
         ticker.begin(self)
         try:
-            self._opened().send(text, attachments)
+            yield
         finally:
             ticker.end(self)
 

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from penstock.sandbox.script import Bounds, Sandbox
+from penstock.sandbox.wasm import ticker
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 
@@ -45,3 +48,17 @@ async def test_a_script_may_run_in_threads_alone(threaded: Sandbox) -> None:
         }}
     """
     assert await run(threaded, source, FakeBridge({"callTool": echo})) == 7
+
+
+async def test_an_error_that_nobody_took_holds_nobody_up_while_it_is_told(
+    threaded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker, "_LINGER", 1)  # no epochs come but for whom one is to come
+    source = """
+        export async function run() {
+          Promise.reject({ get message() { for (;;); } });
+          return 1;
+        }
+    """
+    bridge = FakeBridge()
+    assert (await run(threaded, source, bridge), bridge.warned) == (1, [])
