@@ -31,7 +31,12 @@ function cloneOf(value, seen) {
 }
 
 function cloneMembers(value, copy, seen) {
-  for (const key of Object.keys(value)) copy[key] = cloneOf(value[key], seen);
+  for (const key of Object.keys(value)) {
+    const copied = cloneOf(value[key], seen);
+    // JSON may have a member of this name; to assign to it would be to choose what is behind the copy.
+    if (key === "__proto__") define(copy, key, { value: copied, writable: true, enumerable: true, configurable: true });
+    else copy[key] = copied;
+  }
   return copy;
 }
 

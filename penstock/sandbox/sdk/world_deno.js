@@ -31,7 +31,10 @@
   // The clock of the call. Dates are otherwise those of V8, so that they stay `instanceof Date`.
   const DateOfEngine = Date;
   const now = () => outsideDo("now");
-  const dateText = DateOfEngine.prototype.toString;
+  const { toString: longText, toTimeString: longTime } = DateOfEngine.prototype;
+  // Without the name of the zone, which is that of a language.
+  const unnamed = (text) => text.replace(/ \(.*\)$/, "");
+  const dateText = function () { return unnamed(apply(longText, this, [])); };
   function DateOfScripts(...given) {
     if (new.target === undefined) return apply(dateText, new DateOfEngine(now()), []);
     return construct(DateOfEngine, given.length === 0 ? [now()] : given, new.target);
@@ -61,6 +64,8 @@
     const time = `${two(hour % 12 || 12)}:${two(when.getMinutes())}:${two(when.getSeconds())} ${hour < 12 ? "AM" : "PM"}`;
     return parts === "day" ? day : parts === "time" ? time : `${day}, ${time}`;
   };
+  method(DateOfEngine.prototype, "toString", dateText);
+  method(DateOfEngine.prototype, "toTimeString", function () { return unnamed(apply(longTime, this, [])); });
   method(DateOfEngine.prototype, "toLocaleString", function () { return shown(this); });
   method(DateOfEngine.prototype, "toLocaleDateString", function () { return shown(this, "day"); });
   method(DateOfEngine.prototype, "toLocaleTimeString", function () { return shown(this, "time"); });

@@ -61,6 +61,10 @@ async def test_a_script_asks_its_host_and_returns(deno: ProcessSandbox) -> None:
     ("expression", "shown"),
     [
         ("new Date(1e12).toLocaleString()", "09/09/2001, 01:46:40 AM"),
+        (
+            "[`${new Date(1e12)}`, new Date(0).toTimeString(), `${new Date(NaN)}`, Date().length]",
+            ["Sun Sep 09 2001 01:46:40 GMT+0000", "00:00:00 GMT+0000", "Invalid Date", 33],
+        ),
         ("(1234567.891).toLocaleString()", "1234567.891"),
         ("['b', 'ä', 'a'].sort((a, b) => a.localeCompare(b)).join('')", "abä"),
         ("Date(5) === new Date().toString()", True),

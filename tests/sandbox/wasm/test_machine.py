@@ -54,6 +54,11 @@ async def value_of(sandbox: QuickJs, expression: str, bridge: FakeBridge | None 
             True,
         ),
         (
+            """(() => { const a = structuredClone(JSON.parse('{"__proto__": {"x": 1}}'));
+            return [Object.keys(a), a.x === undefined]; })()""",
+            [["__proto__"], True],
+        ),
+        (
             "(() => { try { structuredClone(() => 1); } catch (e) { return e.name; } })()",
             "DataCloneError",
         ),
