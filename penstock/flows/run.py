@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import ABORTED, SKIPPED, Outcome, StepResult
-from penstock.flows.definition import AgentStep, Flow, Fork, LoopDecision
+from penstock.flows.definition import AgentStep, AnyStep, Flow, FlowRef, Fork, LoopDecision
 from penstock.flows.loops import LoopCounters
-from penstock.flows.plan import Aborted, Notice, Plan, Skipped
+from penstock.flows.plan import Aborted, Jumped, Notice, Plan, Skipped
 from penstock.flows.prompt import A_PERSON, ForkChoice
 from penstock.flows.values import ForkAnswer, TemplateValues
 
@@ -44,7 +44,7 @@ class Run:
     newest: str | None = None
     """The step that settled last."""
     newest_agent: str | None = None
-    """The agent step that settled last."""
+    """What settled last and has the result of an agent: its step, or that of a flow inside."""
     failed_by: Outcome = Outcome.SOFT
     """Whether a soft or a hard failure ended the run."""
     failure: str = ""
@@ -86,7 +86,7 @@ class Run:
         self.choices.pop(event.step_id, None)
         self.results[event.step_id] = event.result
         self.newest = event.step_id
-        if isinstance(step, AgentStep):
+        if isinstance(step, AgentStep) or _is_of_agent(step, event.result):
             self.newest_agent = event.step_id
         if event.answer is not None and isinstance(step, Fork):
             self._choose(step, event)
@@ -148,6 +148,14 @@ class Run:
         )
         self.choices.update(dict.fromkeys(event.targets, choice))
 
+    def _leave_choices(self, jump: Jumped) -> None:
+        """Forget what was chosen at forks, but for the steps that this jump leads to from one."""
+        self.choices = {
+            step_id: choice
+            for step_id, choice in self.choices.items()
+            if choice.fork_id == jump.source and step_id in jump.targets
+        }
+
     def _noted(self, notices: Sequence[Notice], event: StepSettled | None) -> Sequence[Notice]:
         for notice in notices:
             if isinstance(notice, Skipped):
@@ -155,9 +163,16 @@ class Run:
             elif isinstance(notice, Aborted):
                 cause = event.text if event is not None else ""
                 self.results[notice.step_id] = replace(ABORTED, summary=cause or ABORTED.summary)
+            elif isinstance(notice, Jumped):
+                self._leave_choices(notice)
         if event is not None and self.plan.status is not None:
             usual = f"step {event.step_id!r} failed and did not say why"
             has_failed = event.outcome is not Outcome.SUCCESS
             self.failure = event.text or (usual if has_failed else "")
             self.failed_by = event.outcome
         return notices
+
+
+def _is_of_agent(step: AnyStep, result: StepResult) -> bool:
+    """Whether a step that refers to flows has the result of an agent in them."""
+    return isinstance(step, FlowRef) and result.finish is not None

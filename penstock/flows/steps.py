@@ -236,8 +236,7 @@ def _conditional(step: Conditional, run: Run) -> Visited:
     step_id, field = (name, field) if dot else (step.check, "artifacts")
     result = run.results.get(step_id)
     value = _field(result, field) if result is not None else None
-    target = step.present if is_present(value) else step.absent
-    said = "present" if target == step.present else "absent"
+    said, target = ("present", step.present) if is_present(value) else ("absent", step.absent)
     ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
     return Visited(ended=ended, route=RouteTaken((target,)))
 

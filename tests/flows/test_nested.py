@@ -66,3 +66,18 @@ async def test_a_reference_that_leads_nowhere_fails_its_step(path: str, reason: 
         envelope = await run_in(runtime)
     assert envelope.output["status"] == "error"
     assert reason in envelope.output["reason"]
+
+
+async def test_a_reference_has_the_last_result_of_an_agent_however_deep_that_stands() -> None:
+    """7.7: `REF` holds "the last agent result of the (last) sub-flow"."""
+    texts = {
+        "demo": "  - {id: ref, path: outer.yaml}",
+        "outer": "  - {id: a, agent: scout, task: a}\n  - {id: deep, path: inner.yaml}",
+        "inner": "  - {id: b, agent: scout, task: b}",
+    }
+    place = MemoryStorage(flows=flows_of(**{name: steps(text) for name, text in texts.items()}))
+    async with memory_runtime(
+        model=ScriptedModel(by_task({})), agents=WORKERS, place=place
+    ) as runtime:
+        envelope = await run_in(runtime)
+    assert envelope.output["results"]["ref"]["summary"] == "b done"

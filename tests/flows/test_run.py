@@ -1,11 +1,12 @@
 """A run as its log tells it."""
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import Outcome, StepResult, StepStatus
 from penstock.flows.run import Run
-from tests.flows.examples import W4, W8, flow
+from tests.flows.examples import W4, W8, W10, flow
 
 
 def settled(step_id: str, **more: Any) -> StepSettled:
@@ -28,6 +29,19 @@ def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None
     run.settle(settled("quick"))
     assert run.choices == {}
     assert run.forks["choose"].answer == "quick"
+
+
+def test_a_choice_that_a_jump_drops_is_told_to_nobody() -> None:
+    """7.3: "an `on_error` or branch jump drops the rest" of several targets."""
+    fork, unit, *rest = W10
+    run = begun(fork, replace(unit, on_error="report"), *rest)
+    run.start(StepStarted(step_id="which", visit=1))
+    run.settle(settled("which", targets=("unit", "load"), answer="Unit, Load"))
+    assert set(run.choices) == {"unit", "load"}
+    run.start(StepStarted(step_id="unit", visit=1))
+    run.settle(settled("unit", outcome=Outcome.SOFT))
+    assert run.plan.ready() == ["report"]
+    assert run.choices == {}
 
 
 def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:

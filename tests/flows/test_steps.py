@@ -117,6 +117,12 @@ async def test_a_condition_looks_at_a_field_of_the_last_result(check: str, ran: 
     assert done == [ran]
 
 
+async def test_a_condition_says_what_it_found_also_where_both_ways_are_one() -> None:
+    text = CONDITION.replace("CHECK", "web.branch").replace("yes-step", "no-step", 1)
+    envelope = await run_flow(text, ScriptedModel(by_task({})))
+    assert envelope.output["results"]["found"]["branch"] == "absent"
+
+
 async def test_words_of_ones_own_go_to_the_decider() -> None:
     """7.3: free text: the decider runs with question, options and the text."""
     text = FORK.replace("agent: judge", "agent: judge\n    allowCustom: true")
