@@ -12,3 +12,12 @@ def taken(awaited: Any) -> Any:
     if isinstance(awaited, asyncio.Future):
         awaited._asyncio_future_blocking = False  # noqa: SLF001  the protocol of asyncio's futures
     return awaited
+
+
+def passed_over(awaited: Any) -> None:
+    """Take the outcome of what is over, or a loop reports a failure that nobody comes for.
+
+    A task takes that of what it waits for by itself, also when it is cancelled at the same moment.
+    """
+    if isinstance(awaited, asyncio.Future) and awaited.done() and not awaited.cancelled():
+        awaited.exception()

@@ -94,7 +94,7 @@ class Budget:
             return False
         cost = cost_usd or 0.0
         if allowance.cost_usd is not None:
-            if not cost:
+            if cost_usd is None:
                 raise ConfigError(NO_PRICE)
             if (task.cost_usd or 0) + self._cost + cost > allowance.cost_usd:
                 return False

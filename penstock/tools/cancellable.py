@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.core.awaited import taken
+from penstock.core.awaited import passed_over, taken
 from penstock.tools.deadline import CancelReason, Deadline
 from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
@@ -174,5 +174,6 @@ def _gate(awaited: "asyncio.Future[Any]") -> Any:
 
 
 def _open(gate: "asyncio.Future[None]", awaited: "asyncio.Future[Any]") -> None:
+    passed_over(awaited)
     if not gate.done():
         gate.set_result(None)

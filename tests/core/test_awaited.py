@@ -1,10 +1,12 @@
 """A future that one coroutine waits for can be awaited by others."""
 
 import asyncio
+import gc
+from typing import Any
 
 import pytest
 
-from penstock.core.awaited import taken
+from penstock.core.awaited import passed_over, taken
 
 
 async def test_what_was_taken_can_be_awaited_again() -> None:
@@ -22,3 +24,27 @@ async def test_what_was_not_taken_refuses_the_next() -> None:
 
 def test_a_mere_turn_of_the_loop_is_left_as_it_is() -> None:
     assert taken(None) is None
+
+
+@pytest.mark.parametrize("is_passed_over", [False, True])
+async def test_a_failure_that_nobody_takes_is_reported_unless_it_is_passed_over(
+    *, is_passed_over: bool
+) -> None:
+    reported: list[Any] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    future = loop.create_future()
+    future.set_exception(ValueError("wrong"))
+    if is_passed_over:
+        passed_over(future)
+    del future
+    gc.collect()
+    assert len(reported) == (not is_passed_over)
+
+
+async def test_what_is_not_over_or_was_cancelled_is_left_as_it_is() -> None:
+    going, over = (asyncio.get_running_loop().create_future() for _ in range(2))
+    over.cancel()
+    for each in (going, over, None):
+        passed_over(each)
+    assert not going.done()

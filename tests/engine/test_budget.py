@@ -77,12 +77,17 @@ def test_money_in_flight_is_shared_as_well() -> None:
     assert budget.reserve_model(1, 0.6)
 
 
-@pytest.mark.parametrize("price", [None, 0.0])
-def test_money_cannot_be_bounded_where_nothing_has_a_price(price: float | None) -> None:
+def test_money_cannot_be_bounded_where_nothing_has_a_price() -> None:
     """The page: "a model without a price refuses this setting"."""
     budget = Budget(Allowance(cost_usd=1), task_with(), FakeClock())
     with pytest.raises(ConfigError, match=r"budget_cost_usd .* no price: give it input_price"):
-        budget.reserve_model(1, price)
+        budget.reserve_model(1, None)
+
+
+def test_a_model_that_is_free_keeps_every_bound() -> None:
+    """A price of 0 is one: `input_price = 0` is what the refusal asks for."""
+    budget = Budget(Allowance(cost_usd=1), task_with(cost_usd=0.99), FakeClock())
+    assert budget.reserve_model(1_000_000, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The work of a tool ends when it is cancelled, whether it wants to or not."""
 
 import asyncio
+import gc
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -90,6 +91,52 @@ async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_said_so_once(
     assert here
     assert here.cancelling() == 0
     await let_go()
+
+
+@pytest.fixture
+async def reported() -> AsyncIterator[list[str]]:
+    """What the event loop reports because nobody took it."""
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+    yield told
+    loop.set_exception_handler(None)
+
+
+async def test_what_a_tool_that_was_left_behind_gathered_is_not_reported_as_lost(
+    reported: list[str],
+) -> None:
+    bench = await open_workbench(stubborn(gathered, timeout_ms=1), limits=QUICK)
+    assert code(await bench.call("stubborn")) == "TIMEOUT"
+    await let_go()
+    await settle()
+    gc.collect()
+    assert reported == []
+
+
+async def fail_and_cancel_at_once() -> None:
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await asyncio.gather(failing)
+
+    bench = await open_workbench(stubborn(wait))
+    work = asyncio.ensure_future(bench.call("stubborn"))
+    await settle()
+    failing.set_exception(ValueError("wrong"))
+    await settle(rounds=2)
+    work.cancel("the process stops")
+    with suppress(asyncio.CancelledError):
+        await work
+
+
+async def test_a_failure_at_the_moment_of_a_cancel_is_not_reported_as_lost(
+    reported: list[str],
+) -> None:
+    await fail_and_cancel_at_once()
+    await settle()
+    gc.collect()
+    assert reported == []
 
 
 async def test_a_tool_that_gives_in_later_is_a_timeout_whatever_it_returns(
