@@ -163,7 +163,7 @@ class CommandWork:
                 if not said:
                     needed = "a task" if key == TASK else repr(key)
                     return Answered(f"{NOT_BEGUN} {needed}.")
-                values[key] = said if wanted[key].is_text else _meant(said)
+                values[key] = wanted[key].value_of(said)
             given = {"workflowId": name, "input": values}
             self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
         (asked,) = task.main.rounds[-1].reply.calls
@@ -225,14 +225,6 @@ def _unknown(name: str, why: NotFound) -> str:
         f"{f'Did you mean the flow{hint} ' if dot else ''}"
         "Begin with // to send the text as it is."
     )
-
-
-def _meant(said: str) -> Any:
-    """Return a value that is written as JSON; what is none is a text, and refused as such."""
-    try:
-        return json.loads(said)
-    except ValueError:
-        return said
 
 
 def _came_to(envelope: Envelope) -> str:

@@ -1,6 +1,5 @@
 """Runs a flow, and shows its steps to the person at the terminal, who may be asked."""
 
-import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -25,6 +24,7 @@ from penstock.cli.exit_codes import (
     WRONG_USAGE,
 )
 from penstock.cli.flow_board import TICK_SECONDS, RunBoard, board_for
+from penstock.cli.flow_inputs import asked_for, read_pairs, values_of
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
@@ -37,9 +37,8 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Live
-from penstock.flows.library import FlowSource
-from penstock.flows.reading import read_flow
-from penstock.flows.starting import TASK_REQUIRED
+from penstock.flows.reading import flow_of
+from penstock.flows.starting import TASK, TASK_REQUIRED, wanted_of
 
 FlowName = Annotated[
     str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
@@ -77,12 +76,12 @@ def start(options: RunOptions) -> None:
     Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
     2 unknown flow or no task, 3 rejected, 4 it waits for a person.
     """
-    inputs = read_inputs(options.inputs or [])
+    texts = read_pairs(options.inputs or [])
     context: AbstractAsyncContextManager[Runtime] = opened(options.project)
     with Background() as background:
         runtime = background.enter(context)
         try:
-            code = _WatchedRun(runtime, background, options).through(inputs)
+            code = _WatchedRun(runtime, background, options).through(texts)
         except NotFound as error:
             note(f"Error: {clean(str(error))}")
             code = WRONG_USAGE
@@ -91,20 +90,6 @@ def start(options: RunOptions) -> None:
         finally:
             background.leave(context)
     raise typer.Exit(code)
-
-
-def read_inputs(pairs: list[str]) -> dict[str, Any]:
-    """Read `key=value`s: a value that is JSON is that, another is a text."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"an input is key=value, found {pair!r}")
-        try:
-            found[key] = json.loads(text)
-        except ValueError:
-            found[key] = text
-    return found
 
 
 def code_of(envelope: Envelope) -> int:
@@ -134,12 +119,9 @@ class _WatchedRun:
         self._shown = 0
         self._stopping: TaskStopper | None = None
 
-    def through(self, inputs: Mapping[str, Any]) -> int:
+    def through(self, texts: Mapping[str, str]) -> int:
         """Start the run, go with it to its end, print its result; returns the exit code."""
-        files = self._runtime.parts.flow_files
-        task = self._options.task
-        if files is not None:
-            task = self._task(files.find(self._command))
+        task, inputs = self._given(texts)
         asked = NewRun(
             command=self._command, task=task, inputs=inputs, autonomous=self._options.auto
         )
@@ -152,15 +134,16 @@ class _WatchedRun:
             _print_result(envelope, as_json=is_json)
         return code_of(envelope)
 
-    def _task(self, source: FlowSource) -> str | None:
-        """Return what the flow is to do; the person is asked if it needs a task and has none."""
-        task, flow = self._options.task, read_flow(source.text, source.name).flow
-        if task is not None or flow is None or not flow.needs_task or not self._is_asking:
-            return task
-        try:
-            return input(f"{clean(flow.task_prompt or f'What should {self._command} do?')}> ")
-        except EOFError:
-            return None
+    def _given(self, texts: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
+        """Return the task and the inputs of the run; the person is asked for what is missing."""
+        source = self._runtime.parts.flow_work.library.find(self._command)
+        flow, task = flow_of(source.text, source.path), self._options.task
+        inputs = values_of(texts, flow.inputs if flow is not None else ())
+        if not self._is_asking:
+            return task, inputs
+        there = {*inputs} if task is None else {*inputs, TASK}
+        said = asked_for(wanted_of(source, self._command), there)
+        return said.pop(TASK, task), inputs | said
 
     def _end(self) -> Reply:
         """Return how the run stands, after every question that the person answered."""

@@ -1,6 +1,8 @@
 """Messages that begin with a slash: which are commands, and what a model reads of the others."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
@@ -16,6 +18,15 @@ class Wanted:
     question: str
     is_text: bool = True
     """Else an answer is JSON, where it is some."""
+
+    def value_of(self, said: str) -> Any:
+        """Return what an answer means; what is no JSON is a text, and refused as such."""
+        if self.is_text:
+            return said
+        try:
+            return json.loads(said)
+        except (ValueError, RecursionError):
+            return said
 
 
 def is_command(content: str) -> bool:

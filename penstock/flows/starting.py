@@ -83,11 +83,15 @@ def begin(
 
 
 def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, Wanted]:
+    """Return what a flow needs, by its command. Raises NotFound, with the nearest one."""
+    return wanted_of(library.find(command), command)
+
+
+def wanted_of(source: FlowSource, command: str) -> Mapping[str, Wanted]:
     """Return what to ask a person who starts a flow without it: `task`, and inputs by their names.
 
-    A flow that cannot run wants nothing. Raises NotFound, with the nearest one.
+    A flow that cannot run wants nothing.
     """
-    source = library.find(command)
     flow = flow_of(source.text, source.path)
     if flow is None:
         return {}

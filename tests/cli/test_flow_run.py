@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.cli.flow_run import code_of, read_inputs
+from penstock.cli.flow_run import code_of
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD
@@ -116,12 +115,6 @@ def test_an_outcome_has_a_code(envelope: Envelope, code: int) -> None:
     assert code_of(envelope) == code
 
 
-def test_an_input_is_json_or_a_text() -> None:
-    pairs = ["n=3", "t=a=b", "l=[1]", "e=", "b=true", 's="x"']
-    wanted: dict[str, Any] = {"n": 3, "t": "a=b", "l": [1], "e": "", "b": True, "s": "x"}
-    assert read_inputs(pairs) == wanted
-
-
 def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
     """On a terminal `penstock flow run` asks at once; numbers from 1 choose options."""
     with Terminal("flow", "run", "asks", cwd=flows) as terminal:
@@ -136,8 +129,19 @@ def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
         assert terminal.ended() == 0
 
 
-def test_a_task_that_is_needed_is_asked_for(flows: Path) -> None:
+def test_a_task_and_inputs_that_are_needed_are_asked_for(flows: Path) -> None:
+    """`penstock flow run` at a terminal asks at once: for all that the flow needs to begin."""
+    laid(
+        flows,
+        {
+            "eager.yaml": EAGER.replace(
+                "steps:", "inputs: {n: {type: number, required: true}}\nsteps:"
+            )
+        },
+    )
     with Terminal("flow", "run", "eager", cwd=flows) as terminal:
+        terminal.until("n (number): what is it to be?> ")
+        terminal.type("3")
         terminal.until("For whom?> ")
         terminal.type("Ann")
         terminal.until("✓ look")

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.core.slash import (
+    Wanted,
     is_answered_by_model,
     is_command,
     is_fresh,
@@ -57,3 +58,13 @@ def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest:
 )  # fmt: skip
 def test_what_begins_nothing_need_not_wait(content: str, tells: bool) -> None:
     assert only_tells(content) is tells
+
+
+@pytest.mark.parametrize(
+    ("said", "is_text", "value"),
+    [("3", True, "3"), ("3", False, 3), ("x", False, "x"), ("[" * 100_000, False, "[" * 100_000)],
+)
+def test_an_answer_is_a_text_or_json_where_it_is_some(
+    said: str, is_text: bool, value: object
+) -> None:
+    assert Wanted(question="?", is_text=is_text).value_of(said) == value

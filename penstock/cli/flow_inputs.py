@@ -1,0 +1,50 @@
+"""What a run at a terminal begins with: what was written, and what its person is asked for."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from penstock.cli.render import clean
+from penstock.core.slash import Wanted
+from penstock.core.step import ValueType
+from penstock.flows.definition import RunInput
+
+
+def read_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the texts of `key=value`s. Raises BadParameter for what is none."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"an input is key=value, found {pair!r}")
+        found[key] = text
+    return found
+
+
+def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[str, Any]:
+    """Return what texts mean: one that is JSON is that, unless its flow wants a text."""
+    texts_wanted = {each.name for each in declared if each.value_type is ValueType.STRING}
+    return {name: _value(text, is_text=name in texts_wanted) for name, text in texts.items()}
+
+
+def asked_for(wanted: Mapping[str, Wanted], there: Collection[str]) -> dict[str, Any]:
+    """Ask the person for what is wanted and not there; what they leave blank stays away."""
+    said: dict[str, Any] = {}
+    for name in [each for each in wanted if each not in there]:
+        try:
+            text = input(f"{clean(wanted[name].question)}> ").strip()
+        except EOFError:
+            break
+        if text:
+            said[name] = wanted[name].value_of(text)
+    return said
+
+
+def _value(text: str, *, is_text: bool) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if is_text and not isinstance(value, str) else value
