@@ -52,7 +52,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
         if reply.calls:
             await turns.act(turns.dialogue.rounds[-1])
         elif reply.closing or reply.text.strip():
-            return FinalReply(_said(reply), reply.finish, reply)
+            return _final(turns, reply, reply.finish)
         else:
             closing = "stop"
     return await _close(turns, closing)
@@ -75,8 +75,13 @@ async def _close(turns: Turns, reason: str) -> FinalReply:
     reply = await turns.think(closing=reason)
     if reply is None:
         return FinalReply(BUDGET_NOTICE, reason, None)
-    return FinalReply(_said(reply), reason, reply)
+    return _final(turns, reply, reason)
 
 
-def _said(reply: ReplyReceived) -> str:
-    return reply.text if reply.text.strip() else EMPTY_NOTICE
+def _final(turns: Turns, reply: ReplyReceived, finish: str) -> FinalReply:
+    """Return what a reply says; one of blanks is taken back, for a notice stands in its place."""
+    if reply.text.strip():
+        return FinalReply(reply.text, finish, reply)
+    if reply.text:
+        turns.take_back(closing=True)
+    return FinalReply(EMPTY_NOTICE, finish, reply)

@@ -114,7 +114,7 @@ class Turns:
         except TimeoutError:
             if not limit.is_over:
                 raise
-            self._take_back(closing)
+            self.take_back(closing=closing is not None)
             return None
         finally:
             ledger.budget.settle_model(*self._weight(transcript.estimated, max_tokens))
@@ -140,6 +140,12 @@ class Turns:
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
         effects = [call_runner.invoker.registry.effect_of(call.name) for call in reply.calls]
         call_runner.guard.end_round(reply.calls, outcomes, effects)
+
+    def take_back(self, *, closing: bool) -> None:
+        """Note that what was shown of a reply does not count."""
+        iteration = self.dialogue.iteration + (not closing)
+        restarted = ReplyRestarted(iteration=iteration, closing=closing)
+        self._call_runner.ledger.add(restarted, self.dialogue.path)
 
     @property
     def blocked(self) -> int:
@@ -183,15 +189,16 @@ class Turns:
         bus, world, ledger = self._bus, self._world, self._call_runner.ledger
         iteration = self.dialogue.iteration + (closing is None)
         attempt = 1
+        base: int | None = None
         while True:
             if self._restart:
-                self._restart = False
-                self._take_back(closing)
-            base = await ledger.held.commit()
-            task = self._task
+                self._restart, base = False, None
+                self.take_back(closing=closing is not None)
+            if base is None:  # else its beginning was announced there, and stands
+                base = await ledger.held.commit()
             live = LiveReply(
                 ledger.held.state.log_id,
-                task.task_id,
+                self._task.task_id,
                 base,
                 iteration,
                 closing is not None,
@@ -211,12 +218,6 @@ class Turns:
                 bus.end(live)
             await world.clock.sleep(wait)
             attempt += 1
-
-    def _take_back(self, closing: str | None) -> None:
-        """Note that what was shown of a reply does not count."""
-        iteration = self.dialogue.iteration + (closing is None)
-        restarted = ReplyRestarted(iteration=iteration, closing=closing is not None)
-        self._call_runner.ledger.add(restarted, self.dialogue.path)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls that are to be run now; the others are settled, or are settled here."""

@@ -178,7 +178,7 @@ class Runtime:
         return await self._inbox.answer(question_id, body, profile or self.local)
 
     async def cancel(self, task_id: TaskId, *, profile: Profile | None = None) -> TaskRecord:
-        """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
+        """End a task, whatever it is doing. Raises NotFound, or TaskOver when it has ended."""
         return await self._inbox.cancel(task_id, profile or self.local)
 
     def follow(

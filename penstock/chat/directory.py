@@ -1,21 +1,23 @@
 """The conversations of a profile: list, begin, delete."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.core.clock import to_iso
-from penstock.core.errors import NotFound, TaskOver
+from penstock.core.errors import NotFound, StoreCorrupt, TaskOver
 from penstock.core.events import CancelRequested, Entry, SessionOpened
+from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, NewId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
-from penstock.core.task import SessionRecord
+from penstock.core.task import FLOW, SessionRecord, TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.store.erasure import Erasure
 from penstock.store.log import Log
-from penstock.store.projections import Page, Projections, SessionSort
+from penstock.store.projections import Page, Projections, SessionSort, TasksOf
 
 UNTITLED = "New conversation"
 _NEWEST = Page(limit=1)
@@ -73,12 +75,15 @@ class Directory:
         return await self.get(session_id, agent, profile)
 
     async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
-        """End what runs in a conversation, erase it, and end the streams of it."""
+        """End what runs in a conversation or for it, erase it, and end the streams of it."""
         log_id = LogId(session.session_id)
         tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
-        for task in tasks:
-            if not task.status.is_final:
-                await self._cancel(log_id, task.task_id)
+        at_work = [task for task in tasks if not task.status.is_final]
+        for task in at_work:
+            await self._cancel(task)
+        if at_work:
+            for run in await self._runs_for(session):
+                await self._cancel(run)
         await erasure.erase_log(log_id)
         self._bus.part_with(log_id)
 
@@ -91,12 +96,28 @@ class Directory:
             if not found:
                 return
 
-    async def _cancel(self, log_id: LogId, task_id: Any) -> None:
-        try:
-            await self._log.send(log_id, [Entry(CancelRequested(), task_id)])
-        except TaskOver:
-            return
-        self._launcher.wake(log_id)
+    async def _runs_for(self, session: SessionRecord) -> Sequence[TaskRecord]:
+        """Return the runs of flows that calls of a conversation began: it cannot end them later."""
+        log_id, found = LogId(session.session_id), list[TaskRecord]()
+        for status in (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.SUSPENDED):
+            runs, _ = await self._projections.tasks(
+                profile_id=session.profile_id, of=TasksOf(kind=FLOW, status=status), page=_MANY
+            )
+            found += [each for each in runs if await self._waiter_of(each) == log_id]
+        return found
+
+    async def _waiter_of(self, run: TaskRecord) -> LogId | None:
+        """Return the log in which a call waits for a run; None for one that does not read back."""
+        with suppress(StoreCorrupt):
+            for record in await self._log.read(run.log_id, limit=1):
+                if isinstance(record.event, FlowRequested):
+                    return record.event.waiter_log
+        return None
+
+    async def _cancel(self, task: TaskRecord) -> None:
+        with suppress(TaskOver, NotFound):
+            cancel = Entry(CancelRequested(), task.task_id)
+            await self._log.send(task.log_id, [cancel], on_way=self._launcher.wake)
 
 
 def conversation(session: SessionRecord) -> dict[str, Any]:

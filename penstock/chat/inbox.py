@@ -1,6 +1,7 @@
 """Where people hand things in: messages, answers, cancels; and wait for what becomes of them."""
 
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
@@ -15,6 +16,7 @@ from penstock.core.errors import (
     InvalidRequest,
     NotFound,
     QuestionOpen,
+    TaskOver,
 )
 from penstock.core.events import (
     CallRequested,
@@ -157,7 +159,7 @@ class Inbox:
             self._launcher.wake(task.log_id)
 
     async def cancel(self, task_id: TaskId, profile: Profile = LOCAL_PROFILE) -> TaskRecord:
-        """End a task, whatever it is doing. Raises NotFound, or TaskEnded when it has ended."""
+        """End a task, whatever it is doing. Raises NotFound, or TaskOver when it has ended."""
         task = await self.task(task_id, profile)
         await self._log.send(task.log_id, [Entry(CancelRequested(by=profile.profile_id), task_id)])
         self._launcher.wake(task.log_id)
@@ -276,7 +278,8 @@ class Inbox:
             return sent
         if message.cancel_open:
             for task_id in set(waiting):
-                await self.cancel(task_id, profile)
+                with suppress(TaskOver):
+                    await self.cancel(task_id, profile)
             return None
         if only_tells(message.content):
             return None

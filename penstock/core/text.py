@@ -51,7 +51,9 @@ def preview(output: Any, limit: int) -> str:
             text = _count(len(output), "field") + (f": {names}" if names else "")
         case bool():
             text = "true" if output else "false"
-        case int() | float() if math.isfinite(output):
+        case int():
+            text = str(output)
+        case float() if math.isfinite(output):
             text = str(output)
         case _:
             text = "No output"

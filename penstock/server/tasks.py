@@ -73,7 +73,7 @@ class TaskFrames:
         for item in items:
             if not isinstance(item, Record) or item.task_id != self._task_id:
                 continue
-            self._is_over = isinstance(item.event, TaskEnded)
+            self._is_over = self._is_over or isinstance(item.event, TaskEnded)
             if item.seq > self._last:
                 frames.append((Position(item.seq), event_part(item)))
         return frames

@@ -219,7 +219,7 @@ class ChatFrames:
         if self._is_command:
             self._calls += self._replies.ask(seq, reply)
             return
-        self._said = bool(reply.text) and not reply.calls
+        self._said = bool(reply.text.strip()) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
 
     def _ask(self, seq: int, question: Question) -> None:

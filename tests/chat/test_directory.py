@@ -1,18 +1,21 @@
 """The conversations of a profile."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.chat.directory import Directory, conversation
 from penstock.core.errors import NotFound
+from penstock.core.events import CancelRequested
 from penstock.core.ids import LogId, ProfileId, SessionId, new_id
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call
 from penstock.store.projections import Page
-from tests.kit.server import InMemoryServer, served
+from tests.kit.flow_server import flow_server
+from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat"}))
@@ -92,6 +95,24 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
         await directory.delete(session, server.archive.erasure)
         await asyncio.wait_for(ended.wait(), 0.5)
         talk.cancel()
+
+
+@pytest.mark.slow("opens a store")
+async def test_a_run_that_a_deleted_conversation_waits_for_is_cancelled(tmp_path: Path) -> None:
+    """Chat API 11: "a running task is cancelled first", "children too"; other runs go on."""
+    async with flow_server(tmp_path) as server:
+        kept, gone = [(await server.say("/dom:asks t")).json() for _ in range(2)]
+        await server.runtime.parts.launcher.close()  # then nobody does it on the way
+        url = f"{CHAT}/conversations/{gone['conversationId']}"
+        assert (await server.client.delete(url)).status_code == 204
+        ends = [await ends_of(server, *each["suspended"]["runs"]) for each in (kept, gone)]
+    assert ends == [0, 1]
+
+
+async def ends_of(server: InMemoryServer, run_id: str) -> int:
+    """Return how often somebody wanted a run to end."""
+    records = await server.runtime.parts.log.read(LogId(run_id))
+    return sum(isinstance(each.event, CancelRequested) for each in records)
 
 
 async def test_all_of_a_profile_are_deleted_and_no_others() -> None:

@@ -1,5 +1,7 @@
 """Answers: which count, who may give them, and what becomes of messages meanwhile."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,12 +17,16 @@ from penstock.core.errors import (
     QuestionOpen,
     SessionBusy,
 )
-from penstock.core.ids import ProfileId
+from penstock.core.events import CancelRequested, Entry, Record
+from penstock.core.ids import LogId, ProfileId
 from penstock.core.profile import CHAT, Profile
 from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
-from penstock.testing.runtime import memory_runtime
+from penstock.store.log import OnWay
+from penstock.testing.clock import FakeClock, settle
+from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import assert_whole
 from tests.kit.logs import code, kinds, settled
 from tests.kit.questions import ask_color, go_on, mail, question_of
@@ -120,6 +126,38 @@ async def test_a_message_is_refused_while_an_approval_is_open() -> None:
     assert (reply.content, before.status) == ("Hello.", TaskStatus.CANCELLED)
     assert code(outcome) == "CANCELLED"
     assert_whole(model.requests[-1])
+
+
+class LastCancelLate(MemoryLog):
+    """Writes a second wish to cancel when all that followed from the first one is done."""
+
+    cancels = 0
+
+    async def send(
+        self,
+        log_id: LogId,
+        entries: Sequence[Entry],
+        *,
+        head: int | None = None,
+        on_way: OnWay | None = None,
+    ) -> Sequence[Record]:
+        self.cancels += isinstance(entries[0].event, CancelRequested)
+        if self.cancels > 1:
+            await settle()
+        return await super().send(log_id, entries, head=head, on_way=on_way)
+
+
+async def test_a_task_that_two_messages_want_to_end_refuses_neither() -> None:
+    """9: "with `cancelOpen: true` the waiting task is cancelled first": it may be over by then."""
+    clock = FakeClock()
+    place = MemoryStorage(clock=clock, log=LastCancelLate(clock))
+    model = ScriptedModel({"Mail": call("mail", to="ann"), "New": say("Hello.")})
+    async with memory_runtime(model=model, tools=[mail()], place=place) as runtime:
+        parked = await runtime.chat("Mail Ann")
+        new = NewMessage(content="New", session_id=parked.session_id, cancel_open=True)
+        sent = await asyncio.gather(*(runtime.send(new) for _ in range(2)))
+        replies = [await runtime.wait(each.task_id) for each in sent]
+    assert [each and each.content for each in replies] == ["Hello.", "Hello."]
 
 
 async def test_cancel_of_a_parked_task_closes_its_question() -> None:

@@ -1,19 +1,26 @@
 """The model call: what is tried again, what is taken back, what fails the task."""
 
+import asyncio
+
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.message import NewMessage
+from penstock.app.runtime import Runtime
+from penstock.chat.message import NewMessage, SentMessage
+from penstock.cli.conversation import frames
 from penstock.core.events import ReplyReceived, ReplyRestarted
+from penstock.core.ids import ASSISTANT
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import (
+    Hold,
     ScriptedModel,
     ScriptedReply,
     call,
     fail,
     say,
+    wait,
 )
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent
 from tests.kit.logs import events, kinds
@@ -33,6 +40,24 @@ async def test_a_failure_that_may_pass_is_tried_again_in_silence(status: int) ->
         assert reply
         assert reply.content == "Here."
         assert "ReplyRestarted" not in await kinds(runtime, sent.session_id)
+
+
+async def test_a_reply_that_is_tried_again_in_silence_was_announced_once() -> None:
+    """7.4: "each opened by exactly one bare `thinking` that no `content_reset` took back"."""
+    clock, hold = FakeClock(), Hold()
+    model = ScriptedModel([wait(hold) + fail(503), say("Here."), say("There.")])
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
+        sent = await runtime.send(NewMessage(content="Hi"))
+        shown = asyncio.create_task(_shown(runtime, sent))
+        await settle()
+        hold.release()
+        await runtime.send(NewMessage(content="Ho", session_id=sent.session_id))
+        await clock.elapse(2)
+        assert [each for each in await shown if each == "thinking"] == ["thinking"]
+
+
+async def _shown(runtime: Runtime, sent: SentMessage) -> list[str]:
+    return [each["type"] async for each in frames(runtime, sent, ASSISTANT)]
 
 
 async def test_what_was_shown_of_a_reply_is_taken_back_when_it_begins_again() -> None:

@@ -47,6 +47,27 @@ async def test_an_answer_comes_as_a_stream() -> None:
     ]
 
 
+async def test_a_closing_reply_of_blanks_is_taken_back_for_the_notice() -> None:
+    """7.4: "the joined `content_delta`s of the last reply equal `content`"."""
+    model = ScriptedModel([say(" \n"), say("\n"), say("Go on.")])
+    async with served(model=model) as server:
+        streamed = await server.stream("Hi")
+        name = streamed.headers["x-conversation-id"]
+        assert (await server.say("So?", conversationId=name)).status_code == 200
+    shown = [frame for _, frame in frames(streamed.text)]
+    assert [each["type"] for each in shown] == [
+        "message_start",
+        "thinking",
+        "content_delta",
+        "content_delta",
+        "content_reset",
+        "content_delta",
+        "message_complete",
+    ]
+    assert shown[4] == {"type": "content_reset", "closing": True}
+    assert shown[5]["delta"] == shown[6]["content"] == "I could not produce an answer."
+
+
 async def test_the_answer_of_a_conversation_goes_on() -> None:
     async with served() as server:
         first = await server.stream("Hi")

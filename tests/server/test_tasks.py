@@ -1,10 +1,12 @@
 """Tasks over HTTP: how they stand, what happened in them, their end."""
 
+import asyncio
+
 import pytest
 
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
-from tests.kit.server import frames, served
+from tests.kit.server import CHAT, frames, served
 from tests.kit.tools import Act, calling
 
 STREAM = {"accept": "text/event-stream"}
@@ -84,6 +86,19 @@ async def test_events_come_as_a_stream() -> None:
             assert (seen.status_code, seen.content) == (204, b"")
         bad = await server.client.get(url, headers=STREAM | {"last-event-id": "99"})
         assert bad.json()["error"]["code"] == "BAD_LAST_EVENT_ID"
+
+
+async def test_a_stream_of_events_ends_with_its_task_also_when_that_was_erased() -> None:
+    """Chat API 11.3: "the same live, [...] ends with the task"; an erasing is noted behind it."""
+    async with served() as server:
+        said = (await server.say("Hi")).json()["assistantMessage"]
+        await server.client.delete(f"{CHAT}/messages/{said['id']}")
+        url = f"/api/tasks/{said['metadata']['taskId']}/events"
+        whole = await asyncio.wait_for(server.client.get(url, headers=STREAM), 5)
+    assert [each["kind"] for _, each in frames(whole.text)][-2:] == [
+        "task_ended",
+        "messages_erased",
+    ]
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", "/cancel"), ("GET", "/events")])
