@@ -42,6 +42,8 @@ class CallError(PenstockError):
     status: Status = Status.FAILED
     retryable: bool = False
     continuable: bool = True
+    trace: str | None = None
+    """Where a tool's own error was raised: for the log, and no part of what its caller sees."""
 
     def __init__(
         self,

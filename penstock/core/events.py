@@ -185,6 +185,8 @@ class CallSettled:
     """Which loop detector blocked the call."""
     clock_ms: int | None = None
     """What the clock of the script that made the call shows from then on."""
+    trace: str | None = None
+    """The end of the traceback, of a tool that raised an error of its own; no model reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

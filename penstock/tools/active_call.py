@@ -25,6 +25,7 @@ class ActiveCall:
         "nest",
         "refusal",
         "tool",
+        "trace",
     )
 
     def __init__(self, call: Call, caller: Caller, ledger: Ledger) -> None:
@@ -37,6 +38,8 @@ class ActiveCall:
         """Why the caller may not call it."""
         self.is_hidden = False
         """A rule keeps the tool from this caller, whatever the input."""
+        self.trace: str | None = None
+        """Where the tool's own error was raised."""
         self.nest: NestedCalls | None = None
         """Set once the call is reserved."""
         self.began: float | None = None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from traceback import format_exception
 from typing import Any
 
@@ -14,6 +15,7 @@ from penstock.core.call_errors import (
     ToolFailed,
     ToolTimeout,
 )
+from penstock.core.canonical import without_surrogates
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Signal
 from penstock.core.text import cut
@@ -23,21 +25,30 @@ from penstock.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
+TRACE_CHARACTERS = 8_000
+
 
 def failure(spec: ToolSpec, error: BaseException, secrets: Redactor, *, most: int) -> BaseException:
     """Return what a tool's own error means for its caller, in at most so many characters."""
     if isinstance(error, CallError | Signal):
         return error
-    if secrets.has_any:
-        told = secrets.text("".join(format_exception(error)))
-        log.error("tool %s failed\n%s", spec.tool_id, told)
-    else:
-        log.error("tool %s failed", spec.tool_id, exc_info=error)
-    if isinstance(error, SystemExit | KeyboardInterrupt):
-        return ToolFailed(f"the tool tried to end the process ({error!r})")
-    if isinstance(error, asyncio.CancelledError):
-        return ToolFailed("the tool was cancelled from inside, by nobody who waits for it")
-    return ToolFailed(cut(f"{type(error).__name__}: {error}", most))
+    trace = secrets.text(without_surrogates("".join(format_exception(error))))
+    log.error("tool %s failed\n%s", spec.tool_id, trace)
+    failed = ToolFailed(cut(_said(error), most))
+    failed.trace = trace if len(trace) <= TRACE_CHARACTERS else f"…{trace[-TRACE_CHARACTERS:]}"
+    return failed
+
+
+def _said(error: BaseException) -> str:
+    """Return what a tool's own error says, be it one that cannot say anything."""
+    with suppress(Exception):
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return f"the tool tried to end the process ({error!r})"
+        if isinstance(error, asyncio.CancelledError):
+            return "the tool was cancelled from inside, by nobody who waits for it"
+        text = str(error)
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return type(error).__name__
 
 
 def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:

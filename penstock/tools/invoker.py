@@ -25,6 +25,7 @@ from penstock.core.signals import Signal, Suspend
 from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
+from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.approvals import Approvals
@@ -127,7 +128,7 @@ class Invoker:
                 check_change(active_call.change, caller.secrets)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
-                envelope = error.envelope()
+                envelope, active_call.trace = error.envelope(), error.trace
             envelope = await self._settle(active_call, envelope)
             if active_call.is_cut:
                 raise asyncio.CancelledError  # the tool swallowed it; what follows is not to run
@@ -240,7 +241,7 @@ class Invoker:
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
         active_call.began = self._clock.monotonic()
-        attempt = 1
+        attempt = ledger.attempt(call.path)
         while True:
             try:
                 return await self._attempt(tool, input, active_call, attempt)
@@ -316,7 +317,8 @@ class Invoker:
             raise InvalidOutput(message, details=found(problems))
 
     async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
-        call, caller = active_call.call, active_call.caller
+        call, caller, ledger = active_call.call, active_call.caller, active_call.ledger
+        withdraw(ledger.held, ledger.task, below=call.path)
         clip_at = caller.clip_at
         own_preview = active_call.tool.preview if active_call.tool else None
         envelope = redacted(envelope, caller.secrets)
@@ -338,14 +340,15 @@ class Invoker:
             total_characters=shown.total_characters,
             files=redacted_files((*active_call.files, *shown.files), caller.secrets),
             clock_ms=self._clock.now() if caller.inside_kind == SCRIPT else None,
+            trace=active_call.trace,
         )
-        held, is_noted = active_call.ledger.held, self._is_noted_first(call)
+        held, is_noted = ledger.held, self._is_noted_first(call)
         if envelope.ok and active_call.change is not None:
-            recorded = await active_call.ledger.change(call.path, settled, active_call.change)
+            recorded = await ledger.change(call.path, settled, active_call.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
         else:
-            active_call.ledger.settle(call.path, settled, is_awaited=is_noted)
+            ledger.settle(call.path, settled, is_awaited=is_noted)
         if is_noted:
             await held.commit()
         await held.make_sure()

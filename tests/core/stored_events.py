@@ -198,6 +198,7 @@ STORED: list[tuple[Event, str, str]] = [
             files=(FILE, StoredFile(blob_id=BLOB, mime_type="x/y", size=1, is_image=False)),
             detector="cycle",
             clock_ms=1700000000000,
+            trace="KeyError: 'x'",
         ),
         "call_settled",
         '{"tool_id":"send","envelope":{"status":"success","output":{"n":[1,2]}},"call_id":"tc_1",'
@@ -205,7 +206,8 @@ STORED: list[tuple[Event, str, str]] = [
         '"artifact_id":"art_1","artifact_blob":"' + BLOB + '","total_characters":11,'
         '"files":[{"blob_id":"' + BLOB + '","mime_type":"image/png","size":9,"is_image":true,'
         '"width":3,"height":4},{"blob_id":"' + BLOB + '","mime_type":"x/y","size":1,'
-        '"is_image":false}],"detector":"cycle","clock_ms":1700000000000}',
+        '"is_image":false}],"detector":"cycle","clock_ms":1700000000000,'
+        '"trace":"KeyError: \'x\'"}',
     ),
     (
         CallSettled(

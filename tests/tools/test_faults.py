@@ -1,5 +1,7 @@
 """What goes wrong with a call, as its caller reads it."""
 
+from typing import Any
+
 import pytest
 
 from penstock.core.call import Effect
@@ -7,8 +9,18 @@ from penstock.core.call_errors import CallError, ToolFailed
 from penstock.core.schema import Problem
 from penstock.core.signals import LeaseLost, Suspend
 from penstock.resources.redact import Redactor
-from penstock.tools.faults import failure, foremost, invalid, out_of_time
-from tests.kit.tools import Act
+from penstock.testing.invocation import open_workbench
+from penstock.tools.faults import TRACE_CHARACTERS, failure, foremost, invalid, out_of_time
+from tests.kit.tools import Act, raising
+
+
+class Silent(ValueError):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("nor this")
+
 
 NO = ToolFailed("no")
 GONE = LeaseLost("gone")
@@ -46,7 +58,9 @@ def test_of_errors_that_came_together_one_counts(
     [
         (NO, "no"),
         (ValueError("x" * 20), "ValueErro…"),
-        (SystemExit(1), "the tool tried to end the process (SystemExit(1))"),
+        (SystemExit(1), "the tool …"),
+        (OSError(), "OSError"),
+        (Silent(), "Silent"),
     ],
 )
 def test_what_a_tool_raises_becomes_words(error: BaseException, said: str) -> None:
@@ -75,3 +89,31 @@ def test_operators_do_not_read_a_secret_in_a_traceback(caplog: pytest.LogCapture
     failure(Act("add").spec, ValueError("bad s3cr3t-value"), secrets, most=100)
     assert "ValueError: bad [secret:token]" in caplog.text
     assert "s3cr3t-value" not in caplog.text
+
+
+async def test_the_event_says_where_a_tool_failed_and_its_caller_does_not_hear_it() -> None:
+    """Section 16: "`{type}: {text}` (≤ 2,000, redacted); traceback in the event"."""
+
+    async def breaks(input: Any, invocation: Any) -> Any:
+        invocation.caller.secrets.add("token", "s3cr3t-value")
+        raise ValueError("bad s3cr3t-value \udc80" + "x" * 9_000)
+
+    bench = await open_workbench(Act("breaks", breaks), Act("add", raising(NO)))
+    envelope = await bench.call("breaks")
+    await bench.call("add")
+    told, other = await bench.settled()
+    assert envelope.error
+    assert envelope.error.message.startswith("ValueError: bad [secret:token] ")
+    assert told.trace
+    assert len(told.trace) == TRACE_CHARACTERS + 1
+    assert "Traceback" not in (told.context or "")
+    assert other.trace is None
+
+
+async def test_the_traceback_of_an_error_names_the_line() -> None:
+    bench = await open_workbench(Act("breaks", raising(KeyError("x"))))
+    await bench.call("breaks")
+    (told,) = await bench.settled()
+    assert told.trace
+    assert told.trace.startswith("Traceback (most recent call last)")
+    assert told.trace.endswith("KeyError: 'x'\n")
