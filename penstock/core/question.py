@@ -91,6 +91,11 @@ class QuestionRecord:
 
 def standing(status: QuestionStatus, answer: Json | None) -> str:
     """Return how a question stands, as people read it: open, answered, cancelled or expired."""
-    is_expired = (answer or {}).items() >= EXPIRED.items()
-    is_late = status is QuestionStatus.CANCELLED and is_expired
+    is_late = status is QuestionStatus.CANCELLED and not is_withdrawn(status, answer)
     return "expired" if is_late else status.value
+
+
+def is_withdrawn(status: QuestionStatus, answer: Json | None) -> bool:
+    """Whether nobody waits for an answer any more, though its time was not over."""
+    is_expired = (answer or {}).items() >= EXPIRED.items()
+    return status is QuestionStatus.CANCELLED and not is_expired

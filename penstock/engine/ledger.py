@@ -154,6 +154,11 @@ class Ledger:
             computed_ms=self.computed_ms(path, attempt) + computed_ms,
         )
 
+    def attempt(self, path: CallPath) -> int:
+        """Return which attempt of a call waited, to be gone on with; from 1."""
+        parked = self.task.parked.get(path)
+        return 1 if parked is None else parked.attempt
+
     def active_ms(self, path: CallPath, attempt: int) -> int:
         """Return how long an attempt of a call was at work before it waited; 0 if it did not."""
         parked = self.task.parked.get(path)

@@ -45,7 +45,7 @@ from penstock.core.flow_events import (
 )
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.question import Question
+from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
 from penstock.core.slash import only_tells, spoken
 from penstock.engine.dialogue import Dialogue, MessageList, Round
@@ -223,8 +223,7 @@ class SessionState:
             case ReplyRestarted():
                 task.dialogue_at(path).reply = None
             case CancelRequested():
-                task.cancel_requested, task.is_suspended = True, False
-                task.cancelled_by = event.by
+                task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
             case TaskEnded():
                 self._end(task, event)
             case NoteEmitted() if path:
@@ -345,7 +344,9 @@ class SessionState:
         task.is_suspended = False
         task.waiting.pop(event.question_id, None)
         path = task.questions.get(event.question_id)
-        if path and (event.by is not None or path not in task.answers):  # a person was first
+        if path and path not in task.answers and is_withdrawn(event.status, event.answer):
+            task.asked.pop(path, None)  # who still needs it asks anew
+        elif path and (event.by is not None or path not in task.answers):  # a person was first
             task.answers[path] = event
             task.asked[path] = self.tick
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.question import EXPIRED, QuestionStatus, standing
+from penstock.core.question import EXPIRED, QuestionStatus, is_withdrawn, standing
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,4 @@ def test_what_nobody_answered_in_time_is_expired(
     status: QuestionStatus, answer: Any, said: str
 ) -> None:
     assert standing(status, answer) == said
+    assert is_withdrawn(status, answer) == (said == "cancelled")

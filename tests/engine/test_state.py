@@ -41,6 +41,7 @@ from tests.kit.events import (
     path_of,
     question,
     reply,
+    withdrawn,
 )
 
 
@@ -198,6 +199,13 @@ def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> N
     task = folded(*ASKED, *[said[each] for each in order]).current
     assert task
     assert task.answers[path_of("a")].answer == {"decision": "approve"}
+
+
+@pytest.mark.parametrize("events", [[withdrawn("a")], [answered("a"), withdrawn("a")]])
+def test_what_was_withdrawn_was_not_asked_unless_a_person_was_first(events: list[Any]) -> None:
+    task = folded(*ASKED, *events).current
+    assert task
+    assert (path_of("a") in task.asked) == (path_of("a") in task.answers) == (len(events) > 1)
 
 
 def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:

@@ -17,7 +17,7 @@ from penstock.core.events import (
 )
 from penstock.core.ids import CallId, LogId, MessageId, ProfileId, QuestionId, TaskId, new_id
 from penstock.core.limits import Limits
-from penstock.core.question import Question, QuestionKind, QuestionStatus
+from penstock.core.question import EXPIRED, Question, QuestionKind, QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.budget import Allowance, Budget
@@ -64,10 +64,14 @@ def question(name: str, **more: Any) -> Question:
 
 
 def answered(name: str, by: ProfileId | None = ANN, **answer: Any) -> QuestionAnswered:
+    """Without a person: the time for an answer is over."""
     status = QuestionStatus.ANSWERED if by else QuestionStatus.CANCELLED
-    return QuestionAnswered(
-        question_id=QuestionId(f"q_{name}"), status=status, answer=answer, by=by
-    )
+    said = answer if by else {**EXPIRED, **answer}
+    return QuestionAnswered(question_id=QuestionId(f"q_{name}"), status=status, answer=said, by=by)
+
+
+def withdrawn(name: str) -> QuestionAnswered:
+    return QuestionAnswered(question_id=QuestionId(f"q_{name}"), status=QuestionStatus.CANCELLED)
 
 
 def ended(status: TaskStatus = TaskStatus.SUCCEEDED) -> TaskEnded:
