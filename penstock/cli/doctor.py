@@ -223,8 +223,9 @@ async def _looked_at(
     log = SqlLog(database, blobs, SystemClock())
     findings += await _tasks(log, SqlProjections(database, blobs))
     if rebuilt:
-        logs = await rebuild(database, log)
-        findings.append(Finding(Mark.FINE, "lists", f"made anew from {logs} logs"))
+        made = await rebuild(database, log)
+        findings.append(Finding(Mark.FINE, "lists", f"made anew from {made.logs} logs"))
+        findings += [Finding(Mark.WRONG, "lists", f"as before: {why}") for why in made.left]
     return findings
 
 

@@ -1,10 +1,12 @@
 """Makes the projections again from the logs, when they are in doubt."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection, delete, select
 
+from penstock.core.errors import StoreCorrupt
 from penstock.core.events import Record
 from penstock.core.ids import LogId
 from penstock.store.database import Database
@@ -14,20 +16,45 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs, questions, sessions, tasks
 
 
-async def rebuild(database: Database, log: Log) -> int:
-    """Delete tasks, sessions and questions and make them again; returns how many logs there are.
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was made again, and what was not."""
 
-    Each log is done in one transaction, so that nobody sees half of it; logs may be at work.
+    logs: int
+    left: tuple[str, ...]
+    """Of each log that does not read back, what is wrong with it."""
+
+
+async def rebuild(database: Database, log: Log) -> Rebuilt:
+    """Delete tasks, sessions and questions and make them again.
+
+    Each log is done in one transaction, so that nobody sees half of it; logs may be at work. What
+    follows from a log that does not read back is left as it is.
     """
     consequences = ProjectionWriter(Statements(database.dialect), database.limits)
     log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
+    left: list[str] = []
     for log_id in log_ids:
-        done = False
-        while not done:
-            unit = partial(_again, consequences, log_id, await log.read(LogId(log_id)))
-            done = await database.write(unit, order=log_id)
+        try:
+            while not await _try_one(database, log, LogId(log_id), consequences):
+                pass
+        except StoreCorrupt as error:
+            left.append(str(error))
     await database.write(_drop_orphans)
-    return len(log_ids)
+    return Rebuilt(len(log_ids) - len(left), tuple(left))
+
+
+async def _try_one(
+    database: Database, log: Log, log_id: LogId, consequences: ProjectionWriter
+) -> bool:
+    """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
+    head = await log.head(log_id)
+    records = await log.read(log_id)
+    newest = records[-1].seq if records else 0
+    if len(records) < newest or newest < head <= await log.head(log_id):
+        raise _damaged(log_id, len(records), max(head, newest))
+    unit = partial(_again, consequences, log_id, records)
+    return await database.write(unit, order=log_id)
 
 
 def _again(
@@ -35,8 +62,12 @@ def _again(
 ) -> bool:
     """Do one log; False: something was written meanwhile."""
     head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()
-    if head != (records[-1].seq if records else None):
-        return head is None
+    if head is None:
+        return True
+    if head < len(records):
+        raise _damaged(log_id, len(records), head)
+    if head > len(records):
+        return False
     for table in (tasks, questions):
         connection.execute(delete(table).where(table.c.log_id == log_id))
     connection.execute(delete(sessions).where(sessions.c.session_id == log_id))
@@ -45,6 +76,14 @@ def _again(
         if type(record.event) in HAVE_CONSEQUENCES:
             consequences.follow(cursor, record)
     return True
+
+
+def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"log {log_id!r} should have {wanted} events, and has {found}. Restore the database from a"
+        " copy, or delete this conversation.",
+        details={"log": log_id},
+    )
 
 
 def _drop_orphans(connection: Connection) -> None:

@@ -80,6 +80,9 @@ def test_a_task_in_a_log_that_does_not_read_back_is_named_and_left_as_it_is(
     assert code == 1
     assert f"✗ tasks: {task_id} cannot go on: event 1 of log 'conv_1' does not read back: " in out
     assert "Restore the database from a copy, or delete this conversation." in out
+    code, out, _ = run("doctor", "--rebuild")
+    assert (code, run_json("tasks", "list")["tasks"]) == (1, [task])
+    assert "✗ lists: as before: event 1 of log 'conv_1' does not read back: " in out
 
 
 WRONG = [

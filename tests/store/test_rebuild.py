@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+import pytest
 from sqlalchemy import Connection, select, text
 
 from penstock.core.events import CallRequested, Entry, Record
@@ -10,7 +11,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.rebuild import rebuild
+from penstock.store.rebuild import Rebuilt, rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.tables import questions, sessions, tasks
 from penstock.testing.clock import FakeClock
@@ -70,7 +71,7 @@ async def test_what_is_rebuilt_is_what_was_there(
         "sessions": 2,
         "questions": 1,
     }
-    assert await rebuild(database, log) == 3
+    assert await rebuild(database, log) == Rebuilt(3, ())
     assert await database.read(projections) == before
 
 
@@ -95,6 +96,28 @@ async def test_damage_is_mended(database: Database, log: SqlLog, clock: FakeCloc
         assert await database.read(projections) != before
         await rebuild(database, log)
         assert await database.read(projections) == before
+
+
+HOLES = [
+    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 2", "should have 13 events, and has 12"),
+    ("DELETE FROM events WHERE log_id = 'conv_1' AND seq = 13", "should have 13 events, and has"),
+    ("UPDATE logs SET head = 12 WHERE log_id = 'conv_1'", "should have 12 events, and has 13"),
+    ("UPDATE events SET body = '{' WHERE log_id = 'conv_1' AND seq = 2", "event 2 of log 'conv_1'"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), HOLES)
+async def test_a_log_that_does_not_read_back_is_told_and_left_and_the_others_are_done(
+    database: Database, log: SqlLog, clock: FakeClock, damage: str, said: str
+) -> None:
+    await live_a_little(log, clock)
+    before = await database.read(projections)
+    await database.write(partial(do, damage))
+    await database.write(partial(do, "DELETE FROM tasks WHERE log_id = 'task_call'"))
+    rebuilt = await rebuild(database, log)
+    assert (rebuilt.logs, len(rebuilt.left)) == (2, 1)
+    assert said in rebuilt.left[0]
+    assert await database.read(projections) == before
 
 
 async def test_the_task_of_an_erased_message_stays(database: Database, log: SqlLog) -> None:
@@ -128,7 +151,7 @@ async def test_a_log_at_work_is_done_again_until_it_holds_still(
 ) -> None:
     log = BusyLog(database, blobs, clock)
     await log.send(CHAT, [opened(), message()])
-    assert await rebuild(database, log) == 1
+    assert await rebuild(database, log) == Rebuilt(1, ())
     assert log.reads == 2
     rows = await database.read(lambda each: each.execute(select(tasks.c.task_id)).scalars().all())
     assert sorted(rows) == [ONE, TWO]
