@@ -8,7 +8,7 @@ from penstock.agents.guard import SUGGESTION, spelling
 from penstock.agents.offer import OfferSource, ToolOffer
 from penstock.agents.reply_reader import ReplyReader
 from penstock.agents.settings import ChatSettings
-from penstock.agents.transcript import Transcript
+from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected
 from penstock.core.errors import ModelError
@@ -17,7 +17,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.core.world import World
 from penstock.engine.bus import Bus, LiveReply
-from penstock.engine.dialogue import Round
+from penstock.engine.dialogue import Dialogue, Round
 from penstock.models.model import Model, ModelRequest
 from penstock.models.retry import wait_seconds
 from penstock.models.usage import price
@@ -243,6 +243,36 @@ class Turns:
             else:
                 admitted.append(call)
         return admitted
+
+
+def open_turns(
+    agent_model: AgentModel,
+    call_runner: CallRunner,
+    dialogue: Dialogue,
+    *,
+    world: World,
+    bus: Bus,
+    is_new: bool,
+) -> Turns:
+    """Return the turns of an agent that begins now, or of one that is gone on with."""
+    held, reply = call_runner.ledger.held, dialogue.reply
+    selected = dialogue.rounds[-1].selected if dialogue.rounds else held.state.selected
+    settings = agent_model.settings
+    limit = room(
+        agent_model.model.card.context_tokens,
+        settings.context_max_tokens,
+        settings.llm_max_tokens,
+        usual=world.limits.window_tokens,
+    )
+    system = agent_model.offers.at(selected).system
+    return Turns(
+        agent_model,
+        call_runner,
+        Transcript(dialogue, system=system, limit=limit),
+        world=world,
+        bus=bus,
+        restart=not (is_new or held.begins) and (reply is None or not reply.calls),
+    )
 
 
 def _malformed(call: ToolCall, depth: int) -> InvalidInput:

@@ -7,8 +7,7 @@ from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
 from penstock.agents.preface import Preface
-from penstock.agents.transcript import Transcript, room
-from penstock.agents.turn import AgentModel, Turns
+from penstock.agents.turn import AgentModel, Turns, open_turns
 from penstock.chat.task_closer import TaskCloser
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
@@ -82,9 +81,10 @@ class ChatWork:
         message = brief if isinstance(brief, MessageReceived) else None
         heard = task.heard
         try:
-            model, restart = self._begin(held, task, message)
+            is_new = task.started is None
+            model = self._begin(held, task, message)
             offers = await self._offers(held, task, message)
-            turns = self._turns(held, task, model, offers, restart=restart)
+            turns = self._turns(held, task, model, offers, is_new=is_new)
             most = self._agent(held.state).settings.max_iterations
             outcome = await loop(turns, task, max_iterations=most)
         except Suspend:
@@ -121,41 +121,26 @@ class ChatWork:
         opened = state.opened
         return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
 
-    def _begin(
-        self, held: HeldLog, task: TaskState, message: MessageReceived | None
-    ) -> tuple[Model, bool]:
-        """Start the task if it has not started; returns its model.
-
-        And whether a crash may have cut a reply.
-        """
+    def _begin(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Model:
+        """Start the task if it has not started; returns its model."""
         agent, started = self._agent(held.state), task.started
         wanted = started.model if started else message.model if message else None
         model = self._cast.model(agent, wanted)
         if started is None:
             profile = profile_of(held.state, message)
             held.add(self._started(agent, model, message, profile), task.task_id)
-            return model, False
-        return model, not held.begins and (task.main.reply is None or not task.main.reply.calls)
+        return model
 
     def _turns(
-        self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, restart: bool
+        self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
     ) -> Turns:
-        agent = self._agent(held.state)
-        settings = agent.settings
-        limit = room(
-            model.card.context_tokens,
-            settings.context_max_tokens,
-            settings.llm_max_tokens,
-            usual=self._world.limits.window_tokens,
-        )
-        budget = Budget(settings.allowance(), task, self._world.clock)
+        agent, world = self._agent(held.state), self._world
+        budget = Budget(agent.settings.allowance(), task, world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        call_runner = CallRunner(self._cast.invoker(agent), ledger, settings)
-        selected = task.main.rounds[-1].selected if task.main.rounds else held.state.selected
-        transcript = Transcript(task.main, system=offers.at(selected).system, limit=limit)
-        agent_model = AgentModel(model, offers, settings)
-        return Turns(
-            agent_model, call_runner, transcript, world=self._world, bus=self._bus, restart=restart
+        call_runner = CallRunner(self._cast.invoker(agent), ledger, agent.settings)
+        agent_model = AgentModel(model, offers, agent.settings)
+        return open_turns(
+            agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
 
     async def _offers(

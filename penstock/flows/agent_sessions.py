@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from penstock.agents.agent import Agent
 from penstock.agents.offer import ToolOffer, definition
 from penstock.agents.settings import DEFAULTS, ChatSettings
-from penstock.agents.transcript import Transcript, room
-from penstock.agents.turn import AgentModel, Turns
+from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.flow_events import AgentBegan
@@ -25,7 +24,6 @@ from penstock.flows.session import (
     VisitOutcome,
     definition_of,
     failed,
-    needs_restart,
 )
 from penstock.flows.session_call_runner import SessionCallRunner
 from penstock.flows.step_context import StepContext, warn_once
@@ -136,20 +134,12 @@ class AgentSessions:
         offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
         limits, window = self._world.limits, model.card.context_tokens
         settings = with_room(agent, window, most=limits.agent_reply_tokens)
-        limit = room(
-            window,
-            settings.context_max_tokens,
-            settings.llm_max_tokens,
-            usual=limits.window_tokens,
-        )
-        transcript = Transcript(dialogue, system=dialogue.system, limit=limit)
         call_runner = SessionCallRunner(
             self._invoker, ledger, settings, session=guard, contract=contract
         )
-        restart = not is_new and needs_restart(dialogue, begins=ledger.held.begins)
         agent_model = AgentModel(model, offer, settings)
-        turns = Turns(
-            agent_model, call_runner, transcript, world=self._world, bus=self._bus, restart=restart
+        turns = open_turns(
+            agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
         most = agent.charter.max_turns or limits.agent_turns
         return AgentSession(turns, call_runner, offer, limits=limits, max_turns=most)

@@ -9,7 +9,7 @@ from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import Status
 from penstock.core.errors import ConfigError, ModelError
-from penstock.core.events import CallSettled, ReplyReceived
+from penstock.core.events import CallSettled
 from penstock.core.flow_events import AgentReminded
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
@@ -222,9 +222,3 @@ def _last_text(dialogue: Dialogue) -> str:
         if isinstance(message, AssistantMessage) and message.content.strip():
             return message.content
     return ""
-
-
-def needs_restart(dialogue: Dialogue, *, begins: bool) -> bool:
-    """Whether a crash may have cut a reply that somebody has seen a part of."""
-    reply: ReplyReceived | None = dialogue.reply
-    return not begins and (reply is None or not reply.calls)

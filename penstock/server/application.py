@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.app.runtime import Runtime
 from penstock.app.sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
+from penstock.core.ids import new_id
 from penstock.server import (
     agents,
     blobs,
@@ -39,7 +40,7 @@ from penstock.server import (
 from penstock.server.auth import Entrance
 from penstock.server.cookies import Cookies
 from penstock.server.openapi import document
-from penstock.server.problem import answer, on_error, on_http_error, request_id_of, unexpected
+from penstock.server.problem import answer, on_error, on_http_error, unexpected
 from penstock.server.rates import Rates, WrongKeys
 from penstock.server.site import ServerLifecycle, Site
 from penstock.server.sse import LEFT, EventStream
@@ -132,7 +133,7 @@ class Application(FastAPI):
 
 
 class ErrorMiddleware:
-    """Turns what nobody expected into an answer without details."""
+    """Gives each request an id, and turns what nobody expected into an answer without details."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -143,19 +144,22 @@ class ErrorMiddleware:
             await self._app(scope, receive, send)
             return
         begun = False
+        request_id = scope["penstock.request_id"] = new_id("req")
 
-        async def watched(message: Message) -> None:
+        async def stamped(message: Message) -> None:
             nonlocal begun
             begun = True
+            if message["type"] == "http.response.start":
+                own = (b"x-request-id", request_id.encode())
+                message["headers"] = [*message.get("headers", ()), own]
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, stamped)
         except Exception as error:
-            refusal = unexpected(error, request_id_of(scope))
+            refusal = unexpected(error, request_id)
             if not begun:
-                refusal.headers["x-request-id"] = request_id_of(scope)
-                await refusal(scope, receive, send)
+                await refusal(scope, receive, stamped)
 
 
 def _lifespan(

@@ -17,10 +17,9 @@ from penstock.core.errors import (
     PenstockError,
     Unauthenticated,
 )
-from penstock.core.ids import new_id
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.server.cookies import Cookies
-from penstock.server.problem import problem
+from penstock.server.problem import problem, request_id_of
 from penstock.server.rates import Rates, kind_of
 from penstock.server.site import ADDRESS, PROFILE, ServerLifecycle, Site
 
@@ -61,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Entrance:
-    """Lets requests in, each with an id and with whom it is made for."""
+    """Lets requests in, each with whom it is made for."""
 
     def __init__(
         self, app: ASGIApp, lifecycle: ServerLifecycle, server: ServerSection, rates: Rates
@@ -80,18 +79,17 @@ class Entrance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope["penstock.request_id"] = new_id("req")
-        extra = [(b"x-request-id", request_id.encode())]
+        extra: list[tuple[bytes, bytes]] = []
 
         async def stamped(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if extra and message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *extra]
             await send(message)
 
         try:
             await self._admit(scope, extra)
         except PenstockError as error:
-            await problem(error, request_id)(scope, receive, stamped)
+            await problem(error, request_id_of(scope))(scope, receive, stamped)
             return
         await self._app(scope, receive, stamped)
 

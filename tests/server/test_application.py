@@ -48,11 +48,13 @@ async def test_an_unexpected_error_shows_nothing_but_an_id(
 
 
 async def test_pages_of_listed_origins_may_use_the_api() -> None:
+    """Chat API 10.1: "Every answer has `X-Request-Id`", also one before the request."""
     section = ServerSection(cors_origins=("https://app.example",))
     async with served(server=section) as server:
         headers = {"origin": "https://app.example", "access-control-request-method": "POST"}
         asked = await server.client.options("/api/agents", headers=headers)
         assert asked.headers["access-control-allow-origin"] == "https://app.example"
+        assert asked.headers["x-request-id"].startswith("req_")
         got = await server.client.get("/api/agents", headers=headers)
         assert "X-Task-Id" in got.headers["access-control-expose-headers"]
 
