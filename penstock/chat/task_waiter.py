@@ -49,42 +49,34 @@ class TaskWaiter:
 
     async def wait(self, task_id: TaskId, seconds: float | None) -> Reply | None:
         """Wait until the task has ended or waits for a person; None when the time was up first."""
-        end = self._bus.end_of(task_id)
-        try:
-            if (reply := await self._settled(task_id)) is not None:
+        with EndSignal(self._bus, task_id) as signal:
+            if (reply := await self._settled(task_id, signal)) is not None:
                 return reply
-            return await self.until(end, task_id, seconds)
-        finally:
-            self._bus.forget_end(task_id, end)
+            return await self.until(signal, seconds)
 
-    async def until(
-        self, end: "asyncio.Future[Any]", task_id: TaskId, seconds: float | None
-    ) -> Reply | None:
+    async def until(self, signal: "EndSignal", seconds: float | None) -> Reply | None:
         """Wait for the end, and look now and then: another process may be at work on the task."""
         now, alarms = self._clock.monotonic, self._bus.alarms
         until = now() + (math.inf if seconds is None else seconds)
-        pause = self._limits.poll_seconds
+        pause, task_id = self._limits.poll_seconds, signal.task_id
         while True:
+            end = signal.end
             others = alarms.set(end, max(min(pause, until - now()), 0))
             try:
                 record = await end
             finally:
                 others.discard(end)
-                self._bus.forget_end(task_id, end)
-            if record and (reply := await self._reply(record.log_id, task_id, record.event)):
-                return reply
-            end = self._bus.end_of(task_id)
-            try:
-                reply = await self._settled(task_id)
-            except NotFound:
-                self._bus.forget_end(task_id, end)
-                raise
+            if record is not None and record.task_id == task_id:
+                reply = await self._reply(record.log_id, task_id, record.event, signal)
+                if reply is not None:
+                    return reply
+            signal.renew()
+            reply = await self._settled(task_id, signal)
             if reply is not None or now() >= until:
-                self._bus.forget_end(task_id, end)
                 return reply
             pause = min(2 * pause, self._limits.sweep_seconds)
 
-    async def _settled(self, task_id: TaskId) -> Reply | None:
+    async def _settled(self, task_id: TaskId, signal: "EndSignal") -> Reply | None:
         """Return how a task stands; None while it works, or is about to go on with an answer."""
         task = await self._projections.find_task(task_id)
         if task is None:
@@ -94,9 +86,11 @@ class TaskWaiter:
         records = await self._log.read(task.log_id, after=task.first_seq - 1)
         own = [each.event for each in records if each.task_id == task_id]
         last = next(each for each in reversed(own) if isinstance(each, _TURNING_POINTS))
-        return await self._reply(task.log_id, task_id, last)
+        return await self._reply(task.log_id, task_id, last, signal)
 
-    async def _reply(self, log_id: LogId, task_id: TaskId, event: Any) -> Reply | None:
+    async def _reply(
+        self, log_id: LogId, task_id: TaskId, event: Any, signal: "EndSignal"
+    ) -> Reply | None:
         """Return how a task stands after an event; None when there is something to do in it."""
         if isinstance(event, TaskEnded):
             return Reply(
@@ -117,7 +111,7 @@ class TaskWaiter:
         if not {each.question.question_id for each in asked}.issuperset(event.questions):
             return None
         if event.runs:
-            inside = [each for run in event.runs if (each := await self._run(run))]
+            inside = [each for run in event.runs if (each := await self._run(run, signal))]
             if any(each.status is not TaskStatus.SUSPENDED for each in inside):
                 return None  # what waits for it is about to go on
             asked += [question for each in inside for question in each.questions]
@@ -131,10 +125,11 @@ class TaskWaiter:
             runs=event.runs,
         )
 
-    async def _run(self, run_id: TaskId) -> Reply | None:
+    async def _run(self, run_id: TaskId, signal: "EndSignal") -> Reply | None:
         """Return how a run stands; None while it works. One that was erased waits for nobody."""
+        signal.hear(run_id)
         try:
-            return await self._settled(run_id)
+            return await self._settled(run_id, signal)
         except NotFound:
             suspended = TaskStatus.SUSPENDED
             return Reply(session_id=SessionId(run_id), task_id=run_id, status=suspended)
@@ -149,16 +144,16 @@ def awaited_runs(events: Sequence[Event]) -> tuple[TaskId, ...]:
     return tuple(each for each in points[-1].runs if each not in over)
 
 
-class PendingEnd:
-    """The end of a task that is about to be asked for."""
+class EndSignal:
+    """Tells that a task has ended or waits, or a run that it waits for, if this process did it."""
 
-    __slots__ = ("_bus", "_end", "_endings", "_task_id")
+    __slots__ = ("_bus", "_heard", "end", "task_id")
 
-    def __init__(self, endings: TaskWaiter, bus: Bus, task_id: TaskId) -> None:
-        self._endings = endings
+    def __init__(self, bus: Bus, task_id: TaskId) -> None:
         self._bus = bus
-        self._task_id = task_id
-        self._end = bus.end_of(task_id)
+        self.task_id = task_id
+        self.end: asyncio.Future[Any] = bus.end_of(task_id)
+        self._heard = {task_id}
 
     def __enter__(self) -> Self:
         """Listen."""
@@ -166,11 +161,42 @@ class PendingEnd:
 
     def __exit__(self, *_: object) -> None:
         """Stop to listen."""
-        self._bus.forget_end(self._task_id, self._end)
+        for each in self._heard:
+            self._bus.forget_end(each, self.end)
+
+    def hear(self, run_id: TaskId) -> None:
+        """Listen to a run, too: what it asks is asked of who waits for the task."""
+        if run_id not in self._heard:
+            self._heard.add(run_id)
+            self._bus.hear_end(run_id, self.end)
+
+    def renew(self) -> None:
+        """Listen to the task anew, once it was told something."""
+        self.__exit__()
+        self.end, self._heard = self._bus.end_of(self.task_id), {self.task_id}
+
+
+class PendingEnd:
+    """The end of a task that is about to be asked for."""
+
+    __slots__ = ("_signal", "_waiter")
+
+    def __init__(self, waiter: TaskWaiter, bus: Bus, task_id: TaskId) -> None:
+        self._waiter = waiter
+        self._signal = EndSignal(bus, task_id)
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop to listen."""
+        self._signal.__exit__()
 
     async def reply(self) -> Reply:
         """Wait until the task has ended or waits for a person."""
-        reply = await self._endings.until(self._end, self._task_id, None)
+        reply = await self._waiter.until(self._signal, None)
         if reply is None:
-            raise NotFound(f"task {self._task_id} is gone: its conversation was deleted")
+            task_id = self._signal.task_id
+            raise NotFound(f"task {task_id} is gone: its conversation was deleted")
         return reply

@@ -181,8 +181,12 @@ class Bus:
     def end_of(self, task_id: TaskId) -> "asyncio.Future[Record]":
         """Return what will be the event that ends or parks the task, if this process commits it."""
         waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self._ends.setdefault(task_id, []).append(waiter)
+        self.hear_end(task_id, waiter)
         return waiter
+
+    def hear_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
+        """Let who waits for something else hear of the end of this task, too."""
+        self._ends.setdefault(task_id, []).append(waiter)
 
     def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
         """Stop to wait for the end of a task."""

@@ -1,5 +1,7 @@
 """How tasks end: whoever waits is told, whoever is at work."""
 
+import asyncio
+
 import pytest
 
 from penstock.chat.message import NewMessage
@@ -13,6 +15,8 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.parked import RUNTIME, parked, place, tight
+from tests.kit.parked import model as parked_model
 from tests.kit.questions import mail
 from tests.kit.tools import Act, together
 
@@ -62,6 +66,30 @@ async def test_what_another_process_ends_is_found_by_looking() -> None:
         reply = await silent.wait(sent.task_id, None)
     assert reply
     assert reply.content == "Hi"
+
+
+@pytest.mark.parametrize("waits_before", [True, False])
+async def test_a_second_question_of_a_run_that_is_waited_for_is_heard_at_once(
+    *, waits_before: bool
+) -> None:
+    """It stands in the log of the run, not in that of the task; nobody looks now and then."""
+    limits = tight(poll_seconds=1000, sweep_seconds=1000)
+    async with (
+        asyncio.timeout(10),
+        memory_runtime(model=parked_model(), place=place(limits=limits), **RUNTIME) as runtime,
+    ):
+        sent, reply = await parked(runtime, "twice")
+        (first,) = reply.questions
+        answering = runtime.answer(first.question.question_id, {"value": "Yes"})
+        if waits_before:
+            _, again = await asyncio.gather(answering, runtime.wait(sent.task_id))
+        else:
+            await answering
+            again = await runtime.wait(sent.task_id)
+        while again is not None and again.questions == reply.questions:
+            again = await runtime.wait(sent.task_id)
+    assert again is not None
+    assert [each.question.text for each in again.questions] == ["Really?"]
 
 
 RUN, OTHER = TaskId("task_8"), TaskId("task_9")
