@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.agents.catalog import catalog_entries
+from penstock.app.run_feed import run_result
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
 from penstock.core.envelope import Json
@@ -44,9 +45,8 @@ class PluginFlows:
 
         Raises NotFound for an unknown command.
         """
-        run_id = await self.start(command, task, inputs, autonomous)
-        envelope = (await self._end(TaskId(run_id))).envelope
-        return dict(envelope.output or {}) if envelope is not None else {}
+        run_id = TaskId(await self.start(command, task, inputs, autonomous))
+        return run_result(run_id, command.removeprefix("/"), await self._end(run_id))
 
     async def start(
         self,

@@ -89,6 +89,8 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
     except CallError:
         return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     real = place.real
+    if files.is_hidden(real):
+        return WrittenFlow(path=path, error=f"path is outside the project: {path}")
     is_named = name not in {"", *SUFFIXES} and real.endswith(SUFFIXES)
     if not is_named or not any(real.startswith(f"{each}/") for each in FOLDERS):
         return WrittenFlow(path=path, error=WHERE)

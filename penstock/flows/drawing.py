@@ -184,20 +184,16 @@ def _caption(step: AnyStep | None) -> str:
 
 
 def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
-    """Return the steps of a segment in rows: each is below all that it waits for."""
+    """Return the steps of a segment in rows: each is below all that it waits for.
+
+    What stands later in the file counts for nothing: there a flow has an error.
+    """
     depths: dict[str, int] = {}
-    by_id = {each.step_id: each for each in segment}
-
-    def depth(step_id: str, above: frozenset[str]) -> int:
-        if step_id not in depths:
-            before = [each for each in segments.blockers(by_id[step_id]) if each not in above]
-            inner = above | {step_id}
-            depths[step_id] = 1 + max((depth(each, inner) for each in before), default=-1)
-        return depths[step_id]
-
     layers: dict[int, list[str]] = {}
-    for each in by_id:
-        layers.setdefault(depth(each, frozenset({each})), []).append(each)
+    for each in segment:
+        before = (depths.get(name, -1) for name in segments.blockers(each))
+        depth = depths[each.step_id] = 1 + max(before, default=-1)
+        layers.setdefault(depth, []).append(each.step_id)
     return [
         layer[start : start + MOST_IN_A_ROW]
         for _, layer in sorted(layers.items())

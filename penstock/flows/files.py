@@ -272,6 +272,8 @@ def _bad_name(file: FlowFile, part: str) -> Diagnostic:
     """Return that a flow has no command, because a part of its path cannot be in one."""
     said = f'"{shown(part)}" cannot be part of a command'
     finding = _finding("bad-command-name", said, file)
+    if part in NOT_SEARCHED:
+        return replace(finding, suggestion="modules of code steps lie there: choose another folder")
     is_deep = bool(_PART.fullmatch(part))
     advice = f"namespaces nest up to {MOST_NAMESPACES} deep" if is_deep else None
     return replace(finding, suggestion=advice)

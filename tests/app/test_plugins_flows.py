@@ -11,6 +11,7 @@ from penstock.app.plugins_api import PluginApi
 from penstock.app.plugins_flows import PluginFlows
 from penstock.core.errors import NotFound, NotReady, ReadOnly
 from penstock.models.scripted import ScriptedModel
+from penstock.store.projections import Page
 from tests.kit.flows import by_task
 from tests.kit.project import ProjectFolder
 
@@ -77,6 +78,26 @@ async def test_a_run_is_started_and_ended(project: ProjectFolder) -> None:
         while reply.status == "suspended":
             reply = await runtime.wait(run_id)
     assert reply.status == "cancelled"
+
+
+async def test_a_run_that_ended_before_it_began_has_a_result(project: ProjectFolder) -> None:
+    """`await flows.run(…) → FlowResult`."""
+    reached = asyncio.Event()
+
+    async def check() -> bool:
+        reached.set()
+        await asyncio.Event().wait()
+        return True
+
+    async with opened(project) as (api, runtime):
+        api.register_gate("slow", check, flows=["look"], message="Closed.")
+        running = asyncio.create_task(api.flows.run("/look", "t"))
+        await reached.wait()
+        (task,) = (await runtime.parts.projections.tasks(page=Page()))[0]
+        await api.flows.abort(task.task_id)
+        result = await running
+    assert (result["status"], result["flowName"]) == ("aborted", "look")
+    assert (result["runId"], result["results"]) == (task.task_id, {})
 
 
 async def test_later_runs_ask_nobody_once_that_is_said(project: ProjectFolder) -> None:

@@ -52,7 +52,9 @@ def test_a_flow_is_written_where_flows_lie(
         ("/etc/x.yaml", "path is outside the project: /etc/x.yaml"),
         ("flows/../../x.yaml", "path is outside the project: flows/../../x.yaml"),
         ("link/x.yaml", "path is outside the project: link/x.yaml"),
-        (".env/x.yaml", WHERE),
+        (".env/x.yaml", "path is outside the project: .env/x.yaml"),
+        (".penstock/x.yaml", "path is outside the project: .penstock/x.yaml"),
+        (".env", WHERE),
         ("agents/x.yaml", WHERE),
         ("flows/x.md", WHERE),
         ("flows/.yaml", WHERE),
@@ -90,10 +92,20 @@ def test_a_flow_with_errors_is_not_written(flows: ProjectFlows) -> None:
     assert not (flows.root / "flows").exists()
 
 
-@pytest.mark.parametrize("path", ["flows/a b.yaml", "flows/handlers/x.yaml", "flows/.x/y.yaml"])
-def test_a_flow_without_a_command_is_not_written(flows: ProjectFlows, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("flows/a b.yaml", None),
+        ("flows/handlers/x.yaml", "modules of code steps lie there: choose another folder"),
+        ("flows/.x/y.yaml", None),
+        ("flows/a/b/c/d/e/f/g.yaml", "namespaces nest up to 5 deep"),
+    ],
+)
+def test_a_flow_without_a_command_is_not_written(
+    flows: ProjectFlows, path: str, advice: str | None
+) -> None:
     (found,) = write_flow(flows, path, GOOD).diagnostics
-    assert found.code == "bad-command-name"
+    assert (found.code, found.suggestion) == ("bad-command-name", advice)
     assert not (flows.root / path).exists()
 
 

@@ -64,9 +64,15 @@ def test_a_flow_with_errors_is_drawn_too() -> None:
 - {id: ask, question: Q, branches: {Yes: gone, No: gone, Maybe: lost}}
 """
     made = drawn(steps)
-    assert [each.step_id for each in made.nodes] == ["b", "a", "ask", "gone", "lost"]
+    assert [each.step_id for each in made.nodes] == ["a", "b", "ask", "gone", "lost"]
     assert [each.caption for each in made.nodes[-2:]] == ["no such step", "no such step"]
     assert not any(overlap(one.box, other.box) for one, other in combinations(made.nodes, 2))
+
+
+def test_a_long_row_of_steps_that_wait_for_each_other_the_wrong_way_is_drawn() -> None:
+    most = 500
+    waits = (f"- {{id: s{n}, agent: scout, blockedBy: [s{n + 1}]}}\n" for n in range(most))
+    assert len(drawn("".join(waits) + f"- {{id: s{most}, agent: scout}}\n").nodes) == most + 1
 
 
 @pytest.mark.parametrize(

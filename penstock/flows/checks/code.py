@@ -63,10 +63,12 @@ def _check_module(view: FlowView, each: ParsedStep, step: Code) -> Iterator[Diag
     at = each.node.at("target").key_place if step.target is not None else None
     path = module_of(step, around)
     if path is None:
-        wanted = next(iter(stems(step, around)), step.target)
+        inside = stems(step, around)
+        wanted = next(iter(inside), step.target)
         suffix = f".{WRITTEN}" if step.target is None else ""
         said = f"no handler for {each.label}: expected {wanted}{suffix}"
         advice = f"penstock flow generate {around.command}" if around.command else None
+        advice = advice if inside else "name a file of the project: this path leaves it"
         yield each.warning("handler-missing", said, at, advice)
     elif fault := around.code_fault(path):
         said = f"{path}:{fault.line}:{fault.column}: {fault.problem}"

@@ -75,7 +75,7 @@ def test_a_module_is_found_by_the_form_of_the_flow(
             "{id: c, type: code,\n target: ../../../x.mts}",
             (
                 '5 warning handler-missing: no handler for step "c": expected '
-                "../../../x.mts; penstock flow generate dom:apply"
+                "../../../x.mts; name a file of the project: this path leaves it"
             ),
         ),
         (
