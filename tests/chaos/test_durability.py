@@ -24,6 +24,54 @@ WRITES = {"inner 1", "inner 2", "inner 3", "outer", "plain", "guarded", "asking"
 PAGE = Path(__file__).parents[2] / "docs" / "durability.md"
 TOOL = f"(?:{'|'.join(sorted({name.partition(' ')[0] for name in WRITES}))})"
 PROMISED = re.compile(rf"each once|`INTERRUPTED`: {TOOL}(?:, {TOOL})*")
+TESTS = Path(__file__).parents[1]
+KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
+CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_table"
+FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
+SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
+SHOWN = {
+    "`kill -9` while a model answers": [
+        "journeys/test_killed.py::test_a_reply_that_was_cut_begins_again_and_its_log_says_so",
+        "server/test_wire.py::test_a_restarted_reply_is_taken_back",
+    ],
+    "`kill -9` in a tool whose effect is `none` or `read`": [
+        "journeys/test_poison.py::test_a_call_that_kills_the_process_fails_its_task_in_the_end"
+    ],
+    "`kill -9` in a tool whose effect is `write`": [KILLED, CUT],
+    "the same, and the tool is `idempotent`": [CUT],
+    "`kill -9` after a call was settled": [KILLED, CUT],
+    "`kill -9` while a question is open": [
+        KILLED,
+        "engine/test_activation.py::test_a_parked_task_is_a_row_and_no_work",
+    ],
+    "the power goes": [
+        "store/test_database.py::test_a_commit_waits_for_the_disk_as_far_as_it_is_told"
+    ],
+    "a process freezes, another takes over, the first wakes": [
+        KILLED,
+        "store/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",
+    ],
+    "a client goes away": [
+        "journeys/test_sse.py::test_who_hangs_up_cancels_nothing",
+        "journeys/test_transcripts.py::test_coming_back_after_any_frame",
+    ],
+    "a task crashes its process again and again": [
+        "chaos/test_poison.py::test_a_process_that_dies_at_the_same_place_again_and_again",
+        "journeys/test_poison.py::test_the_next_message_is_answered_after_a_task_that_failed_so",
+    ],
+    "`kill -9` between two steps of a flow, or in one": [
+        FLOWS,
+        "journeys/test_flow_killed.py::test_killed_at_any_write_the_run_ends_the_same",
+    ],
+    "the same, in a shell step": [
+        FLOWS,
+        f"promises/test_flow_outcomes.py::{SHELL}",
+    ],
+    "the same, in a code step": [
+        FLOWS,
+        "journeys/test_flow_code_killed.py::test_killed_at_any_write_the_run_ends_the_same",
+    ],
+}
 TITLE = "## Every moment there is"
 HEAD = f"""{TITLE}
 
@@ -168,6 +216,18 @@ def test_the_page_tells_every_moment_and_nothing_but_outcomes_that_are_promised(
         assert broken != page
         with pytest.raises(AssertionError):
             check_page(broken, rows)
+
+
+@pytest.mark.parametrize(("row", "shown"), SHOWN.items())
+def test_every_row_that_is_written_by_hand_is_shown(row: str, shown: list[str]) -> None:
+    """The rows of the first table are those that tests show, each by those that are named here."""
+    told = PAGE.read_text().partition(TITLE)[0]
+    rows = [_cells(line)[0] for line in told.splitlines() if line.startswith("| ")]
+    assert rows[1:] == list(SHOWN)
+    assert row in rows
+    for each in shown:
+        file, _, name = each.partition("::")
+        assert f"def {name}(" in (TESTS / file).read_text()
 
 
 def check_page(page: str, rows: str) -> None:

@@ -1,5 +1,6 @@
 """The process dies at every write in turn; the conversation ends the same way each time."""
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,7 @@ from penstock.core.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.question import Question, QuestionKind
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import assert_whole
@@ -85,3 +86,25 @@ async def test_killed_at_any_write_it_ends_the_same(writes: int, before: bool) -
         assert told.count("ok") <= len(tool.runs) <= len(told)
         assert all(tool.runs.count(each) == 1 for each in tool.runs)
     assert 1 <= len(cast.pay.runs) <= 2
+
+
+async def test_a_reply_that_was_cut_begins_again_and_its_log_says_so() -> None:
+    """docs/durability.md: "the reply begins again; the stream says so"."""
+    clock = FakeClock()
+    log = DyingLog(clock, writes=-1, before=False)
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    for reply in (say("Half of") + wait(dies := Hold()), say("All of it.")):
+        async with memory_runtime(model=ScriptedModel([reply]), place=place) as runtime:
+            telling = asyncio.ensure_future(
+                live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+            )
+            if reply.steps[-1] is dies:
+                await dies.reached()
+                log.died.set()
+            told = await telling
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+    assert told
+    assert told.content == "All of it."
+    kinds = [type(each.event).__name__ for each in await log.read(LogId(told.session_id))]
+    assert kinds[3:] == ["TaskResumed", "ReplyRestarted", "ReplyReceived", "TaskEnded"]

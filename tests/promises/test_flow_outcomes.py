@@ -202,23 +202,29 @@ async def test_a_command_where_the_shell_is_off_ends_the_flow(tmp_path: Path) ->
     assert (ended.source, ended.outcome) == ("shell_off", HARD)
 
 
-async def test_a_command_that_was_cut_by_the_end_of_the_process_is_not_run_again(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("more", "ended", "runs"),
+    [("", ("interrupted", SOFT), 1), (", idempotent: true", ("", Outcome.SUCCESS), 2)],
+)
+async def test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may(
+    tmp_path: Path, more: str, ended: tuple[str, Outcome], runs: int
 ) -> None:
     """§10: "a shell step … was open when the process died": soft, `interrupted`."""
     os.mkfifo(tmp_path / "begun")
     place = MemoryStorage(limits=Limits(shutdown_seconds=0.05))
     place.project = ProjectFolder(root=tmp_path, shell=ON)
-    text = steps("  - {id: sh, command: 'echo x > begun; exec sleep 60'}")
-    place.flows = flows_of(demo=text)
+    command = "echo x >> runs; test -p begun || exit 0; echo x > begun; exec sleep 60"
+    place.flows = flows_of(demo=steps(f"  - {{id: sh, command: '{command}'{more}}}"))
     async with memory_runtime(place=place) as runtime:
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
         await asyncio.to_thread((tmp_path / "begun").read_text)
     assert await visits_of(place) == []
+    (tmp_path / "begun").unlink()
     async with memory_runtime(place=place) as runtime:
         await runtime.wait(RUN)
-    (ended,) = await visits_of(place)
-    assert (ended.source, ended.outcome) == ("interrupted", SOFT)
+    (visit,) = await visits_of(place)
+    assert (visit.source, visit.outcome) == ended
+    assert (tmp_path / "runs").read_text() == "x\n" * runs
 
 
 async def test_a_fork_that_is_cancelled_aborts_the_run() -> None:
