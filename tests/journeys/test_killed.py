@@ -93,6 +93,7 @@ async def test_a_reply_that_was_cut_begins_again_and_its_log_says_so() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    told: Outcome | None = None
     for reply in (say("Half of") + wait(dies := Hold()), say("All of it.")):
         async with memory_runtime(model=ScriptedModel([reply]), place=place) as runtime:
             telling = asyncio.ensure_future(
