@@ -4,6 +4,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+TOO_LARGE = "file-too-large"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
@@ -28,7 +30,7 @@ def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unrea
     if len(content) <= most:
         return content
     message = f"{what} has {size} bytes; the limit is {most}"
-    return Unread(code="file-too-large", message=message)
+    return Unread(code=TOO_LARGE, message=message)
 
 
 def _unreadable(why: str | None, *, is_missing: bool = False) -> Unread:

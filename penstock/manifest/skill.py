@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from penstock.manifest.bounded import TOO_LARGE, Unread, read_bounded
 from penstock.manifest.fields import Field, Node, Wrong, quoted, read_fields
 from penstock.manifest.kinds import (
     Flag,
@@ -88,22 +89,21 @@ def _inline(node: Node, skill_id: str) -> tuple[ToolManifest, ...]:
 def _read_instruction(node: Node) -> str | None:
     """Return the text of the file, or note why it cannot be one."""
     wanted = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
+    content = read_bounded(node.home.folder / node.value, MOST_INSTRUCTION_BYTES)
+    if isinstance(content, Unread):
+        if content.code == TOO_LARGE:
+            node.bad_value(wanted, "a larger file")
+        else:
+            node.refuse(content.code, f"{quoted(node.value)}: {content.message}")
+        return None
     try:
-        with (node.home.folder / node.value).open("rb") as file:
-            content = file.read(MOST_INSTRUCTION_BYTES + 1)
-        text: str = content.decode().removeprefix("\ufeff")
+        text = content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        said = f"a file that is not UTF-8 at byte {error.start}"
-        node.bad_value(wanted, said)
+        node.bad_value(wanted, f"a file that is not UTF-8 at byte {error.start}")
         return None
-    except OSError as error:
-        said = f"the file {quoted(node.value)} cannot be read: {error.strerror}"
-        node.refuse("file-unreadable", said)
-        return None
-    if not text or len(content) > MOST_INSTRUCTION_BYTES:
-        node.bad_value(wanted, "a larger file" if text else "an empty file")
-        return None
-    return text
+    if not text:
+        node.bad_value(wanted, "an empty file")
+    return text or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

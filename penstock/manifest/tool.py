@@ -28,7 +28,8 @@ from penstock.manifest.schemas import JsonSchema
 WHAT = "a tool manifest"
 _NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"(\*|(\*\.)?{_NAME}(\.{_NAME})*|\[[0-9A-Fa-f:.]+\])"
-_PATTERN = re.compile(rf"(https?://)?{_HOST}(:[0-9]{{1,5}})?")
+_PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_PATTERN = re.compile(rf"(https?://)?{_HOST}(:({_PORT}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Questions that nobody waits for any more: they are closed, and asked anew where they are needed."""
+"""Questions that nobody waits for: they are closed, and asked anew where they are needed."""
 
 import pytest
 

@@ -209,6 +209,7 @@ INSTRUCTIONS = [
     (b"\xff", "found a file that is not UTF-8 at byte 0"),
     (b"", "found an empty file"),
     (b"x" * 65_537, "found a larger file"),
+    ("é".encode() * 32_769, "found a larger file"),
 ]
 
 

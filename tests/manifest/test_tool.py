@@ -103,7 +103,7 @@ output_schema: {type: string}
 effect: read
 idempotent: true
 requires_approval: {when: {required: [a]}}
-egress: [api.example.com, "*.example.com", "http://a.b:8080", "*"]
+egress: [api.example.com, "*.example.com", "http://a.b:65535", "*"]
 labels: [x]
 limits: {memory_mb: 16, nested_calls: 0, log_bytes: 1}
 trust: ask
@@ -126,7 +126,7 @@ def test_what_is_there_is_taken(tmp_path: Path) -> None:
     assert manifest.limits == ToolLimits(memory_mb=16, nested_calls=0, log_bytes=1)
     assert (manifest.effect, manifest.trust, manifest.timeout_ms) == (Effect.READ, "ask", 5)
     assert manifest.requires_approval == {"when": {"required": ["a"]}}
-    assert manifest.egress == ("api.example.com", "*.example.com", "http://a.b:8080", "*")
+    assert manifest.egress == ("api.example.com", "*.example.com", "http://a.b:65535", "*")
 
 
 BOUNDS = [
@@ -217,6 +217,16 @@ INSIDE = [
             '5:15: error bad-value: "egress[1]" must be a host pattern such as api.example.com '
             'or *.example.com, found string "a b"'
         ),
+    ),
+    *(
+        (
+            f"egress: ['a.b:{port}']",
+            (
+                '5:10: error bad-value: "egress[0]" must be a host pattern such as '
+                f'api.example.com or *.example.com, found string "a.b:{port}"'
+            ),
+        )
+        for port in ("0", "65536", "99999")
     ),
     (
         "requires_approval: {}",
