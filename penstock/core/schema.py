@@ -17,6 +17,9 @@ from penstock.core.text import cut
 SAFE_INTEGER = 2**53 - 1
 MOST_PROBLEMS = 50
 MESSAGE_CHARACTERS = 500
+MOST_EXPLAINED = 2000
+"""Values inside of a value whose problems are all told: they are found before the first is told,
+and those of a large value would hold up the process for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,26 @@ class Schema:
         self._is_valid = self._validator.is_valid
 
     def problems(self, value: Any) -> list[Problem]:
-        """Return what is wrong with the value, at most 50 findings; nothing if it fits."""
+        """Return what is wrong with the value, at most 50 findings; nothing if it fits.
+
+        Of a value with more than MOST_EXPLAINED inside what is wrong first is told alone.
+        """
         try:
             if self._is_valid(value):
                 return []
-            errors = islice(self._validator.iter_errors(value), MOST_PROBLEMS)
-            found = chain.from_iterable(map(_problems, errors))
+            found = chain.from_iterable(map(_problems, self._errors(value)))
             return list(islice(found, MOST_PROBLEMS))
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
+
+    def _errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
+        if not _has_more_inside(value, MOST_EXPLAINED):
+            yield from islice(self._validator.iter_errors(value), MOST_PROBLEMS)
+            return
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            yield error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,17 @@ def is_deeper(value: Any, depth: int) -> bool:
         if not level:
             return False
     return bool(level)
+
+
+def _has_more_inside(value: Any, most: int) -> bool:
+    """Whether there are more values in a value than that, at any depth."""
+    count, waiting = 0, [value]
+    while waiting and count <= most:
+        each = waiting.pop()
+        if isinstance(each, dict | list | tuple):
+            count += len(each)
+            waiting += each.values() if isinstance(each, dict) else each
+    return count > most
 
 
 def _is_plain(value: dict[str, Any]) -> bool:

@@ -64,6 +64,13 @@ def test_at_most_fifty_problems_are_told() -> None:
     assert len(many) == 50
 
 
+def test_of_a_large_value_what_is_wrong_first_is_told_alone() -> None:
+    """Or an input of 1 MiB would hold up the process for as long as it takes to find all of it."""
+    one_of = {"items": {"anyOf": [{"type": "string", "minLength": size} for size in range(10)]}}
+    found = Schema(one_of).problems([*["a" * 10] * 3000, *[1] * 300_000])
+    assert [problem.path for problem in found] == ["/3000"]
+
+
 def test_a_problem_never_repeats_a_large_value() -> None:
     (problem,) = Schema({"type": "integer"}).problems("x" * 100_000)
     assert len(problem.message) == 500
