@@ -71,7 +71,9 @@ def graph(
     file = _file(library.files().files, name)
     flow = library.check(file)[0].flow
     if flow is None:
-        raise NotFound(f'"/{name}" has errors: penstock flow check {name} shows them')
+        raise NotFound(
+            f'"/{file.command}" has errors: penstock flow check {file.command} shows them'
+        )
     text = svg(flow) if as_svg else mermaid(flow) + "\n"
     if out is None:
         print(text, end="")
@@ -104,11 +106,14 @@ def runs(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, of all flows or of one, newest first."""
-    of = TasksOf(kind=FLOW, agent=name and name.removeprefix("/"))
+    """List runs, of all flows or of one, newest first; those of a flow that is gone stay."""
+    command = name and name.removeprefix("/")
+    of = TasksOf(kind=FLOW, agent=command)
 
     async def work(runtime: Runtime) -> None:
         found, _ = await runtime.parts.projections.tasks(of=of, page=Page(limit=limit))
+        if command and not found:
+            runtime.parts.flow_work.library.find(command)
         if as_json:
             print_json({"runs": [_run(each) for each in found]})
             return
