@@ -1,6 +1,7 @@
 """Every agent by name: a project's own before those of packages, these before the built-in ones."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, Tier
@@ -40,8 +41,9 @@ class Catalog:
 
     def renew(self, local: Iterable[Agent]) -> None:
         """Put others in the place of the project's own; what was added stays."""
-        below = (*self._builtin, *self._package)
-        self._agents = {agent.name: agent for agent in (*below, *local)} | self._added
+        found = (*self._builtin, *self._package, *local, *self._added.values())
+        self._agents = {agent.name: agent for agent in found}
+        self._of_files = {agent.name: agent for agent in found if agent.has_file}
 
     def take(self, files: AgentFiles) -> None:
         """Put what was read in the place of what files said before, in every tier."""
@@ -58,29 +60,40 @@ class Catalog:
         """Return the agents, by name."""
         return [self._agents[name] for name in sorted(self._agents)]
 
+    def of_files(self) -> Sequence[Agent]:
+        """Return the agents that flows may name, by name; what a program added hides none."""
+        return [self._of_files[name] for name in sorted(self._of_files)]
+
     def find(self, name: str) -> Agent | None:
         """Return the agent that a flow may name; None if there is none of this name with a file."""
-        agent = self._agents.get(name)
-        return agent if agent is not None and agent.has_file else None
+        return self._of_files.get(name)
+
+    def worker(self, name: str) -> Agent:
+        """Return the agent that a flow names, or raise NotFound with the nearest name."""
+        return self._of_files.get(name) or _missing(name, self._of_files)
 
     def get(self, name: str) -> Agent:
         """Return the agent, or raise NotFound with the nearest name."""
-        if agent := self._agents.get(name):
-            return agent
-        hint = did_you_mean(name, self._agents) or f" There are {', '.join(sorted(self._agents))}."
-        raise NotFound(f"There is no agent {name!r}.{hint}")
+        return self._agents.get(name) or _missing(name, self._agents)
 
     def add(self, agent: Agent) -> Agent:
         """Take an agent in, in place of one of its name; return it."""
         self._agents[agent.name] = self._added[agent.name] = agent
+        if agent.has_file:
+            self._of_files[agent.name] = agent
         return agent
 
 
 def catalog_entries(catalog: Catalog) -> list[Json]:
     """Return what `agent_catalog` tells: the agents of files, by tier and name."""
-    found = [each for each in catalog if each.has_file]
-    found.sort(key=lambda each: (_TIERS.index(each.charter.tier), each.name))
-    return [_entry(each) for each in found]
+    found = catalog.of_files()
+    by_tier = sorted(found, key=lambda each: (_TIERS.index(each.charter.tier), each.name))
+    return [_entry(each) for each in by_tier]
+
+
+def _missing(name: str, names: Collection[str]) -> NoReturn:
+    hint = did_you_mean(name, names) or f" There are {', '.join(sorted(names)) or 'none'}."
+    raise NotFound(f"There is no agent {name!r}.{hint}")
 
 
 def _entry(agent: Agent) -> Json:

@@ -77,7 +77,7 @@ class ProjectAuthoring:
         flows = self._flows.files()
         diagnostics = [*found.diagnostics, *flows.diagnostics]
         told: Json = {
-            "agents": [each.name for each in self._catalog if each.has_file],
+            "agents": [each.name for each in self._catalog.of_files()],
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MOST_TOLD]],
         }

@@ -41,7 +41,7 @@ class DryRuns:
         if read.flow is None:
             return DryRun(), ()
         around = DryRunContext(
-            find=self.agents.get,
+            find=self.agents.worker,
             library=self.flows,
             world=self.world,
             config=self.config,

@@ -29,7 +29,7 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
 
     def around() -> CheckContext:
         return CheckContext(
-            agents=cards_of(agents.list()),
+            agents=cards_of(agents.of_files()),
             broken_agents=agents.broken,
             has_shell=settings.flows.shell,
             unheeding=unheeding,

@@ -264,7 +264,7 @@ def _cast(inventory: Inventory, invokers: AgentInvokers) -> Participants:
 
 def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
     outfit = Outfit(
-        find=inventory.agents.get,
+        find=inventory.agents.worker,
         model=lambda agent, wanted: _model(inventory, agent, wanted),
         materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,

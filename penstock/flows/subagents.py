@@ -71,7 +71,7 @@ class Subagents:
         return told
 
     def _unknown(self, name: str) -> str:
-        known = [each.name for each in self._catalog if each.has_file]
+        known = [each.name for each in self._catalog.of_files()]
         said = f'there is no agent "{name}"'
         if file := self._catalog.broken.get(name):
             return f"{said} that works: mend {file} first"

@@ -44,6 +44,19 @@ def test_an_agent_may_be_taken_in_in_place_of_one_of_its_name() -> None:
     assert [each.name for each in catalog] == ["assistant", "clerk", "writer"]
 
 
+def test_what_a_program_adds_hides_no_agent_of_a_file_from_flows(tmp_path: Path) -> None:
+    """D7: "Agents made over the API are not in this catalog"."""
+    catalog = catalog_of(tmp_path, agents__a=FULL)
+    catalog.add(Agent("scout", description="of a program"))
+    catalog.add(Agent("other"))
+    assert catalog.get("scout").description == "of a program"
+    assert catalog.worker("scout").description == "Finds topics."
+    assert [each["name"] for each in catalog_entries(catalog)][:1] == ["scout"]
+    for name in ("other", "assistant"):
+        with pytest.raises(NotFound):
+            catalog.worker(name)
+
+
 FULL = """---
 name: scout
 description: Finds topics.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.agents.agent import Agent
+from penstock.agents.charter import Charter
 from penstock.flows.reading import ParsedFlow
 
 FLOW = "flow.yaml"
@@ -29,20 +30,19 @@ class AgentCard:
 
 def cards_of(agents: Iterable[Agent]) -> dict[str, AgentCard]:
     """Return what flows may know of agents; those without a file take no part."""
-    cards: dict[str, AgentCard] = {}
-    for agent in agents:
-        if agent.has_file:
-            charter = agent.charter
-            cards[agent.name] = AgentCard(
-                name=agent.name,
-                inputs=tuple(each.name for each in charter.inputs),
-                outputs=tuple(each.name for each in charter.outputs),
-                body_inputs=charter.body_inputs,
-                is_interactive=charter.is_interactive,
-                thinking=charter.thinking,
-                file=charter.file,
-            )
-    return cards
+    return {each.name: _card_of(each.charter, each.name) for each in agents if each.has_file}
+
+
+def _card_of(charter: Charter, name: str) -> AgentCard:
+    return AgentCard(
+        name=name,
+        inputs=tuple(each.name for each in charter.inputs),
+        outputs=tuple(each.name for each in charter.outputs),
+        body_inputs=charter.body_inputs,
+        is_interactive=charter.is_interactive,
+        thinking=charter.thinking,
+        file=charter.file,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
