@@ -47,6 +47,13 @@ def gave_way(error: BaseException) -> bool:
     return getattr(driver_error(error), "sqlstate", None) in _TRY_AGAIN
 
 
+def given_up(error: BaseException, place: str) -> BaseException:
+    """Return what is told of a unit that is not tried again: it may be later, if it gave way."""
+    if not gave_way(error):
+        return error
+    return StoreLocked(f"{StoreLocked.__doc__} {place}: {driver_error(error)}")
+
+
 def driver_error(error: BaseException) -> BaseException:
     """Return what the driver itself raised."""
     return error.orig if isinstance(error, DBAPIError) and error.orig else error

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from penstock.core.errors import StoreClosed, StoreError
 from penstock.core.limits import Limits
-from penstock.store.failures import failure_of, gave_way
+from penstock.store.failures import failure_of, gave_way, given_up
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class _Session:
         try:
             self._apart(batch)
         except BaseException as error:
-            _refuse(batch, self._roll_back(error) or error)
+            _refuse(batch, self._roll_back(error) or given_up(error, self._place))
 
     def _apart(self, batch: list[Work]) -> None:
         connection = self._open()
@@ -220,7 +220,7 @@ class _Session:
                 if failure_of(error, self._place):
                     raise
                 self._cursor.execute("ROLLBACK TO SAVEPOINT unit")
-                work.error = error
+                work.error = given_up(error, self._place)
             self._cursor.execute("RELEASE SAVEPOINT unit")
         connection.connection.commit()
 

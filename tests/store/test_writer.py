@@ -5,10 +5,11 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.errors import StoreClosed, StoreError, StoreFull
+from penstock.core.errors import StoreClosed, StoreError, StoreFull, StoreLocked
 from penstock.core.signals import LeaseLost
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
@@ -90,6 +91,17 @@ async def test_a_statement_that_is_wrong_harms_no_other(database: Database) -> N
     done = await together(database, put("a"), lambda each: each.execute(text("NO SQL")), put("b"))
     assert (done[0], done[2]) == ("a", "b")
     assert isinstance(done[1], Exception)
+
+
+async def test_who_gives_way_again_and_again_is_told_to_come_later(database: Database) -> None:
+    """Two processes cannot deadlock for ever: what gave way twice is StoreLocked."""
+    gives_way = put("b", psycopg.errors.DeadlockDetected("in the way"))
+    done = await together(database, put("a"), gives_way, put("c"))
+    assert (done[0], done[2]) == ("a", "c")
+    assert isinstance(done[1], StoreLocked)
+    assert str(done[1]).endswith(": in the way")
+    with pytest.raises(StoreLocked):
+        await database.write(gives_way)
 
 
 async def test_a_failure_of_the_database_goes_to_all_of_a_batch(sqlite: Database) -> None:
