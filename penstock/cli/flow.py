@@ -69,11 +69,9 @@ def graph(
     found = find(project)
     library = project_flows(found.settings, found.project)
     file = _file(library.files().files, name)
-    flow = library.check(file)[0].flow
+    command, flow = file.command, library.check(file)[0].flow
     if flow is None:
-        raise NotFound(
-            f'"/{file.command}" has errors: penstock flow check {file.command} shows them'
-        )
+        raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
     text = svg(flow) if as_svg else mermaid(flow) + "\n"
     if out is None:
         print(text, end="")

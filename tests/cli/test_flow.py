@@ -39,7 +39,7 @@ def test_a_flow_is_shown_with_what_is_wrong_in_it(flows: Path, run: Run) -> None
     assert 'unknown agent "scuot"' in told
 
 
-@pytest.mark.parametrize("command", ["show", "graph", "check"])
+@pytest.mark.parametrize("command", ["show", "graph", "check", "runs"])
 def test_an_unknown_flow_is_answered_with_the_nearest(flows: Path, run: Run, command: str) -> None:
     code, _, told = run("flow", command, "lok")
     assert code != 0
@@ -68,9 +68,9 @@ def test_a_flow_is_drawn_as_a_picture_into_a_file(flows: Path, run: Run, tmp_pat
 
 def test_a_flow_that_cannot_be_read_cannot_be_drawn(flows: Path, run: Run) -> None:
     laid(flows, {"bad.yaml": "steps: 5\n"})
-    code, out, told = run("flow", "graph", "bad")
+    code, out, told = run("flow", "graph", "/bad")
     assert (code != 0, out) == (True, "")
-    assert "penstock flow check bad" in told
+    assert '"/bad" has errors: penstock flow check bad' in told
 
 
 def test_runs_are_listed_and_their_results_shown(
