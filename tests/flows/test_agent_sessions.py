@@ -48,7 +48,7 @@ async def test_an_agent_that_is_gone_fails_its_step_softly() -> None:
 
 async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
     """Model cannot be resolved: soft, `model_unresolved`."""
-    text = "  - {id: web, agent: scout, task: t, model: nobody/knows}"
+    text = "  - {id: web, agent: scout, task: t, model: openai/without-a-key}"
     envelope = await run_flow(text, ScriptedModel([]))
     assert envelope.output["status"] == "error"
     assert envelope.output["results"]["web"]["status"] == "error"
