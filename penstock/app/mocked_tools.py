@@ -1,18 +1,17 @@
 """Tools and servers that answer as a mocks file says."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.app.mocks import is_envelope
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Envelope, Json, Status
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
-
-_PARTS = {"status", "output", "error", "question_id"}
 
 
 class MockedTool:
@@ -89,12 +88,7 @@ def _whole(url: str) -> str:
 
 def _envelope(outcome: Any) -> Envelope:
     """Return an outcome as an envelope; what does not look like one is an output."""
-    statuses = {each.value for each in Status}
-    if (
-        isinstance(outcome, Mapping)
-        and outcome.get("status") in statuses
-        and _PARTS.issuperset(outcome)
-    ):
+    if is_envelope(outcome):
         if outcome["status"] == Status.SUCCESS:
             return Envelope(Status.SUCCESS, outcome.get("output"))
         said = {"code": "TOOL_FAILED", "message": "the mocks say so", **outcome.get("error", {})}

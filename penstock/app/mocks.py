@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.envelope import Json
+from penstock.core.envelope import Json, Status
 from penstock.core.errors import ConfigError
 from penstock.core.schema import Schema
 from penstock.core.scope import ScopeKind
@@ -38,6 +39,20 @@ _ANSWER: Json = {
         "body": True,
     },
 }
+_PARTS = {"status", "output", "error", "question_id"}
+_STATUSES = {each.value for each in Status}
+_ERROR: Json = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string", "minLength": 1},
+        "message": {"type": "string"},
+        "retryable": {"type": "boolean"},
+        "continuable": {"type": "boolean"},
+        "details": {"type": "object"},
+        "suggestion": {"type": "string"},
+    },
+}
+_ENVELOPE = Schema({"properties": {"error": _ERROR, "question_id": {"type": "string"}}})
 _SCHEMA = Schema(
     {
         "type": "object",
@@ -101,11 +116,20 @@ def read_mocks(raw: Any, tools: Sequence[str]) -> Mocks:
     )
 
 
+def is_envelope(outcome: Any) -> bool:
+    """Whether the outcome of a tool looks like an envelope; any other is an output."""
+    if not isinstance(outcome, Mapping) or not _PARTS.issuperset(outcome):
+        return False
+    status = outcome.get("status")
+    return isinstance(status, str) and status in _STATUSES
+
+
 def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
     """Yield what has a name that means nothing, and scopes that cannot be told apart."""
     yield from _among("", raw, KEYS)
     yield from _among("/vault", raw.get("vault", {}), ("profile", "shared"))
     yield from _among("/tools", raw.get("tools", {}), tools)
+    yield from _misshapen(raw.get("tools", {}))
     for number, answer in enumerate(raw.get("fetch", ())):
         yield from _among(f"/fetch/{number}", answer, _ANSWER["properties"])
     state = raw.get("state", {})
@@ -115,7 +139,28 @@ def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
             yield f"/state/{kind}: has {len(scopes)} scopes; one stands for the local one"
         for scope_id, entries in scopes.items():
             for key, entry in entries.items():
-                yield from _among(f"/state/{kind}/{scope_id}/{key}", entry, _ENTRY["properties"])
+                path = f"/state/{kind}/{scope_id}/{key}"
+                yield from _among(path, entry, _ENTRY["properties"])
+                yield from _untimely(path, entry.get("expires_at"))
+
+
+def _misshapen(tools: Json) -> Iterator[str]:
+    """Yield what is wrong with outcomes that look like envelopes."""
+    for tool_id, given in tools.items():
+        outcomes = given if isinstance(given, list) else [given]
+        for number, outcome in enumerate(outcomes):
+            path = f"/tools/{tool_id}/{number}" if outcomes is given else f"/tools/{tool_id}"
+            if is_envelope(outcome):
+                problems = [f"{path}{each}" for each in _ENVELOPE.problems(outcome)]
+                error = outcome.get("error", {})
+                yield from problems or _among(f"{path}/error", error, _ERROR["properties"])
+
+
+def _untimely(path: str, moment: str | None) -> Iterator[str]:
+    try:
+        datetime.fromisoformat(moment or "2000-01-01")
+    except ValueError:
+        yield f"{path}/expires_at: is written as 2030-01-31T12:00:00Z, found {moment!r}"
 
 
 def _among(path: str, found: Json, known: Any) -> Iterator[str]:

@@ -114,8 +114,7 @@ def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
     raw = {} if options.mocks is None else read_object(f"@{options.mocks}", "--mocks")
     if options.write_state and (options.mocks is None or options.store):
         raise typer.BadParameter("--write-state writes into the file of --mocks, without --store")
-    texts = raw.get("runtime_config") if isinstance(raw.get("runtime_config"), dict) else {}
-    settings, project = load_for_trial(root, texts or {}, options.engine)
+    settings, project = load_for_trial(root, _texts(raw.get("runtime_config")), options.engine)
     tell_findings(project, options.tool, said=project.bundle.broken_tools.get(options.tool, ()))
     try:
         mocks = read_mocks(raw, [each.spec.tool_id for each in project.every_tool])
@@ -128,6 +127,12 @@ def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
         raise typer.BadParameter(said)
     plan = TrialPlan(tool_id=options.tool, mocks=mocks, keeps=options.store)
     return plan, project, open_trial(settings, project, plan)
+
+
+def _texts(given: Any) -> dict[str, str]:
+    """Return the texts that mocks give to scripts; what is none is told with all else of them."""
+    found = given if isinstance(given, dict) else {}
+    return {key: each for key, each in found.items() if isinstance(each, str)}
 
 
 def _missing(project: Project, tool_id: str) -> Envelope | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.app.project import Project
+from penstock.app.settings import Settings
 from penstock.cli.completion import every_tool
 from penstock.cli.findings import findings_of, tell_findings
 from penstock.cli.grants import show_grants
@@ -16,7 +17,6 @@ from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 from penstock.cli.render import clean, pretty, print_table
-from penstock.core.limits import Limits
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool
@@ -65,7 +65,8 @@ def list_tools(
             or (each.spec.direct_call and not each.spec.is_broken if state else each.spec.is_broken)
         )
     ]
-    places = [_place(each, found) for each in tools]
+    manifests = _manifests(found)
+    places = [_place(each, manifests) for each in tools]
     if as_json:
         parts = zip(tools, places, strict=True)
         print_json({"tools": [spec_part(each.spec) | {"defined": at} for each, at in parts]})
@@ -83,13 +84,14 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     read = find(project)
     found = read.project
     chosen = Registry(found.every_tool).get(tool)
-    part = spec_part(chosen.spec) | {"defined": _place(chosen, found)}
-    manifest, findings = _manifests(found).get(tool), findings_of(found, tool)
+    manifests = _manifests(found)
+    part = spec_part(chosen.spec) | {"defined": _place(chosen, manifests)}
+    manifest, findings = manifests.get(tool), findings_of(found, tool)
     is_whole = isinstance(chosen, ScriptTool) and manifest is not None
     tell_findings(found, tool, said=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
-            "manifest": _plain(_filled_in(manifest, read.settings.all_limits)),
+            "manifest": _plain(_filled_in(manifest, read.settings)),
             "modules": list(chosen.modules),
             "diagnostics": [each.to_wire() for each in findings],
         }
@@ -148,23 +150,30 @@ def _manifests(project: Project) -> dict[str, ToolManifest]:
     return {each.tool_id: each for each in project.bundle.every_tool}
 
 
-def _filled_in(manifest: ToolManifest, limits: Limits) -> ToolManifest:
-    """Return a manifest with the limits of the project where it is silent."""
+def _filled_in(manifest: ToolManifest, settings: Settings) -> ToolManifest:
+    """Return a manifest with what the project says where it is silent."""
+    limits = settings.all_limits
     own = {name: each for name, each in asdict(manifest.limits).items() if each is not None}
     usual = {
         "memory_mb": limits.script_memory_mb,
         "nested_calls": limits.nested_calls,
         "log_bytes": limits.log_bytes,
     }
-    return replace(manifest, limits=ToolLimits(**(usual | own)))
+    egress = settings.egress.default if manifest.egress is None else manifest.egress
+    return replace(
+        manifest,
+        timeout_ms=manifest.timeout_ms or limits.timeout_ms,
+        egress=egress,
+        limits=ToolLimits(**(usual | own)),
+    )
 
 
-def _place(tool: Tool, project: Project) -> str:
+def _place(tool: Tool, manifests: Mapping[str, ToolManifest]) -> str:
     """Return where a tool is defined."""
     if isinstance(tool, FunctionTool):
         name = tool.__module__.rpartition(".")[2]
         return f"{FOLDER}/{name}.py:{tool.line}"
-    manifest = _manifests(project).get(tool.spec.tool_id) if tool.spec.kind == SCRIPT else None
+    manifest = manifests.get(tool.spec.tool_id) if tool.spec.kind == SCRIPT else None
     return f"{manifest.file}:{manifest.line}" if manifest else "penstock"
 
 

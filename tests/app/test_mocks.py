@@ -59,6 +59,25 @@ def test_every_part_has_its_place() -> None:
         ({"fetch": [{}]}, "/fetch/0/url: is required"),
         ({"vault": {"profile": {"k": 5}}}, '/vault/profile/k: 5 is not of type "string"'),
         ({"runtime_config": {"k": None}}, '/runtime_config/k: null is not of type "string"'),
+        (
+            {"tools": {"send": {"status": "failed", "error": "no"}}},
+            '/tools/send/error: "no" is not of type "object"',
+        ),
+        (
+            {"tools": {"send": [1, {"status": "failed", "error": {"code": 5}}]}},
+            '/tools/send/1/error/code: 5 is not of type "string"',
+        ),
+        (
+            {"tools": {"send": {"status": "failed", "error": {"mesage": "no"}}}},
+            "/tools/send/error/mesage: there is no such key. Did you mean 'message'?",
+        ),
+        (
+            {"state": {"task": {"t": {"k": {**ENTRY, "expires_at": "2030-06-30T23:59:60Z"}}}}},
+            (
+                "/state/task/t/k/expires_at: is written as 2030-01-31T12:00:00Z, "
+                "found '2030-06-30T23:59:60Z'"
+            ),
+        ),
         ({"context": []}, '/context: [] is not of type "object"'),
         ([], '/: [] is not of type "object"'),
     ],

@@ -190,6 +190,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
         ({"state": {"task": {}}}, ["--store"], "the state is the project's"),
         ({}, ["--store", "--write-state"], "--write-state writes into the file of --mocks"),
         ({}, ["--skill", "read_dri"], "there is no skill 'read_dri'. Did you mean 'read_dir'?"),
+        ({"runtime_config": {"a": 1}}, [], '/runtime_config/a: 1 is not of type "string"'),
         ({}, ["--input", "[]"], "--input must be a JSON object, found array"),
     ],
 )

@@ -75,9 +75,11 @@ def test_a_tool_is_shown_with_its_defaults(run: Run, run_json: Json) -> None:
 def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostics(
     scripts: ProjectFolder, run_json: Json
 ) -> None:
+    """Section 20: "manifest with defaults filled in, modules, diagnostics"."""
     shown = run_json("tools", "show", "t_direct")
     assert shown["manifest"]["retry_policy"]["max_attempts"] == 1
     assert shown["manifest"]["limits"]["memory_mb"] == 64
+    assert (shown["manifest"]["timeout_ms"], shown["manifest"]["egress"]) == (60_000, [])
     assert shown["modules"] == ["t_direct.mts"]
     assert shown["diagnostics"] == []
     scripts.tool("keeps", "export const run = () => 1;", vault=VAULT)
