@@ -119,6 +119,10 @@ class Activations:
         for lease in waiting:
             await self._give_back(lease)
 
+    async def rest(self) -> None:
+        """Return when nothing is asked of the store any more for logs that were at work here."""
+        await self._keeper.rest()
+
     async def look_up(self, log_id: LogId) -> None:
         """Fold a log that is not at hand; who hands something in learns whether it reads back.
 

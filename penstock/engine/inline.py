@@ -88,6 +88,7 @@ class InlineLauncher:
         for task in running:
             task.cancel("the process stops")
         await asyncio.gather(*running, *idle, return_exceptions=True)
+        await self._activations.rest()
 
     def _start(self) -> None:
         while self._waiting and not self._closing and len(self._running) < self._limits.activations:

@@ -22,7 +22,7 @@ class LeaseKeeper:
         self._held = held
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._renewing: set[asyncio.Task[None]] = set()
+        self._renewing: dict[LogId, asyncio.Task[None]] = {}
 
     def look_after(self) -> None:
         """See to it that somebody looks, now that a log is held."""
@@ -30,13 +30,16 @@ class LeaseKeeper:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._seconds, self._look)
 
+    async def rest(self) -> None:
+        """Return when no lease is on its way to be renewed any more."""
+        await asyncio.gather(*self._renewing.values(), return_exceptions=True)
+
     def _look(self) -> None:
         self._timer = None
         for log_id, held in self._held.items():
-            if held.lost is None and held.is_silent(self._seconds):
-                task = asyncio.ensure_future(self._renew(log_id, held))
-                self._renewing.add(task)
-                task.add_done_callback(self._renewing.discard)
+            is_asked = held.lost is not None or log_id in self._renewing
+            if not is_asked and held.is_silent(self._seconds):
+                self._renewing[log_id] = asyncio.ensure_future(self._renew(log_id, held))
         if self._held:
             self.look_after()
 
@@ -48,3 +51,5 @@ class LeaseKeeper:
                 held.lose(lost)
         except StoreError as error:
             log.warning("lease of log %s not renewed yet: %s", log_id, error)
+        finally:
+            del self._renewing[log_id]

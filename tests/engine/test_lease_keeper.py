@@ -26,7 +26,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
 from penstock.engine.state import SessionState, TaskState
 from penstock.store.log import Lease
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog
 from tests.kit.events import ONE, TWO, ended
@@ -105,6 +105,37 @@ async def test_a_lease_that_cannot_be_renewed_yet_is_told_to_operators(
     await log.renewed.get()
     assert said in caplog.messages
     held.clear()
+
+
+class SlowLog(WatchedLog):
+    """Takes as long to renew a lease as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
+        records = await super().renew(lease, after=after)
+        await self.gate.wait()
+        return records
+
+
+async def test_a_slow_store_is_asked_once_for_each_lease_and_waited_for_at_the_end() -> None:
+    """Architecture: "Every background task is owned and awaited at shutdown"."""
+    log, looks = SlowLog(), WatchedLog()
+    other = LogId("conv_2")
+    held = {LOG: await hold(log, since=0), other: await hold(looks, since=0)}
+    keeper = LeaseKeeper(held, 0.001)
+    keeper.look_after()
+    for _ in range(3):
+        await looks.renewed.get()
+    assert log.renewed.qsize() == 1
+    held.clear()
+    resting = asyncio.ensure_future(keeper.rest())
+    await settle()
+    assert not resting.done()
+    log.gate.set()
+    await resting
 
 
 class LostLog(MemoryLog):
