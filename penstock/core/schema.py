@@ -37,13 +37,17 @@ class Problem:
 class Schema:
     """A compiled JSON Schema.
 
-    Raises ValueError when it is none, or when it refers to anything outside itself.
+    Raises ValueError when it is none, or when it refers to anything outside itself. Patterns of one
+    that is not trusted look neither ahead nor back: no text takes them long.
     """
 
-    def __init__(self, schema: Json) -> None:
+    def __init__(self, schema: Json, *, is_trusted: bool = True) -> None:
         try:
             self._validator = jsonschema_rs.Draft202012Validator(
-                dict(schema), retriever=_refuse, validate_formats=True
+                dict(schema),
+                retriever=_refuse,
+                validate_formats=True,
+                pattern_options=None if is_trusted else _PLAIN_PATTERNS,
             )
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_broken(error)) from None
@@ -86,6 +90,9 @@ class RemoteRef:
 
     path: tuple[str | int, ...]
     ref: str
+
+
+_PLAIN_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 17, dfa_size_limit=1 << 17)
 
 
 def check_schema(schema: Json) -> list[SchemaFault]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from penstock.core.canonical import without_surrogates
-from penstock.core.schema import Schema
 
 MOST_CHARACTERS = 1_000_000
 
@@ -32,16 +31,6 @@ def number(arguments: Any, name: str, least: float, most: float) -> float:
 def optional_number(arguments: Any, name: str, least: float, most: float) -> float | None:
     """Return a number that may be left out. Raises TypeError."""
     return None if arguments.get(name) is None else number(arguments, name, least, most)
-
-
-def schema_of(schema: Any) -> Schema:
-    """Return a JSON Schema, compiled. Raises TypeError."""
-    if not isinstance(schema, dict):
-        raise TypeError("a schema must be an object")
-    try:
-        return Schema(schema)
-    except ValueError as error:
-        raise TypeError(f"not a JSON Schema (2020-12): {error}") from None
 
 
 def items(arguments: Any, name: str) -> list[Any]:

@@ -12,7 +12,8 @@ from penstock.core.question import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
-from penstock.tools.scripts.arguments import mapping, number, schema_of, text
+from penstock.tools.scripts.arguments import mapping, number, text
+from penstock.tools.scripts.given_schema import GivenSchema
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
 
@@ -49,7 +50,7 @@ class PersonCalls:
         if timeout:
             text(timeout, "resume_prompt")
         if schema is not None:
-            problems = schema_of(schema).problems(arguments.get("resume_payload"))
+            problems = GivenSchema(schema).problems(arguments.get("resume_payload"))
             if problems and "resume_payload" in arguments:
                 raise TypeError(f"resume_payload is not valid: {problems[0]}")
         now = self._world.clock.now()

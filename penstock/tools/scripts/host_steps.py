@@ -10,7 +10,8 @@ from penstock.core.retry import ONCE, RetryPolicy
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
-from penstock.tools.scripts.arguments import mapping, number, schema_of, text
+from penstock.tools.scripts.arguments import mapping, number, text
+from penstock.tools.scripts.given_schema import GivenSchema
 from penstock.tools.scripts.recording import Recording, StepAttempt
 from penstock.tools.state import ALWAYS, TaskValues
 
@@ -181,5 +182,5 @@ def _policy(retry: Any) -> RetryPolicy:
 def _problem(schema: Any, value: Any) -> str | None:
     if schema is None:
         return None
-    problems = schema_of(schema).problems(value)
+    problems = GivenSchema(schema).problems(value)
     return str(problems[0]) if problems else None
