@@ -118,8 +118,16 @@ async def _events(runtime: Runtime, record: TaskRecord, *, go_on: bool) -> Async
     async for item in items:
         if isinstance(item, Record):
             yield item
-            if isinstance(item.event, TaskEnded | TaskSuspended):
+            if isinstance(item.event, TaskEnded) or await _rests_since(runtime, item):
                 return
+
+
+async def _rests_since(runtime: Runtime, record: Record) -> bool:
+    """Whether a task waits for a person since an event of its own: nothing came after that."""
+    if not isinstance(record.event, TaskSuspended):
+        return False
+    later = await runtime.parts.log.read(record.log_id, after=record.seq)
+    return all(each.task_id != record.task_id for each in later)
 
 
 async def _get(runtime: Runtime, task: str) -> TaskRecord:

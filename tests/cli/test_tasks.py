@@ -41,6 +41,31 @@ def test_the_events_of_a_task_are_lines(run: Run, task: str, options: tuple[str,
     assert len(run("tasks", "events", task, *options)[1].splitlines()) == 4
 
 
+ASKING = """
+from penstock import tool
+
+
+@tool(requires_approval=True)
+def ask() -> str:
+    \"\"\"Answer, once a person has agreed.\"\"\"
+    return "yes"
+"""
+
+
+def test_a_task_is_followed_past_a_question_that_was_answered(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    """`--follow`: "Go on until the task ends"; while it waits for a person, nothing is to come."""
+    (project / "tools/asking.py").write_text(ASKING)
+    assert run("chat", "ask {}")[0] == WAITING
+    (task,) = run_json("tasks", "list")["tasks"]
+    follow = ("tasks", "events", task["id"], "--follow")
+    assert run(*follow)[1].splitlines()[-1].endswith("task_suspended")
+    (question,) = run_json("answer")["questions"]
+    assert run("answer", question["id"], "approve")[0] == 0
+    assert "task_ended" in run(*follow)[1].splitlines()[-1]
+
+
 def test_what_has_ended_cannot_be_cancelled(run: Run, task: str) -> None:
     code, _, told = run("tasks", "cancel", task)
     assert code == 1
