@@ -6,6 +6,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfile
@@ -71,7 +72,8 @@ class _Place:
             if name.endswith(_SOURCES) and not (project.root / name).is_symlink():
                 target = self._files / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                copyfile(project.root / name, target)
+                with suppress(OSError):  # a pipe, or gone meanwhile: what imports it says so
+                    copyfile(project.root / name, target)
 
     def groups(self) -> list[_Group]:
         """Return the scripts by what they may rely on."""

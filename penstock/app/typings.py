@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from penstock.app.project import Project
-from penstock.core.errors import NameTaken
+from penstock.core.errors import ConfigError, NameTaken
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.typings import MARK, Typings
 
@@ -25,7 +25,7 @@ class TypingFile:
         return _read(self.path) != self.text
 
     def write(self) -> None:
-        """Write it, unless an author wrote one by hand. Raises NameTaken."""
+        """Write it, unless an author wrote one by hand. Raises NameTaken, ConfigError."""
         there = _read(self.path)
         if there is not None and not there.startswith(MARK):
             raise NameTaken(
@@ -33,7 +33,10 @@ class TypingFile:
                 "Move it away, or name another file with --out."
             )
         if there != self.text:
-            self.path.write_text(self.text, encoding="utf-8")
+            try:
+                self.path.write_text(self.text, encoding="utf-8")
+            except OSError as error:
+                raise ConfigError(f"{self.path} cannot be written: {error.strerror}.") from None
 
 
 def typing_files(project: Project, out: Path | None = None) -> list[TypingFile]:
@@ -56,9 +59,10 @@ def project_typings(project: Project) -> Typings:
 
 
 def _read(path: Path) -> str | None:
+    """Return what is there: None is nothing, and an empty text what cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError:
+    except (OSError, UnicodeDecodeError):
         return ""

@@ -3,6 +3,7 @@
 import mimetypes
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,4 +72,5 @@ def _files(root: Path) -> Iterator[tuple[str, int]]:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{folder}{entry.name}/")
             elif entry.is_file(follow_symlinks=False) and is_resource(entry.name):
-                yield f"{folder}{entry.name}", entry.stat().st_size
+                with suppress(OSError):  # it was deleted meanwhile
+                    yield f"{folder}{entry.name}", entry.stat().st_size

@@ -1,5 +1,7 @@
 """The types of a project's scripts, checked by deno."""
 
+import os
+
 import pytest
 
 from penstock.app.project import load_project
@@ -67,6 +69,7 @@ def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: Proje
         """,
     )
     project.write("b/lib/half.mts", "export const half = (n: number): number => m / 2;\n")
+    os.mkfifo(project.root / "b" / "lib" / "pipe.mts")
     assert [line.partition(": error")[0] for line in found(project)] == [
         "b/inline.tool.yaml:8:38",
         "b/lib/half.mts:1:44",

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from penstock.app.project import Project
 from penstock.app.typings import FILE, typing_files
+from penstock.core.errors import ConfigError, NameTaken
 from tests.kit.manifests import load, tool
 
 
@@ -16,6 +19,22 @@ def test_a_file_is_stale_until_it_is_written(tmp_path: Path) -> None:
         each.write()
     assert not any(each.is_stale for each in files)
     assert "interface FloBuiltInOutputs" in files[0].text
+
+
+@pytest.mark.parametrize(
+    ("out", "wrong", "said"),
+    [
+        ("nowhere/x.d.ts", ConfigError, "cannot be written: No such file or directory."),
+        ("taken", NameTaken, "was not written by `penstock types`"),
+    ],
+)
+def test_a_file_that_cannot_be_written_says_why(
+    tmp_path: Path, out: str, wrong: type[Exception], said: str
+) -> None:
+    (tmp_path / "taken").mkdir()
+    (file,) = typing_files(Project(root=tmp_path), tmp_path / out)
+    with pytest.raises(wrong, match=said):
+        file.write()
 
 
 def test_a_project_without_manifests_has_none(tmp_path: Path) -> None:
