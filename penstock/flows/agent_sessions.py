@@ -191,10 +191,10 @@ class AgentSessions:
 
 
 def find_agent(
-    agent_sessions: AgentSessions, name: str, place: StepContext
+    agent_sessions: AgentSessions, name: str, context: StepContext
 ) -> Agent | VisitOutcome:
     """Return the agent of a visit, as its session began; or the end of one whose agent is gone."""
-    began = place.ledger.task.begun_agents.get(place.frame)
+    began = context.ledger.task.begun_agents.get(context.frame)
     now, error = None, f'the agent "{name}" is gone'
     try:
         now = agent_sessions.find(name)

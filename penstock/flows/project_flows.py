@@ -96,7 +96,7 @@ class ProjectFlows:
             raise unknown_flow(command, found)
         file = found[command]
         root = FlowRoot(file.root, file.home)
-        errors = errors_of(check_flow(_read(file, root), self._surroundings(file, root)))
+        errors = errors_of(check_flow(_read(file, root), self._check_context(file, root)))
         source = self._source(file, root)
         return replace(source, errors=[*errors, *source.errors])
 
@@ -110,7 +110,7 @@ class ProjectFlows:
         """Return a flow, and everything that is wrong with it."""
         root = FlowRoot(file.root, file.home)
         read = _read(file, root)
-        return read, check_flow(read, self._surroundings(file, root))
+        return read, check_flow(read, self._check_context(file, root))
 
     def list(self) -> Sequence[FlowSummary]:
         """Return every flow, by command."""
@@ -123,7 +123,7 @@ class ProjectFlows:
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return everything that is wrong with a text that may become a flow's file."""
-        around = self._surroundings(file, FlowRoot(file.root, file.home))
+        around = self._check_context(file, FlowRoot(file.root, file.home))
         return check_flow(read_flow(content, file.name), around)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
@@ -162,7 +162,7 @@ class ProjectFlows:
         homes = {each.as_posix(): each for each in self._packages}
         return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
 
-    def _surroundings(self, file: FlowFile, root: FlowRoot) -> CheckContext:
+    def _check_context(self, file: FlowFile, root: FlowRoot) -> CheckContext:
         around = root.around(file, self._around())
         if self._modules is None:
             return around

@@ -38,7 +38,7 @@ class RunContext:
     steps: StepRunner
     library: FlowLibrary
     world: World
-    story: FrameEvents
+    frame_events: FrameEvents
     """Of the task, for each run to find its part."""
 
 
@@ -49,9 +49,9 @@ class FlowRunner:
     run: Run
     source: FlowSource
     """The flow with what the run keeps: what it refers to is looked for beside it."""
-    place: StepContext
+    context: StepContext
     """Where steps take place; its frame is that of the run."""
-    means: RunContext
+    shared: RunContext
     depth: int = 1
     """How deep the flow stands inside others."""
     _tasks: dict[asyncio.Task[Visited | None], str] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class FlowRunner:
     @property
     def ledger(self) -> Ledger:
         """The task's part of the log."""
-        return self.place.ledger
+        return self.context.ledger
 
     def fold(self) -> None:
         """Take in what happened in this run before."""
-        for path, event in self.means.story.steps(self.place.frame):
+        for path, event in self.shared.frame_events.steps(self.context.frame):
             if isinstance(event, StepStarted):
                 self.run.start(event)
             else:
@@ -125,7 +125,7 @@ class FlowRunner:
         Of what is over at the same time, the order is not left to chance.
         """
         seconds = _LOOK_SECONDS if self._waiting else None
-        clock = self.means.world.clock
+        clock = self.shared.world.clock
         rests = self.run.between_tries.issuperset(self._tasks.values())
         since = clock.monotonic() if rests else 0
         done, _ = await asyncio.wait(
@@ -148,7 +148,7 @@ class FlowRunner:
         frame = self._frame(step_id)
         asked = (each.path for each in self.ledger.task.waiting.values())
         still_waits = any(each == frame or is_below(each, frame) for each in asked)
-        if not still_waits and self.means.story.costs.waits(frame):
+        if not still_waits and self.shared.frame_events.costs.waits(frame):
             self._tell_waits(step_id, waits=False)
         self._take_up(step_id)
 
@@ -197,15 +197,17 @@ class FlowRunner:
 
     async def _visit(self, step_id: str) -> Visited:
         """Carry out a visit, or what follows a failed one."""
-        most = self.means.world.limits.flow_visits
-        if self.means.story.starts > most:
+        most = self.shared.world.limits.flow_visits
+        if self.shared.frame_events.starts > most:
             text = f"more than {most} steps were started in one run"
             return Visited(ended=failed("visit_limit", text, is_hard=True))
         step = self.run.flow.by_id[step_id]
-        place = replace(self.place, frame=self._frame(step_id), visit=self.run.plan.visits[step_id])
+        context = replace(
+            self.context, frame=self._frame(step_id), visit=self.run.plan.visits[step_id]
+        )
         if isinstance(step, FlowRef):
-            return await self._refer(step, place)
-        return await self.means.steps.visit(step, place)
+            return await self._refer(step, context)
+        return await self.shared.steps.visit(step, context)
 
     def _take(self, task: "asyncio.Task[Visited | None]") -> None:
         """Write down how a visit ended, with all that follows from it."""
@@ -213,7 +215,7 @@ class FlowRunner:
         error = task.exception()
         if isinstance(error, Suspend):
             self._waiting[step_id] = error
-            if not self.means.story.costs.waits(self._frame(step_id)):
+            if not self.shared.frame_events.costs.waits(self._frame(step_id)):
                 self._tell_waits(step_id, waits=True)
             return
         if error is not None:
@@ -241,13 +243,13 @@ class FlowRunner:
             self._wait_for_try(step_id)
 
     def _with_costs(self, event: StepSettled, frame: CallPath) -> StepSettled:
-        costs = self.means.story.costs
+        costs = self.shared.frame_events.costs
         duration = costs.duration(frame, self._active_ms())
         return replace(event, duration_ms=duration, usage=costs.usage(frame))
 
     def _active_ms(self) -> int:
         """Return how long the run has been at work by now."""
-        since = self.means.world.clock.now() - self.ledger.held.state.last_at
+        since = self.shared.world.clock.now() - self.ledger.held.state.last_at
         return self.ledger.task.active_ms + max(since, 0)
 
     def _tries_again(self, step: AnyStep, event: StepSettled) -> bool:
@@ -261,33 +263,33 @@ class FlowRunner:
     async def _sleep(self, step_id: str) -> None:
         """Wait until a step is to be tried once more."""
         tries = self.run.flow.by_id[step_id].retry
-        await self.means.world.clock.sleep(tries.delay if tries is not None else 0)
+        await self.shared.world.clock.sleep(tries.delay if tries is not None else 0)
 
     def _frame(self, step_id: str) -> CallPath:
         """Return the frame of a step's newest visit."""
         visit = max(self.run.plan.visits[step_id], 1)
-        return CallPath(f"{self.place.frame}/{step_id}/{visit}")
+        return CallPath(f"{self.context.frame}/{step_id}/{visit}")
 
     # ---- flows in flows ----
 
-    async def _refer(self, step: FlowRef, place: StepContext) -> Visited:
+    async def _refer(self, step: FlowRef, context: StepContext) -> Visited:
         """Conduct the flows that a step refers to, one after another."""
-        if self.depth >= (most := self.means.world.limits.flow_depth):
+        if self.depth >= (most := self.shared.world.limits.flow_depth):
             text = f"flows stand inside each other more than {most} deep"
             return Visited(ended=failed("ref_depth", text, is_hard=True))
-        if not self.means.story.flows(place.frame):
+        if not self.shared.frame_events.flows(context.frame):
             values = self.run.values()
-            path, library = values.text(step.path), self.means.library
+            path, library = values.text(step.path), self.shared.library
             found = await asyncio.to_thread(
                 referred, library, self.source, step, path, values=values
             )
-            place.warn_of_missing(values, step.step_id)
+            context.warn_of_missing(values, step.step_id)
             if isinstance(found, VisitOutcome):
                 return Visited(ended=found)
-            for frame, started in framed(found, place.frame, is_glob=is_glob(path)):
+            for frame, started in framed(found, context.frame, is_glob=is_glob(path)):
                 self.ledger.add(started, frame)
         newest: FlowRunner | None = None
-        for _, inner in self._inside(place.frame):
+        for _, inner in self._inside(context.frame):
             newest = inner
             newest.fold()
             await newest.conduct()
@@ -298,7 +300,7 @@ class FlowRunner:
 
     def _inside(self, frame: CallPath) -> "Iterator[tuple[str, FlowRunner]]":
         """Yield who conducts the flows inside a frame, each with its number in a glob."""
-        for path, started in self.means.story.flows(frame):
+        for path, started in self.shared.frame_events.flows(frame):
             yield path[len(frame) + 1 :], self._inner(path, started)
 
     def _inner(self, frame: CallPath, started: FlowStarted) -> "FlowRunner":
@@ -312,8 +314,8 @@ class FlowRunner:
             config=self.run.config,
             promised=promised(source, flow),
         )
-        place = replace(self.place, run=run, frame=frame)
-        return FlowRunner(run, source, place, self.means, self.depth + 1)
+        context = replace(self.context, run=run, frame=frame)
+        return FlowRunner(run, source, context, self.shared, self.depth + 1)
 
     def _adopt(self, step_id: str, frame: CallPath) -> None:
         """Take over what flows inside left, as the log has it."""
@@ -350,12 +352,12 @@ class FlowRunner:
         match notice:
             case Jumped(source=source, targets=targets, why=why):
                 body = {"from": source, "to": list(targets), "why": why}
-                self._tell("flow_jump", body, self.place.frame)
+                self._tell("flow_jump", body, self.context.frame)
             case Skipped(step_id=step_id, why=why):
                 body = {"stepId": step_id, "reason": why.value}
-                self._tell("flow_step_skipped", body, self.place.frame)
+                self._tell("flow_step_skipped", body, self.context.frame)
             case Aborted(step_id=step_id):
-                self._tell("flow_step_aborted", {"stepId": step_id}, self.place.frame)
+                self._tell("flow_step_aborted", {"stepId": step_id}, self.context.frame)
             case FlowEnded():
                 pass
             case _:

@@ -51,167 +51,167 @@ class StepRunner:
         """Why shell steps do not run here; nothing if they do."""
         return self._shell.why_off
 
-    async def visit(self, step: AnyStep, place: StepContext) -> Visited:
+    async def visit(self, step: AnyStep, context: StepContext) -> Visited:
         """Go on with a visit until it is over.
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
         """
         match step:
             case AgentStep():
-                visited = await self._agent(step, place)
+                visited = await self._agent(step, context)
             case Conditional():
-                visited = _conditional(step, place.run)
+                visited = _conditional(step, context.run)
             case LoopDecision():
-                visited = await self._loop(step, place)
+                visited = await self._loop(step, context)
             case AgentDecision():
-                visited = await self._decision(step, place)
+                visited = await self._decision(step, context)
             case Fork():
-                visited = await self._fork(step, place)
+                visited = await self._fork(step, context)
             case Code():
-                visited = await self._enter(step, place)
+                visited = await self._enter(step, context)
             case Shell():
-                visited = Visited(ended=await self._command(step, place))
+                visited = Visited(ended=await self._command(step, context))
             case FlowRef():
                 raise TypeError("a flow-ref step is conducted, not visited")
             case _:
                 assert_never(step)
         return visited
 
-    async def _command(self, step: Shell, place: StepContext) -> VisitOutcome:
-        values = place.run.values(step.config)
+    async def _command(self, step: Shell, context: StepContext) -> VisitOutcome:
+        values = context.run.values(step.config)
         command = with_variables(step.command, values)
-        place.warn_of_missing(values, step.step_id)
-        return await self._shell.run(step, place.frame, command, ledger=place.ledger)
+        context.warn_of_missing(values, step.step_id)
+        return await self._shell.run(step, context.frame, command, ledger=context.ledger)
 
     # ---- agents ----
 
-    async def _agent(self, step: AgentStep, place: StepContext) -> Visited:
-        agent = find_agent(self._agent_sessions, step.agent, place)
+    async def _agent(self, step: AgentStep, context: StepContext) -> Visited:
+        agent = find_agent(self._agent_sessions, step.agent, context)
         if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
         contract = FinishContract(outputs=merged(promised, step.outputs))
         return Visited(
-            ended=await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
+            ended=await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         )
 
-    async def _decision(self, step: AgentDecision, place: StepContext) -> Visited:
-        agent = find_agent(self._agent_sessions, step.agent, place)
+    async def _decision(self, step: AgentDecision, context: StepContext) -> Visited:
+        agent = find_agent(self._agent_sessions, step.agent, context)
         if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
         contract = FinishContract(outputs=promised, branches=tuple(step.branches))
-        ended = await self._pursue(step, place, agent, task=_task_of(step), contract=contract)
+        ended = await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended)
         target = step.branches[str(ended.result.branch)]
-        return Visited(ended=ended, route=place.run.loops.route(step, [target]))
+        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
 
-    async def _loop(self, step: LoopDecision, place: StepContext) -> Visited:
-        if (out := place.run.loops.begin(step, place.visit)) is not None:
+    async def _loop(self, step: LoopDecision, context: StepContext) -> Visited:
+        if (out := context.run.loops.begin(step, context.visit)) is not None:
             result = StepResult(summary=f"left after {step.max_iterations} rounds")
             return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out)
-        agent = find_agent(self._agent_sessions, step.agent, place)
+        agent = find_agent(self._agent_sessions, step.agent, context)
         if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         promised = agent.charter.outputs
         contract = FinishContract(outputs=promised, branches=loop_branches(step))
 
         def task(expand: Expand) -> str:
-            count = f"This is iteration {place.visit} of {step.max_iterations}."
+            count = f"This is iteration {context.visit} of {step.max_iterations}."
             return f"{expand(step.task)}\n\n{count}"
 
-        ended = await self._pursue(step, place, agent, task=task, contract=contract)
+        ended = await self._pursue(step, context, agent, task=task, contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended)
         target = loop_target(step, str(ended.result.branch))
-        return Visited(ended=ended, route=RouteTaken((target,), place.visit))
+        return Visited(ended=ended, route=RouteTaken((target,), context.visit))
 
     async def _pursue(
         self,
         step: AnyStep,
-        place: StepContext,
+        context: StepContext,
         agent: Agent,
         *,
         task: TaskOf | None,
         contract: FinishContract,
     ) -> VisitOutcome:
         def briefing(agent: Agent) -> Briefing | VisitOutcome:
-            values, materials = place.run.values(), self._agent_sessions.materials
+            values, materials = context.run.values(), self._agent_sessions.materials
             try:
-                told = brief(step, agent, task, run=place.run, values=values, materials=materials)
+                told = brief(step, agent, task, run=context.run, values=values, materials=materials)
             except CallError as error:
                 return failed("input_file", f"an input cannot be read: {error}")
-            place.warn_of_missing(values, step.step_id)
+            context.warn_of_missing(values, step.step_id)
             for missing in told.missing:
-                place.warn(missing, stepId=step.step_id)
+                context.warn(missing, stepId=step.step_id)
             return told
 
         model = getattr(step, "model", None)
         visit = AgentVisit(
-            frame=place.frame,
+            frame=context.frame,
             agent=agent,
             contract=contract,
             briefing=briefing,
-            profile=place.profile,
+            profile=context.profile,
             model=model,
-            is_autonomous=place.is_autonomous,
+            is_autonomous=context.is_autonomous,
         )
-        ended = await self._agent_sessions.pursue(visit, place.ledger)
+        ended = await self._agent_sessions.pursue(visit, context.ledger)
         for warning in ended.warnings:
-            place.warn(warning, stepId=step.step_id)
+            context.warn(warning, stepId=step.step_id)
         return ended
 
     # ---- code ----
 
-    async def _enter(self, step: Code, place: StepContext) -> Visited:
-        values = place.run.values()
+    async def _enter(self, step: Code, context: StepContext) -> Visited:
+        values = context.run.values()
         inputs = {name: values.value(text) for name, text in step.inputs.items()}
-        place.warn_of_missing(values, step.step_id)
+        context.warn_of_missing(values, step.step_id)
         visit = CodeVisit(
             step=step,
             inputs=inputs,
-            task=place.run.task,
-            frame=place.frame,
-            profile=place.profile,
-            is_autonomous=place.is_autonomous,
+            task=context.run.task,
+            frame=context.frame,
+            profile=context.profile,
+            is_autonomous=context.is_autonomous,
         )
-        ended = await self._code.pursue(visit, place.ledger)
+        ended = await self._code.pursue(visit, context.ledger)
         if not isinstance(step, CodeDecision) or ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended)
         target = step.branches[str(ended.result.branch)]
-        return Visited(ended=ended, route=place.run.loops.route(step, [target]))
+        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
 
     # ---- forks ----
 
-    async def _fork(self, step: Fork, place: StepContext) -> Visited:
-        values = place.run.values()
+    async def _fork(self, step: Fork, context: StepContext) -> Visited:
+        values = context.run.values()
         question = values.text(step.question, wired(step, values))
-        place.warn_of_missing(values, step.step_id)
-        visited = await self._choose(step, place, question)
+        context.warn_of_missing(values, step.step_id)
+        visited = await self._choose(step, context, question)
         return replace(visited, question=question)
 
-    async def _choose(self, step: Fork, place: StepContext, question: str) -> Visited:
-        if place.is_autonomous:
-            return await self._leave_to_agent(step, place)
-        asked = question_of(step, question, place.frame, self._world)
-        choice = choice_in((await ask(place.ledger, asked)).answer)
+    async def _choose(self, step: Fork, context: StepContext, question: str) -> Visited:
+        if context.is_autonomous:
+            return await self._leave_to_agent(step, context)
+        asked = question_of(step, question, context.frame, self._world)
+        choice = choice_in((await ask(context.ledger, asked)).answer)
         if choice.is_cancelled:
             return cancelled(step)
         if choice.is_left_to_agent:
-            return await self._leave_to_agent(step, place)
+            return await self._leave_to_agent(step, context)
         if choice.is_of(step):
-            return chosen(step, place.run, choice.options, notes=choice.notes)
-        return await self._decide(step, place, ", ".join(choice.options), notes=choice.notes)
+            return chosen(step, context.run, choice.options, notes=choice.notes)
+        return await self._decide(step, context, ", ".join(choice.options), notes=choice.notes)
 
-    async def _leave_to_agent(self, step: Fork, place: StepContext) -> Visited:
-        return replace(await self._decide(step, place, None), is_left_to_agent=True)
+    async def _leave_to_agent(self, step: Fork, context: StepContext) -> Visited:
+        return replace(await self._decide(step, context, None), is_left_to_agent=True)
 
     async def _decide(
-        self, step: Fork, place: StepContext, said: str | None, *, notes: str = ""
+        self, step: Fork, context: StepContext, said: str | None, *, notes: str = ""
     ) -> Visited:
         """Let an agent choose: no person does, or one answered in words of their own."""
-        agent = find_agent(self._agent_sessions, step.agent or DECIDER, place)
+        agent = find_agent(self._agent_sessions, step.agent or DECIDER, context)
         if isinstance(agent, VisitOutcome):
             return Visited(ended=agent)
         contract = FinishContract(
@@ -220,13 +220,13 @@ class StepRunner:
             is_multiple=step.is_multiple,
         )
         task = partial(decider_task, step, said)
-        ended = await self._pursue(step, place, agent, task=task, contract=contract)
+        ended = await self._pursue(step, context, agent, task=task, contract=contract)
         if ended.outcome is not Outcome.SUCCESS:
             return Visited(ended=ended, decided_by=agent.name)
         branch = ended.result.branch
         options = [branch] if isinstance(branch, str) else list(branch or ())
         note = notes if said is not None else ended.result.summary
-        visited = chosen(step, place.run, options, notes=note, said=said)
+        visited = chosen(step, context.run, options, notes=note, said=said)
         result = replace(visited.ended.result, outputs=ended.result.outputs)
         return replace(visited, ended=replace(visited.ended, result=result), decided_by=agent.name)
 

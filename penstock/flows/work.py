@@ -149,13 +149,11 @@ class FlowWork:
             config=started.config,
             promised=promised(source, flow),
         )
-        budget, story = (
-            Budget(allowance_of(self.world.limits), task, self.world.clock),
-            FrameEvents(task),
-        )
-        budget.rest(story.rested_ms / 1000)
+        frame_events = FrameEvents(task)
+        budget = Budget(allowance_of(self.world.limits), task, self.world.clock)
+        budget.rest(frame_events.rested_ms / 1000)
         ledger = Ledger(held, task, budget, self.key)
-        place = StepContext(
+        context = StepContext(
             run=run,
             frame=CallPath(task.task_id),
             visit=0,
@@ -163,8 +161,8 @@ class FlowWork:
             profile=Profile.from_noted(brief.profile_id, brief.permissions),
             is_autonomous=started.autonomous,
         )
-        means = RunContext(self.steps, self.library, self.world, story)
-        flow_runner = FlowRunner(run, source, place, means)
+        shared = RunContext(self.steps, self.library, self.world, frame_events)
+        flow_runner = FlowRunner(run, source, context, shared)
         flow_runner.fold()
         return flow_runner
 

@@ -96,7 +96,7 @@ class DryRunner:
         self._runs += 1
         ledger = unkept_task(self._world, self._source.path)
         run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
-        place = StepContext(
+        context = StepContext(
             run=run,
             frame=_FRAME,
             visit=0,
@@ -106,8 +106,8 @@ class DryRunner:
         )
         steps = SimulatedSteps(self._stage, run, self._guide, until=self._until)
         library = StubLibrary(self._around.library)
-        means = RunContext(steps, library, self._world, FrameEvents(ledger.task))
-        flow_runner = FlowRunner(run, self._source, place, means)
+        shared = RunContext(steps, library, self._world, FrameEvents(ledger.task))
+        flow_runner = FlowRunner(run, self._source, context, shared)
         try:
             async with asyncio.timeout(max(self._until - self._world.clock.monotonic(), 0)):
                 await flow_runner.conduct()
@@ -118,7 +118,7 @@ class DryRunner:
         self._is_late |= steps.is_late
         self._take(ledger, run, has_stand_in=library.has_stood_in)
         ledger.held.leave()
-        if means.story.starts > MOST_STARTS:
+        if shared.frame_events.starts > MOST_STARTS:
             self._endless = tuple(each for each, visits in _most_started(run) if visits > 1)
         elif run.plan.status is RunStatus.ERROR and not self._is_late:
             self._failures[run.failure] = None

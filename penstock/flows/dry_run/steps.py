@@ -103,23 +103,25 @@ class SimulatedSteps(StepRunner):
         """What is to come of the visits of those steps, by their frames."""
         self.is_late = False
 
-    async def visit(self, step: AnyStep, place: StepContext) -> Visited:
+    async def visit(self, step: AnyStep, context: StepContext) -> Visited:
         """Return what the guide wants to come of a visit."""
         if self._stage.world.clock.monotonic() >= self._until:
             self.is_late = True
             return Visited(ended=_TOO_LATE)
-        if place.run is not self._run:
-            if self._reference(place).fails:
+        if context.run is not self._run:
+            if self._reference(context).fails:
                 return Visited(ended=_FAILS)
-            return await self._play(step, place, self._guide_of(place.run.flow).choose(step))
+            return await self._play(step, context, self._guide_of(context.run.flow).choose(step))
         most = step.max_iterations
-        if step.kind is StepKind.LOOP_DECISION and most is not None and place.visit > most:
+        if step.kind is StepKind.LOOP_DECISION and most is not None and context.visit > most:
             capped = next(each for each in self._guide.choices[step.step_id] if each.is_cap)
             self._guide.see(step.step_id, capped)
-            return await self._play(step, place, capped)
-        return await self._play(step, place, self._guide.choose(step, self._possible(step, place)))
+            return await self._play(step, context, capped)
+        return await self._play(
+            step, context, self._guide.choose(step, self._possible(step, context))
+        )
 
-    async def _play(self, step: AnyStep, place: StepContext, choice: Choice) -> Visited:
+    async def _play(self, step: AnyStep, context: StepContext, choice: Choice) -> Visited:
         match step:
             case Conditional():
                 result = StepResult(summary=choice.branch, branch=choice.branch)
@@ -127,43 +129,43 @@ class SimulatedSteps(StepRunner):
             case Shell() | Code() if choice.fails:
                 return Visited(ended=_FAILS)
             case Shell():
-                values = place.run.values(step.config)
+                values = context.run.values(step.config)
                 values.text(step.command)
-                place.warn_of_missing(values, step.step_id)
+                context.warn_of_missing(values, step.step_id)
                 return Visited(ended=_well(_made({"exitCode": 0, "stderr": SAMPLE})))
             case Code():
-                return self._coded(step, place, choice)
+                return self._coded(step, context, choice)
             case AgentStep():
                 step = replace(step, outputs=relaxed(step.outputs))
             case _:
                 pass
-        return await self._stage.steps(step, choice).visit(step, place)
+        return await self._stage.steps(step, choice).visit(step, context)
 
-    def _coded(self, step: Code, place: StepContext, choice: Choice) -> Visited:
-        values = place.run.values()
+    def _coded(self, step: Code, context: StepContext, choice: Choice) -> Visited:
+        values = context.run.values()
         for text in step.inputs.values():
             values.value(text)
-        place.warn_of_missing(values, step.step_id)
+        context.warn_of_missing(values, step.step_id)
         result = _made(values_of(step.outputs))
         if not choice.targets:
             return Visited(ended=_well(result))
-        route = place.run.loops.route(step, choice.targets)
+        route = context.run.loops.route(step, choice.targets)
         return Visited(ended=_well(replace(result, branch=choice.branch)), route=route)
 
-    def _possible(self, step: AnyStep, place: StepContext) -> tuple[Choice, ...]:
+    def _possible(self, step: AnyStep, context: StepContext) -> tuple[Choice, ...]:
         """Return what can come of a visit; what never ran has left nothing to be found."""
         choices = self._guide.choices[step.step_id]
         if not isinstance(step, Conditional):
             return choices
-        checked = place.run.results.get(step.check) or place.run.results.get(
+        checked = context.run.results.get(step.check) or context.run.results.get(
             step.check.rpartition(".")[0]
         )
         is_there = checked is not None and checked.status != "skipped"
         return choices if is_there else tuple(each for each in choices if each.branch != PRESENT)
 
-    def _reference(self, place: StepContext) -> Choice:
+    def _reference(self, context: StepContext) -> Choice:
         """Return what is to come of the step of the flow itself that a visit is a part of."""
-        _, step_id, visit, *_ = place.frame.split("/", _IN_REFERENCE)
+        _, step_id, visit, *_ = context.frame.split("/", _IN_REFERENCE)
         frame = f"{step_id}/{visit}"
         if frame not in self._entered:
             self._entered[frame] = self._guide.choose(self._run.flow.by_id[step_id])
