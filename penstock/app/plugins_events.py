@@ -78,7 +78,7 @@ class RunFollower:
                 and record.log_id not in self._tasks
                 and self._listeners.hear_runs
             ):
-                telling = self._tell(record.task_id, record.log_id, record.seq)
+                telling = self._go_with(record.task_id, record.log_id, record.seq)
                 self._tasks[record.log_id] = asyncio.create_task(telling)
 
     async def close(self) -> None:
@@ -86,6 +86,14 @@ class RunFollower:
         for each in self._tasks.values():
             each.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _go_with(self, run_id: TaskId, log_id: LogId, first: int) -> None:
+        """Tell of a run until it is over; a log that cannot be read is told to who runs this."""
+        with CaughtError() as fault:
+            await self._tell(run_id, log_id, first)
+        if fault.error is not None:
+            log.error("plugins hear no more of the run %s: %s", run_id, fault)
+        self._tasks.pop(log_id, None)
 
     async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Tell of a run from event `first` on; those before it were told by who ran it then."""
@@ -104,7 +112,6 @@ class RunFollower:
                         self._listeners.tell(body["type"], body)
                 if story.is_over:
                     break
-        self._tasks.pop(log_id, None)
 
 
 def _told(story: RunFeed, item: Live, seq: int) -> Sequence[Json]:

@@ -1,15 +1,22 @@
 """What plugins hear of runs."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_events import Listeners
+from penstock.app.plugins_events import Listeners, RunFollower
 from penstock.app.run_feed import TYPES
 from penstock.chat.message import NewRun
-from penstock.core.errors import NotFound
+from penstock.core.clock import Moment
+from penstock.core.errors import NotFound, StoreError
+from penstock.core.events import Record
+from penstock.core.flow_events import FlowRequested
+from penstock.core.ids import LogId, TaskId
+from penstock.core.profile import LOCAL_PROFILE
+from penstock.engine.bus import Live
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
@@ -55,6 +62,24 @@ def test_a_listener_that_raises_is_logged_and_changes_nothing(
     assert caplog.messages == [
         "a listener to flow_complete failed: ZeroDivisionError: division by zero"
     ]
+
+
+async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    reached = asyncio.Event()
+
+    async def follow(log_id: LogId) -> AsyncGenerator[Live, None]:
+        reached.set()
+        raise StoreError(f"{log_id} is torn")
+        yield
+
+    listeners = Listeners()
+    listeners.on("flow_complete", print)
+    following, run = RunFollower(listeners, follow), TaskId("task_1")
+    asked = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
+    following.hear([Record(LogId(run), 1, Moment(0), run, None, asked)])
+    await reached.wait()
+    await following.close()
+    assert caplog.messages == ["plugins hear no more of the run task_1: StoreError: task_1 is torn"]
 
 
 async def test_a_run_is_heard_from_its_start_to_its_end(project: ProjectFolder) -> None:
