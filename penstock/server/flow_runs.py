@@ -42,7 +42,6 @@ from penstock.store.projections import TasksOf
 
 router = Router(prefix="/api/flows/{name}/runs", tags=["flows"])
 
-"""The kind of a task that is a run."""
 NEW_RUN = Form(
     {
         "task": {"type": ["string", "null"]},
