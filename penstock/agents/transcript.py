@@ -98,7 +98,7 @@ class Transcript:
     def _catch_up(self) -> None:
         """Trim as the requests before this one were, from those on that are known already."""
         said, whom = self.dialogue.said, (self._fixed, self._limit)
-        first = said.stretches[-1].index if said.stretches else 0
+        first = said.boundaries[-1].index if said.boundaries else 0
         earlier = bisect_right(said.requests, first, key=itemgetter(0))
         begin = 0
         if said.known is not None and said.known[0] == whom and said.known[1] <= earlier:
@@ -130,12 +130,12 @@ class Transcript:
 
     def _drop_tasks(self, count: int, tokens: int) -> None:
         now, enough = self._trimming, self._limit * _AFTER_TRIMMING
-        for stretch in islice(self.dialogue.said.stretches, now.stretch, None):
-            if stretch.index >= count or self._about(tokens) <= enough:
+        for boundary in islice(self.dialogue.said.boundaries, now.boundary, None):
+            if boundary.index >= count or self._about(tokens) <= enough:
                 break
-            now.stretch += 1
-            if stretch.index > now.start:
-                now.drop(stretch)
+            now.boundary += 1
+            if boundary.index > now.start:
+                now.drop(boundary)
 
     def _without_results(self, count: int) -> list[Message]:
         kept = list(self.dialogue.said.messages[self._trimming.start : count])

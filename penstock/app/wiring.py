@@ -215,7 +215,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     body = TaskBody(work=work.work, end=work.end, tell=notifier.tell)
     activations, launcher = _at_work(world, storage, body)
     notifier.wake = launcher.wake
-    beginnings = TaskStarter(activations, launcher, work.start)
+    starter = TaskStarter(activations, launcher, work.start)
     parts = RuntimeParts(
         limits=world.limits,
         clock=world.clock,
@@ -241,7 +241,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         archive=storage.archive,
         confinement=inventory.confinement,
     )
-    inbox = Inbox(storage.log, storage.projections, beginnings, bus=bus, world=world)
+    inbox = Inbox(storage.log, storage.projections, starter, bus=bus, world=world)
     resources.errands.runs = ToolRuns(inbox, inventory.flows.find, slots).errand
     return Runtime(parts, inbox)
 

@@ -52,15 +52,15 @@ class Inbox:
         self,
         log: Log,
         projections: Projections,
-        beginnings: TaskStarter,
+        starter: TaskStarter,
         *,
         bus: Bus,
         world: World,
     ) -> None:
         self._log = log
         self._projections = projections
-        self._beginnings = beginnings
-        self._launcher = beginnings.launcher
+        self._starter = starter
+        self._launcher = starter.launcher
         self._endings = TaskWaiter(log, projections, bus, world)
         self._repeats = RepeatedRequests(log, projections)
         self._limits = world.limits
@@ -121,7 +121,7 @@ class Inbox:
         log_id = LogId(call.session_id or task_id)
         if call.session_id is not None:
             await self._own_session(call.session_id, profile)
-            await self._beginnings.look_up(log_id)
+            await self._starter.look_up(log_id)
         return await self._queued(log_id, task_id, _requested(call, profile))
 
     async def run_flow(
@@ -203,7 +203,7 @@ class Inbox:
         answer, problems = check_answer(asked.question, body)
         if problems:
             raise InvalidAnswer(problems)
-        await self._beginnings.look_up(asked.log_id)
+        await self._starter.look_up(asked.log_id)
         key, request_hash = idempotency or (None, None)
         event = QuestionAnswered(
             question_id=question_id,
@@ -222,13 +222,13 @@ class Inbox:
         self._launcher.wake(asked.log_id)
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
-        at_once = message.supersedes is None and self._beginnings.may(message, profile)
+        at_once = message.supersedes is None and self._starter.may(message, profile)
         if not at_once and (taken := await self._stand_in_line(message, profile)):
             return taken
         log_id = LogId(message.session_id or self._new_id("conv"))
         entries = self._entries(message, profile, task_id)
         if at_once:
-            if begun := await self._beginnings.begin(log_id, message.agent, entries, profile):
+            if begun := await self._starter.begin(log_id, message.agent, entries, profile):
                 return _sent(log_id, begun, has_begun=True)
             if taken := await self._stand_in_line(message, profile):
                 return taken
@@ -249,7 +249,7 @@ class Inbox:
         if message.session_id is None:
             return None
         await self._own_session(message.session_id, profile, message.agent)
-        await self._beginnings.look_up(LogId(message.session_id))
+        await self._starter.look_up(LogId(message.session_id))
         return await self._as_answer(message, profile)
 
     async def _own_session(

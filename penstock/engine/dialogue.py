@@ -40,8 +40,8 @@ class Trimming:
 
     start: int = 0
     """The oldest message that is kept."""
-    stretch: int = 0
-    """The first stretch behind it."""
+    boundary: int = 0
+    """The first boundary behind it."""
     dropped: int = 0
     """Tokens before it, by estimate."""
     estimate: int = 0
@@ -50,7 +50,7 @@ class Trimming:
     """How many tokens more than the estimate that are."""
 
     def drop(self, until: TaskBoundary) -> None:
-        """Leave out what stands before a stretch, and its part of the excess."""
+        """Leave out what stands before a boundary, and its part of the excess."""
         part = min(until.tokens - self.dropped, self.estimate)
         if part:
             self.excess -= self.excess * part // self.estimate
@@ -63,7 +63,7 @@ class MessageList:
     """Messages in their order."""
 
     messages: list[Message] = field(default_factory=list)
-    stretches: list[TaskBoundary] = field(default_factory=list)
+    boundaries: list[TaskBoundary] = field(default_factory=list)
     tokens: int = 0
     """Of all messages, by estimate."""
     requests: list[tuple[int, int, int]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class MessageList:
 
     def begin(self, task_id: TaskId) -> None:
         """Note that what follows belongs to a task."""
-        self.stretches.append(TaskBoundary(task_id, len(self.messages), self.tokens))
+        self.boundaries.append(TaskBoundary(task_id, len(self.messages), self.tokens))
 
     def say(self, message: Message, text: str) -> None:
         """Add a message; `text` is all that a model reads of it."""
@@ -82,11 +82,11 @@ class MessageList:
 
     def forget(self, task_id: TaskId) -> bool:
         """Drop a task's messages with all after them; false when they are not here."""
-        for number, stretch in enumerate(self.stretches):
-            if stretch.task_id == task_id:
-                del self.messages[stretch.index :], self.stretches[number:]
-                self.tokens, self.known = stretch.tokens, None
-                while self.requests and self.requests[-1][0] > stretch.index:
+        for number, boundary in enumerate(self.boundaries):
+            if boundary.task_id == task_id:
+                del self.messages[boundary.index :], self.boundaries[number:]
+                self.tokens, self.known = boundary.tokens, None
+                while self.requests and self.requests[-1][0] > boundary.index:
                     self.requests.pop()
                 return True
         return False
