@@ -23,10 +23,27 @@ _KEY: Schema = {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS}
 def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
     """Return the document with a path for each of these tools, and with their schemas."""
     every, components = tuple(tools), whole.get("components", {})
-    paths = {f"/api/direct-calls/{tool.spec.tool_id}": {"post": _call(tool)} for tool in every}
+    paths = {
+        f"/api/direct-calls/{tool.spec.tool_id}": {"get": _look(tool), "post": _call(tool)}
+        for tool in every
+    }
     schemas = {name: schema for tool in every for name, schema in _schemas(tool).items()}
     named = {**components, "schemas": {**components.get("schemas", {}), **schemas}}
     return {**whole, "paths": {**whole["paths"], **paths}, "components": named}
+
+
+def _look(tool: Tool) -> dict[str, Any]:
+    """Return the operation that tells what a tool takes and gives."""
+    tool_id = tool.spec.tool_id
+    return {
+        "tags": ["direct calls"],
+        "summary": f"What {tool_id} takes and gives",
+        "operationId": f"show_{tool_id}",
+        "responses": {
+            "200": _answer("What a call takes and gives", ref("DirectCall")),
+            "default": PROBLEM,
+        },
+    }
 
 
 def _call(tool: Tool) -> dict[str, Any]:

@@ -76,6 +76,15 @@ def test_every_status_is_named_and_every_parameter_has_its_bounds() -> None:
     assert (key["minLength"], key["maxLength"]) == (1, 255)
 
 
+async def test_a_path_of_a_tool_is_described_with_every_method_that_it_has() -> None:
+    """Shows: "`schemathesis` on the served OpenAPI finds no 5xx and no schema violation"."""
+    async with served(tools=[Act("count", direct_call=True)]) as server:
+        path = "/api/direct-calls/count"
+        whole = (await server.client.get("/openapi.json")).json()
+        allowed = (await server.client.options(path)).headers["allow"]
+    assert ", ".join(method.upper() for method in whole["paths"][path]) == allowed
+
+
 async def test_the_document_of_a_server_holds_its_tools_and_what_they_refer_to() -> None:
     async with served(tools=[Act("count", input_schema=COUNT, direct_call=True)]) as server:
         whole = (await server.client.get("/openapi.json")).json()
