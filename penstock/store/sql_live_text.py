@@ -1,16 +1,20 @@
 """What replies on their way say, in the table `deltas`."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from penstock.core.clock import Clock
+from penstock.core.errors import StoreError
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
 from penstock.store.live_text import NOWHERE, Followed, TextPiece, TextPosition
 from penstock.store.log_units import LeaseProgress
 from penstock.store.statements import Row, Statements, cursor_of, insert_all
+
+log = logging.getLogger(__name__)
 
 
 class SqlLiveText:
@@ -93,7 +97,10 @@ class SqlLiveText:
         def unit(connection: Connection) -> None:
             cursor_of(connection).execute(self._sql.follow, (until, log_id, until))
 
-        await self._database.write(unit, order=log_id)
+        try:
+            await self._database.write(unit, order=log_id)
+        except StoreError as error:  # who reads misses the pieces, and nothing else
+            log.debug("that log %s is followed could not be said: %s", log_id, error)
 
 
 def _row(piece: TextPiece) -> Row:

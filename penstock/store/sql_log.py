@@ -181,10 +181,8 @@ class SqlLog:
     async def surrender(self, lease: Lease) -> None:
         """Give the lease back with work left to do."""
         unit = partial(self._surrender, lease.log_id, lease.epoch)
-        try:
-            await self._writer.ask(unit, order=lease.log_id)
-        finally:
-            self._forget(lease.log_id, lease.epoch)
+        await self._writer.ask(unit, order=lease.log_id)
+        self._forget(lease.log_id, lease.epoch)
 
     async def read(
         self, log_id: LogId, *, after: int = 0, limit: int | None = None

@@ -74,6 +74,17 @@ async def test_that_a_log_is_followed_is_written_once_in_a_while(
     assert len(written) == 3
 
 
+async def test_who_reads_goes_on_where_it_cannot_be_said_that_somebody_does(
+    sqlite: Database, blobs: Blobs, clock: FakeClock
+) -> None:
+    """A full disk ends no stream: the pieces are missed, and the reply comes whole."""
+    lease = await held(SqlLog(sqlite, blobs, clock))
+    reader = SqlLog(sqlite, blobs, clock).live_text
+    await SqlLog(sqlite, blobs, clock).live_text.write(CHAT, lease.epoch, [PIECE])
+    await sqlite.write(lambda each: each.exec_driver_sql("PRAGMA query_only = ON"))
+    assert await reader.read(CHAT) == [PIECE]
+
+
 async def test_a_log_that_nobody_holds_or_knows_is_not_written_to(
     database: Database, log: SqlLog, elsewhere: SqlLog
 ) -> None:
