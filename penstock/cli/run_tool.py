@@ -3,7 +3,6 @@
 import json
 import sys
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,11 +25,12 @@ from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.render import clean, pretty
+from penstock.cli.skills import selected
 from penstock.cli.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.errors import ConfigError
+from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord
 from penstock.core.scope import ScopeKind
@@ -88,16 +88,13 @@ def run_tool(options: Options) -> None:
     plan, project, context = _prepared(root, options)
     if (missing := _missing(project, plan.tool_id)) is not None:
         _show(missing, options)
-    call = NewCall(
-        tool_id=plan.tool_id, input=given, selected_skills=_skills(project, options.skill or [])
-    )
     try:
         with Background() as background:
             trial = background.enter(context)
             try:
                 is_direct = Registry(project.every_tool).get(plan.tool_id).spec.direct_call
                 one = _OneTrial(trial, background, options, is_direct=is_direct)
-                envelope = one.outcome(call)
+                envelope = one.outcome(given)
                 if options.write_state and options.mocks is not None:
                     _write_state(options.mocks, background.do(trial.state()))
             finally:
@@ -143,14 +140,6 @@ def _missing(project: Project, tool_id: str) -> Envelope | None:
     return None
 
 
-def _skills(project: Project, named: Sequence[str]) -> tuple[str, ...]:
-    known = project.every_skill
-    for each in named:
-        if each not in known:
-            raise typer.BadParameter(f"there is no skill {each!r}.{did_you_mean(each, known)}")
-    return tuple(named)
-
-
 class _OneTrial:
     """A call on its way, with whoever answers its questions."""
 
@@ -158,6 +147,7 @@ class _OneTrial:
         self, trial: Trial, background: Background, options: Options, *, is_direct: bool
     ) -> None:
         self._trial = trial
+        self._tool_id, self._skills = options.tool, options.skill or []
         self._keeps = options.store
         self._goes_on = options.store and is_direct
         self._background = background
@@ -167,9 +157,11 @@ class _OneTrial:
         if options.permission is not None:
             self._profile = Profile(permissions=frozenset(options.permission))
 
-    def outcome(self, call: NewCall) -> Envelope:
+    def outcome(self, given: dict[str, Any]) -> Envelope:
         """Make the call, and return how it stands when nobody answers any more."""
         runtime, task_id = self._trial.runtime, self._trial.task_id
+        skills = selected(runtime, ASSISTANT, self._skills, self._profile)
+        call = NewCall(tool_id=self._tool_id, input=given, selected_skills=skills)
         self._background.do(runtime.request(call, self._profile, task_id=task_id))
         timeline = Timeline(runtime, task_id)
         while True:

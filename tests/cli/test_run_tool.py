@@ -10,6 +10,7 @@ import pytest
 from tests.kit.flow_server import laid
 from tests.kit.flows import HEAD
 from tests.kit.project import ProjectFolder
+from tests.kit.visibility import write_skill
 
 pytestmark = pytest.mark.slow("opens a store for each command")
 Run = Callable[..., tuple[int, str, str]]
@@ -189,7 +190,7 @@ def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, r
         ({"tool": {}}, [], "Did you mean 'tools'?"),
         ({"state": {"task": {}}}, ["--store"], "the state is the project's"),
         ({}, ["--store", "--write-state"], "--write-state writes into the file of --mocks"),
-        ({}, ["--skill", "read_dri"], "there is no skill 'read_dri'. Did you mean 'read_dir'?"),
+        ({}, ["--skill", "read_dri"], "--skill: no skill 'read_dri'. Did you mean 'read_dir'?"),
         ({"runtime_config": {"a": 1}}, [], '/runtime_config/a: 1 is not of type "string"'),
         ({}, ["--input", "[]"], "--input must be a JSON object, found array"),
     ],
@@ -233,6 +234,21 @@ def test_skills_are_selected(scripts: ProjectFolder, run: Run) -> None:
     _, out, told = run("run-tool", "looks", "--skill", "read_dir")
     assert json.loads(out)["output"]["status"] == "success"
     assert told == "→ read_dir: success\n"
+
+
+def test_a_skill_that_the_assistant_may_not_select_is_told(
+    scripts: ProjectFolder, run: Run
+) -> None:
+    """`--skill` selects skills; §4: labels and permissions may close one."""
+    more = {"requires_labels": "[gpu]", "requires_permissions": "[p.x]"}
+    write_skill(scripts, "lab", **more)
+    code, out, told = run("run-tool", "hello", "--skill", "lab", "--permission", "p.y")
+    words = " ".join(told.replace("│", " ").split())
+    assert (code, out) == (2, "")
+    assert "the skill 'lab' is there, but cannot be selected: " in words
+    assert "the agent 'assistant' lacks the label 'gpu', the profile lacks" in words
+    write_skill(scripts, "lab", requires_permissions="[p.x]")
+    assert run("run-tool", "hello", "--skill", "lab", "--permission", "p.x")[0] == 3
 
 
 WHERE = "export const run = () => new Error().stack.startsWith('Error');"
