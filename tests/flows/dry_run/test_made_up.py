@@ -21,6 +21,8 @@ from tests.flows.texts import read
         ({"pattern": "^(pass|fail)$"}, "pass"),
         ({"pattern": "^[0-9]{4}$"}, "sample"),
         ({"pattern": "("}, "sample"),
+        ({"pattern": f"(a+)+$|{'a' * 60}X"}, f"{'a' * 60}X"),
+        ({"pattern": "^(?=sam)"}, "sample"),
     ],
 )
 def test_a_value_for_each_type_and_the_first_of_some_words(more: Any, value: Any) -> None:
