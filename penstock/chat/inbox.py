@@ -61,7 +61,7 @@ class Inbox:
         self._projections = projections
         self._starter = starter
         self._launcher = starter.launcher
-        self._endings = TaskWaiter(log, projections, bus, world)
+        self._waiter = TaskWaiter(log, projections, bus, world)
         self._repeats = RepeatedRequests(log, projections)
         self._limits = world.limits
         self._new_id = world.new_id
@@ -87,15 +87,15 @@ class Inbox:
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
         """Hand a message in, and wait for the answer or for a question."""
         task_id = TaskId(self._new_id("task"))
-        with self._endings.expected(task_id) as end:
+        with self._waiter.expected(task_id) as end:
             sent = await self.send(message, profile, task_id=task_id)
             if sent.task_id == task_id:
                 return await end.reply()
-        return await self._endings.reply(sent.task_id)
+        return await self._waiter.reply(sent.task_id)
 
     async def wait(self, task_id: TaskId, *, seconds: float | None = None) -> Reply | None:
         """Wait until the task has ended or waits for a person; None when the time was up first."""
-        return await self._endings.wait(task_id, seconds)
+        return await self._waiter.wait(task_id, seconds)
 
     async def call(
         self, call: NewCall, profile: Profile = LOCAL_PROFILE, *, task_id: TaskId | None = None
@@ -185,11 +185,11 @@ class Inbox:
 
     async def _reply_to(self, beginning: Awaitable[TaskId], task_id: TaskId) -> Reply:
         """Begin a task that is expected under this id, and wait until it has ended or waits."""
-        with self._endings.expected(task_id) as end:
+        with self._waiter.expected(task_id) as end:
             begun = await beginning
             if begun == task_id:
                 return await end.reply()
-        return await self._endings.reply(begun)
+        return await self._waiter.reply(begun)
 
     async def _take(
         self,
@@ -296,7 +296,7 @@ class Inbox:
         """Return how the task stands that waits for runs in which people are asked, if one does."""
         of = TasksOf(status=TaskStatus.SUSPENDED)
         tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))
-        reply = await self._endings.wait(tasks[0].task_id, 0) if tasks else None
+        reply = await self._waiter.wait(tasks[0].task_id, 0) if tasks else None
         return reply if reply and reply.questions else None
 
     async def _answered(
