@@ -26,7 +26,9 @@ CallError                 code = the class name in capitals
 └── Cancelled             failed
 """
 
+import json
 import re
+from typing import Any
 
 from penstock.core.canonical import without_surrogates
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
@@ -101,6 +103,10 @@ class ToolFailed(CallError):
     ) -> None:
         if not is_free(code):
             raise ValueError(_not_free(code, message))
+        if not isinstance(suggestion, str | None):
+            raise TypeError(f"the suggestion of ToolFailed({message!r}) must be a text")
+        if details is not None:
+            _check_details(details, message)
         super().__init__(message, suggestion=suggestion, details=details)
         self.code = code
         self.retryable = retryable
@@ -202,6 +208,17 @@ def is_free(code: object) -> bool:
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         return False
     return code in _FREE or code not in _OF_RUNTIME
+
+
+def _check_details(details: Any, message: object) -> None:
+    """Raise TypeError for what the log could not keep."""
+    wanted = f"the details of ToolFailed({message!r}) must be a dict of JSON"
+    if not isinstance(details, dict):
+        raise TypeError(f"{wanted}, not {type(details).__name__}")
+    try:
+        json.dumps(details, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"{wanted}: {error}") from None
 
 
 def tool_failure(reason: str, message: str) -> ToolFailed:

@@ -1,5 +1,7 @@
 """What a call answers when it does not succeed."""
 
+from typing import Any
+
 import pytest
 
 from penstock.core import call_errors
@@ -108,3 +110,17 @@ def test_what_tools_fail_with_tells_its_reason(
     error: call_errors.ToolFailed, reason: str, message: str
 ) -> None:
     assert (error.code, error.details, str(error)) == ("TOOL_FAILED", {"reason": reason}, message)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"details": [1]}, "must be a dict of JSON, not list"),
+        ({"details": {"x": object()}}, "object is not JSON serializable"),
+        ({"details": {"x": float("nan")}}, "not JSON compliant"),
+        ({"suggestion": 5}, r"the suggestion of ToolFailed\('no'\) must be a text"),
+    ],
+)
+def test_what_the_log_could_not_keep_is_told_to_the_tool_s_author(members: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        call_errors.ToolFailed("no", **members)

@@ -14,18 +14,17 @@ from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
 from penstock.tools.detached import DetachedCalls
-from penstock.tools.invocation import Invocation, QuestionForm
+from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json
 from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
+from penstock.tools.python.telling import checked_note, mime_of, question_form, question_text
 from penstock.tools.redaction import redacted_note
 from penstock.tools.state import ToolState
 
 T = TypeVar("T")
 
 EMIT = "emit"
-LEVELS = ("info", "warning", "error")
-TYPE_CHARACTERS = 128
-MESSAGE_CHARACTERS = 4096
+PROGRESS = "progress"
 
 
 class ToolContext:
@@ -53,6 +52,8 @@ class ToolContext:
         With `wait=False` a call that waits for a person answers `suspended`, with its open
         questions, and stays with the task: the next equal call takes it up.
         """
+        if not isinstance(tool_id, str):
+            raise TypeError(f"tool_id must be a text, not {tool_id!r}")
         invocation = self._invocation
         depth = invocation.inside.world.limits.json_depth
         given = given_json(dict(input or {}), depth, f"the input of {tool_id!r}")
@@ -96,9 +97,8 @@ class ToolContext:
         anything with an effect that is not made by this context. Words that name no option are
         returned as they are. Raises Rejected when the person will not say.
         """
-        chosen = tuple(_option(each) for each in options or ())
-        form = QuestionForm(options=chosen, schema=None if schema is None else dict(schema))
-        answered = await self._invocation.ask(question, form=form)
+        form = question_form(options, schema)
+        answered = await self._invocation.ask(question_text(question), form=form)
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED or answer.get("cancel"):
             raise Rejected(f"nobody answered: {question}")
@@ -112,21 +112,13 @@ class ToolContext:
         level: str = "info",
     ) -> None:
         """Write an event into the task's timeline, once however often the function is entered."""
-        if not event_type or len(event_type) > TYPE_CHARACTERS or any(map(str.isspace, event_type)):
-            wanted = f"1 to {TYPE_CHARACTERS} characters without spaces"
-            raise ValueError(f"event_type must have {wanted}, not {event_type!r}")
-        if level not in LEVELS:
-            raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-        if message is not None and len(message) > MESSAGE_CHARACTERS:
-            raise ValueError(f"message must have at most {MESSAGE_CHARACTERS} characters")
-        payload = given_json(payload, self._invocation.inside.world.limits.json_depth, "payload")
         note = NoteEmitted(event_type=event_type, message=message, payload=payload, level=level)
         self._soon(note, once=True)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work has come."""
         payload = {"done": done} if total is None else {"done": done, "total": total}
-        self._soon(NoteEmitted(event_type="progress", message=message, payload=payload), once=False)
+        self._soon(NoteEmitted(event_type=PROGRESS, message=message, payload=payload), once=False)
 
     async def wait_cancelled(self) -> None:
         """Return when nobody wants the outcome any more: a cancel, or the timeout."""
@@ -182,6 +174,7 @@ class ToolContext:
         self._invocation.ledger.settle(call.path, done)
 
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
+        note = checked_note(note, self._invocation.inside.world.limits)
         write = self._write_once if once else self._invocation.note
         if threading.get_ident() == self._thread:
             write(note)
@@ -226,11 +219,7 @@ class OutputKeeper:
         """Keep the bytes; people see them beside the result, an image as an image."""
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
-        stored = await self._invocation.inside.artifacts.keep(data, mime, name=name)
+        stored = await self._invocation.inside.artifacts.keep(data, mime_of(mime), name=name)
         if stored not in self._invocation.files:
             self._invocation.files.append(stored)
         return stored
-
-
-def _option(option: str | Option) -> Option:
-    return option if isinstance(option, Option) else Option(label=option, value=option)
