@@ -14,19 +14,23 @@ def read_object(given: str | None, option: str) -> dict[str, Any]:
     """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
     if given is None:
         return {}
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"{option} cannot read {given[1:]}: {error}") from None
-    else:
-        text = given
+    text = _text(given, option)
     try:
         value = json.loads(text)
     except ValueError as error:
         raise typer.BadParameter(f"{option} must be JSON: {error}") from None
+    except RecursionError:
+        raise typer.BadParameter(f"{option} is nested too deeply") from None
     if not isinstance(value, dict):
         raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
     return value
+
+
+def _text(given: str, option: str) -> str:
+    if given != "-" and not given.startswith("@"):
+        return given
+    try:
+        return sys.stdin.read() if given == "-" else Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        where = "stdin" if given == "-" else given[1:]
+        raise typer.BadParameter(f"{option} cannot read {where}: {error}") from None

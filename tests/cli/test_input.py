@@ -22,6 +22,7 @@ def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         ("{", "--input must be JSON: "),
         ("[]", "--input must be a JSON object, found array"),
+        ('{"a": ' + "[" * 100_000, "--input is nested too deeply"),
         ("@nowhere.json", "--input cannot read nowhere.json: "),
     ],
 )
@@ -29,3 +30,9 @@ def test_what_is_no_object_is_told(given: str, said: str) -> None:
     with pytest.raises(typer.BadParameter) as found:
         read_object(given, "--input")
     assert str(found.value).startswith(said)
+
+
+def test_what_is_no_text_on_stdin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    with pytest.raises(typer.BadParameter, match="--input cannot read stdin: "):
+        read_object("-", "--input")
