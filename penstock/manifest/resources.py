@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from penstock.manifest.discover import LATER, NOUNS, is_searched, shown
@@ -17,7 +18,6 @@ _SECRET = (".env", "-shm")
 _FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
 _OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})
 """What stands in a project, or in its data, and is for no model."""
-_TYPES = mimetypes.MimeTypes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
         Resource(
             resource_id=f"resource.{number}",
             path=shown(path),
-            media_type=_TYPES.guess_type(path)[0] or "application/octet-stream",
+            media_type=_types().guess_type(path)[0] or "application/octet-stream",
             size=size,
         )
         for number, (path, size) in enumerate(found[:MOST_RESOURCES], start=1)
@@ -55,6 +55,12 @@ def is_resource(name: str) -> bool:
     """Whether a file of this name, in the folder of a skill, is for models and scripts."""
     is_for_others = name in _FOR_EDITORS or name.removesuffix("-wal") in _OF_OPERATORS
     return not is_for_others and not name.endswith((*_MANIFESTS, *SCRIPTS, *_SECRET))
+
+
+@cache
+def _types() -> mimetypes.MimeTypes:
+    """Return the types of files by their names: a large table, and most projects ask for none."""
+    return mimetypes.MimeTypes()
 
 
 def _files(root: Path) -> Iterator[tuple[str, int]]:
