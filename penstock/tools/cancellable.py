@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -76,11 +76,11 @@ class CancellableWork(Generator[Any, Any, Any]):
 
     def __next__(self) -> Any:
         """Make the next step: an event loop never sends anything."""
-        return self._waiting(self._work.send(None))
+        return self.send(None)
 
     def send(self, value: Any) -> Any:
         """Make the next step."""
-        return self._waiting(self._work.send(value))
+        return self._step(self._work.send, value)
 
     def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
         """Make the next step with an error."""
@@ -92,7 +92,7 @@ class CancellableWork(Generator[Any, Any, Any]):
             awaited = self._awaited
             if awaited is not None and awaited.cancel(*error.args):
                 return _gate(awaited)
-        return self._waiting(self._work.throw(error))
+        return self._step(self._work.throw, error)
 
     def close(self) -> None:
         """Leave it behind, because a call around it is."""
@@ -105,11 +105,37 @@ class CancellableWork(Generator[Any, Any, Any]):
         if self._handle is not None:
             self._handle.cancel()
 
+    async def absorb(self) -> None:
+        """Take in what the tool cancelled of its own accord: it must hit nothing that follows."""
+        invocation, owner = self._invocation, self._invocation.owner
+        if not invocation.own_cancels or owner is None:
+            return
+        with suppress(asyncio.CancelledError):
+            await invocation.inside.world.clock.sleep(0)
+        for _ in range(invocation.own_cancels):
+            owner.uncancel()
+        invocation.own_cancels = 0
+
     def is_cut_by(self, error: BaseException) -> bool:
         """Whether this error says that somebody outside wants the end, not the tool itself."""
         if isinstance(error, GeneratorExit):
             return self.is_closed
         return isinstance(error, asyncio.CancelledError) and self._invocation.is_cut
+
+    def _step(self, advance: Callable[[Any], Any], given: Any) -> Any:
+        """Make a step; who cancels the task in it is the tool itself, or the end of the task."""
+        owner = self._invocation.owner
+        before = 0 if owner is None else owner.cancelling()
+        try:
+            return self._waiting(advance(given))
+        finally:
+            if owner is not None and (more := owner.cancelling() - before):
+                self._count(more)
+
+    def _count(self, more: int) -> None:
+        invocation, ledger = self._invocation, self._invocation.ledger
+        if not ledger.task.cancel_requested and ledger.held.lost is None:
+            invocation.own_cancels = max(0, invocation.own_cancels + more)
 
     def _waiting(self, awaited: Any) -> Any:
         """Return what the event loop waits for, such that a cancellation always ends the wait."""

@@ -125,6 +125,7 @@ class Invocation:
         "inside",
         "is_unwanted",
         "ledger",
+        "own_cancels",
         "owner",
         "signal",
         "spec",
@@ -152,6 +153,8 @@ class Invocation:
         self.signal: Signal | None = None
         """What ended a call inside: it ends this one too, whatever the tool makes of it."""
         self.has_ended = False
+        self.own_cancels = 0
+        """How often the tool cancelled the task it runs in: nobody who waits for it wanted that."""
         self.is_unwanted = False
         """The runtime cancelled it for a reason outside of it, and not by its own deadline."""
         self._nest = NestedCalls(None)
@@ -316,7 +319,8 @@ class Invocation:
 
         A TaskGroup in which something failed may leave it so: it is no proof by itself.
         """
-        return self.owner is not None and self.owner.cancelling() > self._cancelling
+        owner, own = self.owner, self._cancelling + self.own_cancels
+        return owner is not None and owner.cancelling() > own
 
     def end(self) -> None:
         """Refuse what the tool still does from a thread or a task that nobody waits for."""

@@ -373,6 +373,7 @@ async def _enter(work: CancellableWork, invocation: Invocation) -> Any:
         raise
     finally:
         work.end()
+        await work.absorb()
         try:
             if work.is_closed:
                 invocation.cut_inside()

@@ -279,3 +279,66 @@ async def test_a_cancellation_that_nobody_asked_for_is_the_tool_s_own_failure(
 async def test_whatever_a_tool_raises_is_its_failure(error: BaseException, effect: Effect) -> None:
     bench = await open_workbench(Act("act", raising(error), effect=effect))
     assert code(await bench.call("act")) == "TOOL_FAILED"
+
+
+async def cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+
+
+async def cancel_itself_and_wait() -> None:
+    await cancel_itself()
+    await for_ever()
+
+
+async def cancel_itself_and_go_on() -> str:
+    with suppress(asyncio.CancelledError):
+        await cancel_itself_and_wait()
+    return "went on"
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome"),
+    [
+        (cancel_itself_and_wait, "the tool was cancelled from inside, by nobody who waits for it"),
+        (cancel_itself, None),
+        (cancel_itself_and_go_on, "went on"),
+    ],
+)
+@pytest.mark.parametrize("is_inside", [False, True])
+async def test_a_tool_that_cancels_its_own_task_harms_nobody_else(
+    work: Any, outcome: str | None, *, is_inside: bool
+) -> None:
+    """Its task ends; before, it was taken for the end of the process, and tried for ever."""
+
+    async def deed(input: Any, invocation: Any) -> Any:
+        return await work()
+
+    async def around(input: Any, invocation: Any) -> Any:
+        return (await invocation.invoke("rash", {})).to_wire()
+
+    rash = Act("rash", deed, direct_call=True)
+    bench = await open_workbench(rash, Act("around", around))
+    envelope = await bench.call("around" if is_inside else "rash")
+    found = envelope.output if is_inside else envelope.to_wire()
+    assert (found["error"]["message"] if "error" in found else found["output"]) == outcome
+    assert (await bench.call("rash")).status == envelope.status or is_inside
+    task = asyncio.current_task()
+    assert task
+    assert task.cancelling() == 0
+
+
+async def test_a_cancel_of_the_task_that_comes_in_the_midst_of_a_step_counts() -> None:
+    """A call inside takes in what came from outside; nothing of it is the tool's own doing."""
+
+    async def deed(input: Any, invocation: Any) -> Any:
+        task = asyncio.current_task()
+        assert task
+        invocation.ledger.task.cancel_requested = True
+        task.cancel("the task was cancelled")
+        await for_ever()
+
+    bench = await open_workbench(Act("rash", deed))
+    with pytest.raises(asyncio.CancelledError):
+        await bench.call("rash")
