@@ -120,10 +120,8 @@ async def _happened() -> Sequence[Record]:
     """Run the flow, and return everything that happened."""
     clock = FakeClock()
     place = MemoryStorage(clock=clock, flows=MemoryFlows({"flows/guide.yaml": FLOW}))
-    tools = {"scout": ("search",), "translator": ("dictionary",)}
     agents = [
-        Agent(name, instructions="", charter=Charter(card=card, tools=tools.get(name, ())))
-        for name, card in _CARDS.items()
+        Agent(name, instructions="", charter=_charter(name, card)) for name, card in _CARDS.items()
     ]
     model = ScriptedModel(_answer, clock=clock)
     async with memory_runtime(
@@ -134,6 +132,11 @@ async def _happened() -> Sequence[Record]:
             question = reply.questions[0].question
             await runtime.answer(question.question_id, {"value": ["French", "Spanish"]})
         return await place.log.read(LogId(_RUN))
+
+
+def _charter(name: str, card: DisplayCard) -> Charter:
+    tools = {"scout": ("search",), "translator": ("dictionary",)}
+    return Charter(file=f"agents/{name}.md", card=card, tools=tools.get(name, ()))
 
 
 async def _reply(runtime: Runtime, clock: FakeClock) -> Reply:
