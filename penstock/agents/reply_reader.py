@@ -89,7 +89,8 @@ class ReplyReader:
             arguments, raw = _parse(text, self._depth)
             if at_end := is_cut and index == last and not (raw is None and text):
                 raw = text
-            calls.append(ToolCall(CallId(new_id("tc")), "".join(names), arguments, raw, at_end))
+            name = without_surrogates("".join(names))
+            calls.append(ToolCall(CallId(new_id("tc")), name, arguments, raw, at_end))
         return tuple(calls)
 
 

@@ -65,7 +65,8 @@ def is_larger(value: Any, most: int) -> bool:
 
 def fingerprint(key: bytes, tool_id: str, text: str) -> str:
     """Return a keyed name, 16 hex characters, that equal requests to one tool share."""
-    return blake2b(f"{tool_id}\n{text}".encode(), digest_size=8, key=key).hexdigest()
+    spelled = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
+    return blake2b(spelled, digest_size=8, key=key).hexdigest()
 
 
 def without_surrogates(text: str) -> str:

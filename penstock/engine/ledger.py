@@ -28,6 +28,8 @@ from penstock.engine.state import TaskState
 
 _ATTEMPT = re.compile(r"~\d+")
 """Marks, in a path, what a further attempt of a call made."""
+_UNFIT = re.compile(r"[/#~\x00-\x1f\ud800-\udfff]")
+"""What would part a path elsewhere, or no database keeps: a model may make up any name."""
 
 
 class Occurrences:
@@ -42,7 +44,8 @@ class Occurrences:
 
     def path(self, tool_id: str, input: str) -> CallPath:
         """Return the identity of the next call of this tool with this input, as canonical JSON."""
-        name = f"{tool_id}#{fingerprint(self._key, tool_id, input)}"
+        shown = tool_id if tool_id.isidentifier() else _UNFIT.sub("_", tool_id)
+        name = f"{shown}#{fingerprint(self._key, tool_id, input)}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
         ending = "" if occurrence == 1 else f".{occurrence}"
         return CallPath(f"{self._parent}/{name}{ending}")

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.text import cut
@@ -88,7 +88,7 @@ class ChatStream:
             raise stream_error(chunk["error"])
         if (usage := chunk.get("usage")) and isinstance(usage, dict):
             read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            if isinstance(read, int) and isinstance(written, int):
+            if _is_count(read) and _is_count(written):
                 self.tokens = read, written
         choices = chunk.get("choices")
         if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
@@ -218,6 +218,10 @@ def _joined(content: Any) -> str:
     """Return the text of a content that comes as a list of parts."""
     parts = content if isinstance(content, list) else [content]
     return "".join([_text(part.get("text")) for part in parts if isinstance(part, dict)])
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
 
 
 def _text(value: Any) -> str:

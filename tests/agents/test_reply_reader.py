@@ -110,6 +110,11 @@ async def test_calls_are_put_together_from_their_pieces_by_index() -> None:
     assert all(each.call_id.startswith("tc_") for each in reply.calls)
 
 
+async def test_a_name_is_whole_text_as_its_arguments_are() -> None:
+    reply, _ = await hear(CallDelta(0, "a\ud83d", '{"x":"\ud83d"}'), done("tool_calls"))
+    assert [summary(each) for each in reply.calls] == [("a\ufffd", {"x": "\ufffd"}, None, False)]
+
+
 LONE = {"\ufffd": ["a\N{GRINNING FACE}", {"b": "\ufffd"}]}
 
 

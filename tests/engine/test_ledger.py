@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.call import Call, CallPath
+from penstock.core.call import Call, CallPath, frame_above, tools_on
 from penstock.core.call_errors import Interrupted
 from penstock.core.canonical import canonical
 from penstock.core.changes import StateChange, StateVerb
@@ -49,6 +49,16 @@ def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
     assert second == f"{first}.2"
     assert other not in {first, second}
     assert first.startswith("task/1/t#")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a#b", "a~2", "a\x00", "a\n", "\ud83d", "/", "#/"])
+def test_whatever_name_a_model_makes_up_is_one_part_of_a_path(name: str) -> None:
+    """Models call what does not exist, such as `functions/add`: it stands where it was called."""
+    path = Occurrences("task/step/1/2", KEY).path(name, "{}")
+    assert frame_above(path) == "task/step/1"
+    assert len(tools_on(path)) == 1
+    assert path.isprintable()
+    assert path != Occurrences("task/step/1/2", KEY).path(name.replace("/", "_") + "x", "{}")
 
 
 def test_the_order_of_arrival_does_not_count() -> None:

@@ -6,8 +6,9 @@ from penstock.agents.file import parse_agent
 from penstock.core.flow_events import AgentBegan
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
+from penstock.core.messages import ToolMessage
 from penstock.flows.agent_sessions import with_room
-from penstock.models.scripted import ScriptedModel
+from penstock.models.scripted import ScriptedModel, call
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
     RUN,
@@ -52,6 +53,15 @@ async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
     envelope = await run_flow(text, ScriptedModel([]))
     assert envelope.output["status"] == "error"
     assert envelope.output["results"]["web"]["status"] == "error"
+
+
+@pytest.mark.parametrize("name", ["functions/look", "a/b#c/d"])
+async def test_an_agent_that_calls_what_is_no_name_is_told_so_and_goes_on(name: str) -> None:
+    model = ScriptedModel([call(name), finish("done")])
+    envelope = await run_flow("  - {id: web, agent: scout}", model)
+    assert envelope.output["status"] == "success"
+    (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
+    assert "TOOL_NOT_FOUND" in told.content
 
 
 async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:

@@ -201,6 +201,8 @@ def test_a_last_call_may_be_truncated() -> None:
     [
         ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)),
         ({"prompt_tokens": None}, None),
+        ({"prompt_tokens": -3, "completion_tokens": 4}, None),
+        ({"prompt_tokens": True, "completion_tokens": 4}, None),
         ({"prompt_tokens": None, "completion_tokens": 4}, None),
         (None, None),
         ("much", None),
