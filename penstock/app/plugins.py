@@ -27,7 +27,7 @@ def load_plugins(given: Iterable[Plugin] = ()) -> PluginApi:
             said = load()(api)
         if fault.error is not None:
             raise ConfigError(
-                f"the plugin {name} failed: {fault}. Mend it, or uninstall it."
+                f"the plugin {name} failed: {str(fault).rstrip('.')}. Mend it, or uninstall it."
             ) from fault.error
         if iscoroutine(said):
             said.close()

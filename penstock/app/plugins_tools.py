@@ -9,10 +9,12 @@ from typing import Any, Protocol
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
+from penstock.core.schema import Schema
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import to_json
 from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
+from penstock.tools.python.options import TOOL_ID
 from penstock.tools.spec import ToolSpec
 
 
@@ -71,18 +73,32 @@ def registered(tool: PluginTool) -> RegisteredTool:
     for name, kind in (("id", str), ("description", str), ("input_schema", Mapping)):
         if not isinstance(getattr(tool, name, None), kind):
             raise ConfigError(f"{tool!r} is no tool: it needs {name!r}, of type {kind.__name__}")
-    if not tool.id or not callable(getattr(tool, "run", None)):
-        raise ConfigError(f"{tool!r} is no tool: it needs an id, and run(input, ctx)")
+    if not callable(getattr(tool, "run", None)):
+        raise ConfigError(f"{tool!r} is no tool: it needs run(input, ctx)")
+    if not TOOL_ID.fullmatch(tool.id):
+        raise ConfigError(f"{tool.id!r} is no tool id; wanted {TOOL_ID.pattern}")
     spec = ToolSpec(
         tool_id=tool.id,
         description=tool.description,
-        input_schema=dict(tool.input_schema),
+        input_schema=_schema(tool),
         effect=_effect(tool),
         idempotent=bool(getattr(tool, "idempotent", False)),
         is_offered=False,
         kind=PLUGIN,
     )
     return RegisteredTool(spec=spec, tool=tool)
+
+
+def _schema(tool: PluginTool) -> Json:
+    schema = dict(tool.input_schema)
+    try:
+        Schema(schema)
+    except (ValueError, TypeError) as error:
+        said = f"the input_schema of tool {tool.id!r} is no JSON Schema: {error}"
+        raise ConfigError(said) from None
+    if schema.get("type") != "object":
+        raise ConfigError(f'the input_schema of tool {tool.id!r} must say {{"type": "object"}}')
+    return schema
 
 
 def _effect(tool: PluginTool) -> Effect:

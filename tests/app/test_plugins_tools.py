@@ -122,12 +122,16 @@ def test_what_a_tool_says_of_itself_is_kept() -> None:
     [
         ({"id": None}, "it needs 'id', of type str"),
         ({"input_schema": "x"}, "it needs 'input_schema', of type Mapping"),
-        ({"run": None}, "it needs an id, and run(input, ctx)"),
-        ({"id": ""}, "it needs an id, and run(input, ctx)"),
+        ({"run": None}, "it needs run(input, ctx)"),
+        ({"id": ""}, "'' is no tool id"),
         (
             {"effect": "mend"},
             "the effect of tool 'stamp' must be one of none, read, write; found 'mend'",
         ),
+        ({"id": "a b"}, "'a b' is no tool id; wanted [A-Za-z_]"),
+        ({"input_schema": {"type": "nope"}}, "the input_schema of tool 'stamp' is no JSON Schema"),
+        ({"input_schema": {"$ref": "http://127.0.0.1:1/x"}}, "is no JSON Schema"),
+        ({"input_schema": {"type": "array"}}, 'must say {"type": "object"}'),
     ],
 )
 def test_what_is_no_tool_is_named(members: dict[str, Any], said: str) -> None:
