@@ -14,8 +14,9 @@ from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean, compact
 from penstock.cli.project import run
-from penstock.cli.render import clean, compact, envelope_text, print_table, width
+from penstock.cli.render import envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId

@@ -10,7 +10,8 @@ from rich.console import Console
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
 from penstock.cli.output import note
-from penstock.cli.render import Screen, clean
+from penstock.cli.plain import clean
+from penstock.cli.render import Screen
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus

@@ -16,8 +16,9 @@ from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import opened
-from penstock.cli.render import clean, envelope_text
+from penstock.cli.render import envelope_text
 from penstock.cli.skills import SkillNames, selected
 from penstock.cli.stopping import TaskStopper
 from penstock.cli.timeline import Timeline

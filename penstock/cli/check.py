@@ -17,8 +17,8 @@ from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
 from penstock.cli.options import EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import read_settings
-from penstock.cli.render import clean
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.late import late

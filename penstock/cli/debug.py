@@ -16,8 +16,9 @@ from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
-from penstock.cli.render import clean, envelope_text
+from penstock.cli.render import envelope_text
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debug_sandbox import PATIENCE
 from penstock.sandbox.processes.deno import missing_deno

@@ -20,8 +20,8 @@ from rich.text import Text
 from penstock.app.scripts import missing_engine
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
-from penstock.cli.render import clean
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Severity
 from penstock.core.errors import ConfigError, PenstockError, StoreCorrupt

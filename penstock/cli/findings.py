@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from penstock.app.project import Project
 from penstock.cli.output import note
-from penstock.cli.render import clean
+from penstock.cli.plain import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 
 

@@ -13,8 +13,9 @@ from penstock.cli.flow_generate import generate
 from penstock.cli.flow_run import FlowName, start
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean, pretty
 from penstock.cli.project import find, run
-from penstock.cli.render import clean, pretty, print_table, when
+from penstock.cli.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord

@@ -13,8 +13,8 @@ from penstock.app.project import HANDBOOK_FOLDERS
 from penstock.cli.exit_codes import FAILED, FINE
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
-from penstock.cli.render import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.flows import files as flows

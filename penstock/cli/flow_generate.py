@@ -9,8 +9,8 @@ from penstock.app.flows import project_flows
 from penstock.cli.flow_run import FlowName
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import find
-from penstock.cli.render import clean
 from penstock.core.errors import NotFound
 from penstock.flows.authoring import check_local
 from penstock.flows.checks.context import CheckContext

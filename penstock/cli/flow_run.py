@@ -27,8 +27,8 @@ from penstock.cli.flow_board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.flow_inputs import asked_for, read_pairs, values_of
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean
 from penstock.cli.project import opened
-from penstock.cli.render import clean
 from penstock.cli.stopping import TaskStopper
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer, NotFound

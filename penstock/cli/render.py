@@ -1,7 +1,5 @@
 """Frames, events, envelopes and findings as text for a terminal."""
 
-import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,8 +9,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.plain import clean, compact, pretty
 from penstock.core.call import tools_on
-from penstock.core.canonical import without_surrogates
 from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of
 from penstock.core.envelope import Envelope
@@ -30,7 +28,6 @@ from penstock.core.events import (
 from penstock.core.question import Question, QuestionKind, standing
 from penstock.core.text import cut, one_line
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MOST_ARGUMENTS = 160
 _MOST_PREVIEW = 300
 _MOST_EVENT = 120
@@ -39,21 +36,6 @@ _NOTE_STYLES = {"warning": "yellow", "error": "red"}
 _WIDE = 1000
 
 Frame = Mapping[str, Any]
-
-
-def clean(text: str) -> str:
-    """Return the text without what could steer a terminal, or has no bytes."""
-    return _CONTROL.sub("\ufffd", without_surrogates(text).replace("\r\n", "\n"))
-
-
-def compact(value: Any) -> str:
-    """Return a value as short JSON."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False))
-
-
-def pretty(value: Any) -> str:
-    """Return a value as JSON of several lines."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 class Screen:

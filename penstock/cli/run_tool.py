@@ -24,7 +24,7 @@ from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
 from penstock.cli.options import AsJson, EngineName, ProjectFolder, taking
 from penstock.cli.output import note, print_json
-from penstock.cli.render import clean, pretty
+from penstock.cli.plain import clean, pretty
 from penstock.cli.skills import selected
 from penstock.cli.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound

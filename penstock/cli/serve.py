@@ -17,8 +17,8 @@ from penstock.cli.banner import banner
 from penstock.cli.findings import tell_all
 from penstock.cli.options import ProjectFolder
 from penstock.cli.output import note
+from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
-from penstock.cli.render import clean
 from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind

@@ -12,8 +12,9 @@ from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.completion import tasks
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean, pretty
 from penstock.cli.project import run
-from penstock.cli.render import clean, event_line, pretty, print_table, when
+from penstock.cli.render import event_line, print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId

@@ -15,8 +15,9 @@ from penstock.cli.findings import findings_of, tell_findings
 from penstock.cli.grants import show_grants
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean, pretty
 from penstock.cli.project import find
-from penstock.cli.render import clean, pretty, print_table
+from penstock.cli.render import print_table
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool

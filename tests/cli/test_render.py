@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.cli.render import Screen, clean, envelope_text, event_line, print_table, when
+from penstock.cli.render import Screen, envelope_text, event_line, print_table, when
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Moment
@@ -89,19 +89,10 @@ def test_options_are_numbered() -> None:
     assert shown(asked) == "? Go on?\n  1. Yes\n  2. No\n"
 
 
-HOSTILE = [
-    ("\x1b[2Jgone", "\ufffd[2Jgone"),
-    ("a\rb", "a\ufffdb"),
-    ("a\r\nb\tc", "a\nb\tc"),
-    ("\x9b31m", "\ufffd31m"),
-    ("abc\u202etxt", "abc\ufffdtxt"),
-]
-
-
-@pytest.mark.parametrize(("text", "safe"), HOSTILE)
-def test_a_model_cannot_steer_the_terminal(text: str, safe: str) -> None:
-    assert clean(text) == safe
-    assert "\x1b" not in shown({"type": "tool_call", "name": text, "arguments": {"a": text}})
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "a\rb", "\x9b31m"])
+def test_a_model_cannot_steer_the_terminal(text: str) -> None:
+    said = shown({"type": "tool_call", "name": text, "arguments": {"a": text}})
+    assert not {"\x1b", "\r", "\x9b"} & set(said)
 
 
 def test_markup_of_a_model_is_text() -> None:
