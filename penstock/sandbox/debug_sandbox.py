@@ -63,9 +63,9 @@ class DebugSandbox:
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script as soon as somebody has attached; returns its output."""
         patient = replace(bounds, seconds=PATIENCE, cpu_ms=int(PATIENCE * 1000))
-        watch = EntryTimer(self._clock, PATIENCE, patient.cpu_ms)
-        entering = EntryRequest(script=script, bridge=bridge, bounds=patient, watch=watch)
-        return await Entry(entering, ProcessGuest(entering, self._attached)).run(input)
+        timer = EntryTimer(self._clock, PATIENCE, patient.cpu_ms)
+        request = EntryRequest(script=script, bridge=bridge, bounds=patient, timer=timer)
+        return await Entry(request, ProcessGuest(request, self._attached)).run(input)
 
     def engine_for(self, wish: str | None) -> str:
         """Return the one name: it runs whatever it is given."""

@@ -20,20 +20,20 @@ NOTHING_SETTLES = "the script waits for a promise that nothing will settle"
 class Entry:
     """Drives one guest: hands it what has settled, asks what it asks."""
 
-    def __init__(self, entering: EntryRequest, guest: Guest) -> None:
-        self._entering = entering
-        self._bridge, self._watch = entering.bridge, entering.watch
+    def __init__(self, request: EntryRequest, guest: Guest) -> None:
+        self._request = request
+        self._bridge, self._timer = request.bridge, request.timer
         self._guest = guest
         self._woken = asyncio.Event()
         self._calls = OpenCalls(self._bridge, self._woken.set)
-        self._console = Console(self._bridge, entering.bounds)
+        self._console = Console(self._bridge, request.bounds)
         self._said: deque[Message] = deque()
         """What the script said, and was not done yet."""
         self._turn_began = asyncio.get_running_loop().time()
 
     async def run(self, input: Any) -> Any:
         """Return the output."""
-        deliveries: Sequence[Delivery] = [beginning(self._entering, input)]
+        deliveries: Sequence[Delivery] = [beginning(self._request, input)]
         try:
             while True:
                 self._calls.put_back(await self._advance(deliveries))
@@ -44,7 +44,7 @@ class Entry:
         finally:
             self._take_prints()
             self._guest.free()
-            self._bridge.computed(self._watch.computed_ms)
+            self._bridge.computed(self._timer.computed_ms)
             await self._calls.close()
 
     def stop(self) -> None:
@@ -57,7 +57,7 @@ class Entry:
         try:
             return await self._guest.advance(deliveries, self._calls.held)
         except TimeoutError as stopped:
-            raise self._watch.error(str(stopped)) from None
+            raise self._timer.error(str(stopped)) from None
         except (RuntimeError, ValueError, LookupError) as trap:
             raise crashed(str(trap)) from None
 
@@ -90,8 +90,8 @@ class Entry:
         """Return what is to be delivered, as soon as there is something."""
         while True:
             self._woken.clear()
-            if self._watch.ended:
-                raise self._watch.error(self._watch.ended)
+            if self._timer.ended:
+                raise self._timer.error(self._timer.ended)
             if ready := self._calls.take():
                 return ready
             if not self._calls.can_move:
@@ -124,21 +124,21 @@ class Entry:
                 f"the script returned before {len(names)} of its host calls: {said}",
             )
             await self._within_time(self._calls.finish())
-        return conclude(ending, self._entering.script, self._entering.bounds)
+        return conclude(ending, self._request.script, self._request.bounds)
 
     async def _tell_rejections(self) -> None:
         for said in await self._guest.rejections():
             self._bridge.warn("script.unhandled_rejection", said)
 
     async def _within_time(self, waiting: Awaitable[Any]) -> None:
-        limit = asyncio.timeout(max(self._watch.left, 0))
+        limit = asyncio.timeout(max(self._timer.left, 0))
         try:
             async with limit:
                 await waiting
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise self._watch.error("timeout") from None
+            raise self._timer.error("timeout") from None
 
 
 class Console:

@@ -24,7 +24,7 @@ class EntryRequest:
     script: Script
     bridge: Bridge
     bounds: Bounds
-    watch: EntryTimer
+    timer: EntryTimer
 
 
 class Guest(Protocol):
@@ -38,7 +38,7 @@ class Guest(Protocol):
         """Hand these over until the script asks for something; returns those that have to wait.
 
         `held` are the bytes of the host calls that are open. Raises TimeoutError with the reason
-        of the watch, and RuntimeError with what broke.
+        of the timer, and RuntimeError with what broke.
         """
         ...
 
@@ -59,9 +59,9 @@ class Guest(Protocol):
         ...
 
 
-def surround(entering: EntryRequest) -> MachineWorld:
+def world_of(request: EntryRequest) -> MachineWorld:
     """Return what a guest is told of the world."""
-    bridge, bounds = entering.bridge, entering.bounds
+    bridge, bounds = request.bridge, request.bounds
 
     def answer(name: str, arguments: Any) -> str:
         settled = bridge.answer(name, arguments)
@@ -71,33 +71,34 @@ def surround(entering: EntryRequest) -> MachineWorld:
         return json.dumps({"refusal": refusal})
 
     return MachineWorld(
-        modules=entering.script.modules,
+        modules=request.script.modules,
         answer=answer,
         chance=SeededBytes(bridge.seed).take,
         depth=bounds.json_depth,
         most_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
         most_held=0,
+        most_characters=bounds.message_bytes,
         now_ms=bridge.begins_ms,
     )
 
 
-def beginning(entering: EntryRequest, input: Any) -> Delivery:
+def beginning(request: EntryRequest, input: Any) -> Delivery:
     """Return the first that is handed over."""
-    script, bridge = entering.script, entering.bridge
+    script, bridge = request.script, request.bridge
     value = {
         "entry": script.entry,
         "entrypoint": script.entrypoint,
         "input": input,
-        "bounds": {_camel(name): value for name, value in asdict(entering.bounds).items()},
+        "bounds": {_camel(name): value for name, value in asdict(request.bounds).items()},
         "chance": SeededBytes(bridge.seed).words(),
         "now": bridge.begins_ms,
     }
     return Delivery(kind="run", number=0, value=value, at_ms=bridge.begins_ms)
 
 
-def begin_step(around: MachineWorld, bounds: Bounds, held: int) -> None:
+def begin_step(world: MachineWorld, bounds: Bounds, held: int) -> None:
     """Note that a step begins: only so much may be held besides what is held already."""
-    around.held, around.most_held = 0, bounds.memory_mb * MIB - held
+    world.held, world.most_held = 0, bounds.memory_mb * MIB - held
 
 
 def _camel(name: str) -> str:

@@ -9,6 +9,8 @@ from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.sandbox.messages import ENDINGS, Message, read_message
 from penstock.sandbox.script import Module
 
+_HEAD = 256
+"""Characters before the arguments: what is asked, and under which number."""
 MOST_CHANCE = 65_536
 """Bytes at once: what crypto.getRandomValues gives."""
 
@@ -26,6 +28,8 @@ class MachineWorld:
     most_messages: int
     most_held: int
     """Bytes of host calls that are open."""
+    most_characters: int = 8 << 20
+    """Of the arguments of one host call."""
     now_ms: int = 0
     said: list[Message] = field(default_factory=list)
     """What the script told, until somebody takes it."""
@@ -57,6 +61,8 @@ class MachineWorld:
             return
         if self.messages > self.most_messages:
             raise ScriptError("the script floods its host with messages")
+        if text.startswith("ask") and len(text) > self.most_characters + _HEAD:
+            raise ScriptError("the script sent its host more at once than it may")
         message = read_message(text, attachments, self.depth)
         self.held += message.size
         if self.held > self.most_held:

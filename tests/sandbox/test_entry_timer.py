@@ -1,4 +1,4 @@
-"""A watch stops what computes for too long, and counts nothing else."""
+"""A timer stops what computes for too long, and counts nothing else."""
 
 import pytest
 
@@ -12,83 +12,83 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def watch_of(clock: FakeClock) -> EntryTimer:
+def timer_of(clock: FakeClock) -> EntryTimer:
     return EntryTimer(clock, seconds=10, cpu_ms=2000)
 
 
 def test_nothing_rings_in_time(clock: FakeClock) -> None:
-    watch = watch_of(clock)
-    watch.begin(is_sliced=False)
+    timer = timer_of(clock)
+    timer.begin(is_sliced=False)
     clock.advance(1)
-    assert watch.alarm() is None
-    assert watch.left == pytest.approx(9)
+    assert timer.alarm() is None
+    assert timer.left == pytest.approx(9)
 
 
 def test_computing_counts_over_all_steps_and_waiting_does_not(clock: FakeClock) -> None:
-    watch = watch_of(clock)
+    timer = timer_of(clock)
     for _ in range(3):
-        watch.begin(is_sliced=False)
+        timer.begin(is_sliced=False)
         clock.advance(0.6)
-        assert watch.alarm() is None
-        assert watch.end() == pytest.approx(0.6)
+        assert timer.alarm() is None
+        assert timer.end() == pytest.approx(0.6)
         clock.advance(1)
-    watch.begin(is_sliced=False)
+    timer.begin(is_sliced=False)
     clock.advance(0.3)
-    assert watch.alarm() == "cpu"
+    assert timer.alarm() == "cpu"
 
 
 def test_the_wall_counts_waiting_too(clock: FakeClock) -> None:
-    watch = watch_of(clock)
+    timer = timer_of(clock)
     clock.advance(10.1)
-    watch.begin(is_sliced=False)
-    assert watch.alarm() == "timeout"
+    timer.begin(is_sliced=False)
+    assert timer.alarm() == "timeout"
 
 
 def test_a_step_on_the_loop_is_shorter_where_others_compute_for_long(clock: FakeClock) -> None:
-    watch = watch_of(clock)
-    watch.begin(is_sliced=True, crowd=2)
+    timer = timer_of(clock)
+    timer.begin(is_sliced=True, crowd=2)
     clock.advance(SLICE / 3 - 0.001)
-    assert watch.alarm() is None
+    assert timer.alarm() is None
     clock.advance(0.002)
-    assert watch.alarm() == IS_LONG
-    watch.begin(is_sliced=False, crowd=2)
+    assert timer.alarm() == IS_LONG
+    timer.begin(is_sliced=False, crowd=2)
     clock.advance(1)
-    assert watch.alarm() is None
+    assert timer.alarm() is None
 
 
 def test_a_step_on_the_loop_is_short(clock: FakeClock) -> None:
-    watch = watch_of(clock)
-    watch.begin(is_sliced=True)
-    assert watch.alarm() is None
+    timer = timer_of(clock)
+    timer.begin(is_sliced=True)
+    assert timer.alarm() is None
     clock.advance(SLICE)
-    assert watch.alarm() == IS_LONG
+    assert timer.alarm() == IS_LONG
 
 
 def test_what_was_ended_stops_at_once(clock: FakeClock) -> None:
-    watch = watch_of(clock)
-    watch.ended = "cancelled"
-    assert watch.alarm() == "cancelled"
+    timer = timer_of(clock)
+    timer.ended = "cancelled"
+    assert timer.alarm() == "cancelled"
 
 
 def test_each_reason_has_its_error(clock: FakeClock) -> None:
     """`script_cpu_ms` … killed, `TIMEOUT`, `details.reason: "cpu"`."""
-    watch = watch_of(clock)
-    cpu, wall = watch.error("cpu"), watch.error("timeout")
+    timer = timer_of(clock)
+    cpu, wall = timer.error("cpu"), timer.error("timeout")
     assert isinstance(cpu, ToolTimeout)
     assert str(cpu) == "the script computed for more than 2000 ms"
     assert cpu.details == {"reason": "cpu"}
     assert str(wall) == "the script took longer than 10 s"
-    assert isinstance(watch.error("closed"), Cancelled)
+    assert isinstance(timer.error("closed"), Cancelled)
 
 
 def test_what_earlier_entries_computed_is_taken_from_the_time(clock: FakeClock) -> None:
     """`script_cpu_ms`: computing time of one attempt."""
-    watch = EntryTimer(clock, seconds=10, cpu_ms=2000, spent_ms=1500)
-    watch.begin(is_sliced=False)
+    timer = EntryTimer(clock, seconds=10, cpu_ms=2000, spent_ms=1500)
+    timer.begin(is_sliced=False)
     clock.advance(0.4)
-    assert watch.alarm() is None
+    assert timer.alarm() is None
     clock.advance(0.2)
-    assert watch.alarm() == "cpu"
-    watch.end()
-    assert watch.computed_ms == 600
-    assert "more than 2000 ms" in str(watch.error("cpu"))
+    assert timer.alarm() == "cpu"
+    timer.end()
+    assert timer.computed_ms == 600
+    assert "more than 2000 ms" in str(timer.error("cpu"))

@@ -4,19 +4,19 @@ import json
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.entry_timer import EntryTimer
-from penstock.sandbox.guest import EntryRequest, begin_step, beginning, surround
+from penstock.sandbox.guest import EntryRequest, begin_step, beginning, world_of
 from penstock.sandbox.script import Bounds
 from penstock.testing.bridge import BEGINS_MS, FakeBridge
 from tests.kit.scripts import script_of
 
 
-def entering(bridge: FakeBridge, bounds: Bounds) -> EntryRequest:
-    watch = EntryTimer(SystemClock(), bounds.seconds, bounds.cpu_ms)
-    return EntryRequest(script=script_of(""), bridge=bridge, bounds=bounds, watch=watch)
+def request(bridge: FakeBridge, bounds: Bounds) -> EntryRequest:
+    timer = EntryTimer(SystemClock(), bounds.seconds, bounds.cpu_ms)
+    return EntryRequest(script=script_of(""), bridge=bridge, bounds=bounds, timer=timer)
 
 
 def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:
-    said = beginning(entering(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
+    said = beginning(request(FakeBridge(), Bounds(seconds=1, log_line_bytes=7)), {"n": 1})
     assert (said.kind, said.at_ms) == ("run", BEGINS_MS)
     assert said.value["input"] == {"n": 1}
     assert said.value["bounds"]["logLineBytes"] == 7
@@ -25,13 +25,13 @@ def test_a_script_begins_with_its_input_its_limits_and_the_time() -> None:
 
 def test_what_is_answered_at_once_is_a_value_or_a_refusal() -> None:
     bridge = FakeBridge({"known": lambda asked: asked})
-    around = surround(entering(bridge, Bounds(seconds=1)))
-    assert json.loads(around.answer("known", [1])) == {"value": [1]}
-    assert json.loads(around.answer("unknown", 1))["refusal"]["name"] == "FloError"
+    world = world_of(request(bridge, Bounds(seconds=1)))
+    assert json.loads(world.answer("known", [1])) == {"value": [1]}
+    assert json.loads(world.answer("unknown", 1))["refusal"]["name"] == "FloError"
 
 
 def test_what_is_held_already_leaves_less_for_a_step() -> None:
     bounds = Bounds(seconds=1, memory_mb=1)
-    around = surround(entering(FakeBridge(), bounds))
-    begin_step(around, bounds, held=1000)
-    assert around.most_held == (1 << 20) - 1000
+    world = world_of(request(FakeBridge(), bounds))
+    begin_step(world, bounds, held=1000)
+    assert world.most_held == (1 << 20) - 1000

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
-from penstock.sandbox.guest import MIB, EntryRequest, begin_step, surround
+from penstock.sandbox.guest import MIB, EntryRequest, begin_step, world_of
 from penstock.sandbox.machine_world import digest
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.processes.process import Process
@@ -27,21 +27,21 @@ class ProcessGuest:
     what the script says, and asks what can be answered at once.
     """
 
-    def __init__(self, entering: EntryRequest, take: Callable[[], Awaitable[Process]]) -> None:
-        self._entering = entering
-        self._watch = entering.watch
+    def __init__(self, request: EntryRequest, take: Callable[[], Awaitable[Process]]) -> None:
+        self._request = request
+        self._timer = request.timer
         self._take_process = take
         self._process: Process | None = None
-        self._around = surround(entering)
+        self._world = world_of(request)
         self._rejected = 0
         self._is_idle = True
 
     async def advance(self, deliveries: Sequence[Delivery], held: int) -> Sequence[Delivery]:
         """Hand these over until the script asks for something; returns those that have to wait."""
-        begin_step(self._around, self._entering.bounds, held)
+        begin_step(self._world, self._request.bounds, held)
         process = await self._opened()
-        self._watch.begin(is_sliced=False)
-        limit = asyncio.timeout(max(self._watch.computing_left, 0))
+        self._timer.begin(is_sliced=False)
+        limit = asyncio.timeout(max(self._timer.computing_left, 0))
         try:
             async with limit:
                 return await self._step(process, deliveries)
@@ -52,13 +52,13 @@ class ProcessGuest:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise TimeoutError(self._watch.alarm() or "timeout") from None
+            raise TimeoutError(self._timer.alarm() or "timeout") from None
         finally:
-            self._watch.end()
+            self._timer.end()
 
     def take(self) -> list[Message]:
         """Return what the script has said since the last time."""
-        said, self._around.said = self._around.said, []
+        said, self._world.said = self._world.said, []
         return said
 
     async def rejections(self) -> list[str]:
@@ -67,11 +67,11 @@ class ProcessGuest:
         if process is None:
             return []
         with suppress(TimeoutError, EOFError, ValueError):
-            async with asyncio.timeout(min(_PATIENCE, max(self._watch.left, 0))):
+            async with asyncio.timeout(min(_PATIENCE, max(self._timer.left, 0))):
                 while not self._is_idle:
                     await self._hear(process)
                 if self._rejected:
-                    self._around.is_over, self._is_idle = False, False
+                    self._world.is_over, self._is_idle = False, False
                     process.write("rejections")
                     while not self._is_idle:
                         await self._hear(process)
@@ -79,7 +79,7 @@ class ProcessGuest:
 
     def stop(self, reason: str) -> None:
         """End what it computes, at once."""
-        self._watch.ended = self._watch.ended or reason
+        self._timer.ended = self._timer.ended or reason
         if self._process is not None:
             self._process.kill()
 
@@ -92,7 +92,7 @@ class ProcessGuest:
     async def _opened(self) -> Process:
         """Return the process, with the modules of the script in it."""
         if self._process is None:
-            limit = asyncio.timeout(max(self._watch.left, 0))
+            limit = asyncio.timeout(max(self._timer.left, 0))
             try:
                 async with limit:
                     self._process = await self._take_process()
@@ -100,8 +100,8 @@ class ProcessGuest:
                 if not limit.expired():
                     raise
                 raise TimeoutError("timeout") from None
-            self._process.bound(_MOST_FRAME + self._entering.bounds.message_bytes)
-            self._process.write("script", plan_of(self._entering.script).encode())
+            self._process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
+            self._process.write("script", plan_of(self._request.script).encode())
         return self._process
 
     async def _step(self, process: Process, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
@@ -114,7 +114,7 @@ class ProcessGuest:
             process.write("deliver", head, spelled, *attachments)
         flushing = asyncio.ensure_future(process.flush())
         try:
-            while not self._around.is_over:
+            while not self._world.is_over:
                 done = await self._hear(process)
                 if done is not None:
                     return deliveries[done:]
@@ -129,17 +129,17 @@ class ProcessGuest:
         kind, parts = await process.read()
         match kind, parts:
             case "post", [text, *attachments]:
-                self._around.hear(text.decode("utf-8", "replace"), attachments)
+                self._world.hear(text.decode("utf-8", "replace"), attachments)
             case "idle", [counts]:
                 done, self._rejected = map(int, counts.split())
                 self._is_idle = True
                 return done
             case "answer", [asked]:
                 name, _, arguments = asked.decode("utf-8", "replace").partition("\n")
-                answer = self._around.answer(name, json.loads(arguments))
+                answer = self._world.answer(name, json.loads(arguments))
                 await self._reply(process, answer.encode("utf-8", "surrogatepass"))
             case "chance", [count]:
-                await self._reply(process, self._around.draw(int(count)))
+                await self._reply(process, self._world.draw(int(count)))
             case "digest", [name, content]:
                 await self._reply(process, _digest(name.decode("ascii", "replace"), content))
             case "ready", []:
@@ -159,8 +159,8 @@ class ProcessGuest:
     async def _broken(self, process: Process) -> Exception:
         """Return why a process has ended that should not have."""
         code, _, said = (await process.last_words()).partition("\n")
-        if self._watch.ended:
-            return TimeoutError(self._watch.ended)
+        if self._timer.ended:
+            return TimeoutError(self._timer.ended)
         if any(sign in said for sign in _MEMORY) or int(code) == _KILLED:
             return OutOfMemory()
         return RuntimeError(f"its process ended with {code}: {said.strip()[-500:]}")

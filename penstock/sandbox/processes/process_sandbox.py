@@ -26,22 +26,24 @@ class ProcessSandbox:
         """`name` is that of the engine."""
         self._name = name
         self._clock = clock
-        self._spares = WarmProcesses(command, begin)
+        self._processes = WarmProcesses(command, begin)
         self._entries: set[Entry] = set()
         self._left = asyncio.Event()
         self._is_closed = False
 
     async def warm(self, memory_mb: int, count: int = 1) -> None:
         """Have processes ready that scripts would wait for: so many, now and after each script."""
-        await self._spares.warm(memory_mb, count)
+        await self._processes.warm(memory_mb, count)
 
     async def run(self, script: Script, input: Json, bridge: Bridge, bounds: Bounds) -> Any:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
-        watch = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
-        entering = EntryRequest(script=script, bridge=bridge, bounds=bounds, watch=watch)
-        entry = Entry(entering, ProcessGuest(entering, lambda: self._spares.take(bounds.memory_mb)))
+        timer = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
+        request = EntryRequest(script=script, bridge=bridge, bounds=bounds, timer=timer)
+        entry = Entry(
+            request, ProcessGuest(request, lambda: self._processes.take(bounds.memory_mb))
+        )
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -61,4 +63,4 @@ class ProcessSandbox:
         while self._entries:
             self._left.clear()
             await self._left.wait()
-        self._spares.close()
+        self._processes.close()

@@ -63,7 +63,7 @@ class Pipe:
 
 @dataclass(slots=True, kw_only=True)
 class RemoteWorld(MachineWorld):
-    """Surroundings that are somewhere else: what is said here is checked there."""
+    """The world of a script that is run for another process: what is said here is checked there."""
 
     pipe: Pipe
     has_asked: bool = False
@@ -86,7 +86,7 @@ class Worker:
         self._image = boot(self._engine)
         pipe.write("ready")
         self._machine: Machine | None = None
-        self._around: RemoteWorld | None = None
+        self._world: RemoteWorld | None = None
         self._plan: dict[str, Any] = {}
         self._delivered, self._is_skipping = 0, False
 
@@ -123,13 +123,13 @@ class Worker:
     def _deliver(self, at_ms: int, text: str, attachments: Sequence[bytes]) -> None:
         if self._is_skipping:
             return
-        if self._machine is None or self._around is None:
-            self._machine, self._around = self._entered(text)
-        machine, around = self._machine, self._around
-        around.now_ms, around.has_asked = at_ms, False
+        if self._machine is None or self._world is None:
+            self._machine, self._world = self._entered(text)
+        machine, world = self._machine, self._world
+        world.now_ms, world.has_asked = at_ms, False
         machine.send(text, attachments)
         self._delivered += 1
-        self._is_skipping = around.has_asked or around.is_over
+        self._is_skipping = world.has_asked or world.is_over
 
     def _idle(self) -> None:
         rejected = len(self._machine.unhandled) if self._machine else 0
@@ -141,7 +141,7 @@ class Worker:
         memory, stack = bounds["memoryMb"] * MIB, bounds["stackKb"] * 1024
         machine = Machine(self._engine, self._image, memory, stack)
         pipe = self._pipe
-        around = RemoteWorld(
+        world = RemoteWorld(
             pipe=pipe,
             modules=_modules(self._plan["modules"]),
             answer=lambda name, asked: pipe.ask(
@@ -152,8 +152,8 @@ class Worker:
             most_messages=0,
             most_held=0,
         )
-        machine.enter(around, self._plan["entry"].removeprefix(TOOL))
-        return machine, around
+        machine.enter(world, self._plan["entry"].removeprefix(TOOL))
+        return machine, world
 
 
 def _modules(plan: Mapping[str, Any]) -> dict[str, Module]:

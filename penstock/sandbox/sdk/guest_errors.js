@@ -95,7 +95,6 @@ function wanted(holds, message) {
   if (!holds) throw new TypeError(message);
 }
 
-/** Return the one argument of a function that takes an object. */
 /** Return an object that is given; with `known`, one that has no other members. */
 function members(given, of, known) {
   if (!isObject(given) || isArray(given)) throw new TypeError(`${of} takes an object, found ${kindOf(given)}`);

@@ -48,7 +48,7 @@ class Machine:
     """One world of scripts. After an error it is only to be closed."""
 
     def __init__(self, engine: Engine, image: MachineImage | None, memory: int, stack: int) -> None:
-        self.around = NOWHERE
+        self.world = NOWHERE
         self.unhandled: dict[int, tuple[int, int]] = {}
         """Promises that were rejected, by place; with their handle and the handle of the reason."""
         self._loading: str | None = None
@@ -61,9 +61,9 @@ class Machine:
         self._quick("qjs_set_memory_limit", memory - _RESERVE)
         self._quick("qjs_set_max_stack_size", stack)
 
-    def enter(self, around: MachineWorld, entry: str) -> None:
+    def enter(self, world: MachineWorld, entry: str) -> None:
         """Say where it is, and which module its script begins with."""
-        self.around = around
+        self.world = world
         self._loading = entry
 
     def send(self, text: str, attachments: Sequence[bytes] = ()) -> None:
@@ -73,13 +73,13 @@ class Machine:
         self._tell(values)
         for value in values:
             self._quick("qjs_free_value", value)
-        while not self.around.is_over and (done := self._call("qjs_execute_pending_job")):
+        while not self.world.is_over and (done := self._call("qjs_execute_pending_job")):
             if done & _FAILED:
                 raise self._thrown()
 
     def tell_rejections(self) -> None:
         """Have the script tell of every rejection that nobody took."""
-        rejected, self.unhandled, self.around.is_over = self.unhandled, {}, False
+        rejected, self.unhandled, self.world.is_over = self.unhandled, {}, False
         for _promise, reason in rejected.values():
             text = self._new_text(b"rejected\n0\n")
             self._tell([text, reason])
@@ -147,9 +147,13 @@ class Machine:
     def _applied(self, function: int, values: Sequence[int]) -> int:
         words = b"".join(value.to_bytes(4, "little") for value in values)
         # Beyond what fits the scratch there is memory of its own: a form may have many files.
-        at = self._scratch if len(words) <= _LENGTH else self._allocated(words)
-        self.instance.write(at, words)
+        fits = len(words) <= _LENGTH
+        at = self._scratch if fits else self._allocated(words)
+        if fits:
+            self.instance.write(at, words)
         found = self._call("qjs_call", function, self._undefined, len(values), at)
+        if not fits:
+            self._quick("wasm_free", at)
         if self._quick("qjs_is_exception", found):
             raise self._thrown()
         return found
@@ -223,10 +227,10 @@ class Machine:
         match name:
             case "post":
                 attachments = [self._buffer(value) for value in values[1:]]
-                self.around.hear(self._text_of(values[0]), attachments)
+                self.world.hear(self._text_of(values[0]), attachments)
             case "answer":
                 asked = json.loads(self._text_of(values[1]))
-                answer = self.around.answer(self._text_of(values[0]), asked)
+                answer = self.world.answer(self._text_of(values[0]), asked)
                 return self._new_text(answer.encode())
             case "encodeUtf8":
                 return self._new_bytes(self._bytes_of_text(values[0]))
@@ -238,7 +242,7 @@ class Machine:
                 found = digest(self._text_of(values[1]), self._buffer(values[0]))
                 return self._new_bytes(found)
             case _:
-                return self._new_bytes(self.around.draw(self._number(values[0])))
+                return self._new_bytes(self.world.draw(self._number(values[0])))
         return self._quick("qjs_get_undefined")
 
     def _decoded(self, content: bytes, *, is_fatal: bool) -> int:
@@ -256,7 +260,7 @@ class Machine:
         if above == GUEST and specifier == self._loading:
             self._loading = None
             return self._allocated(url_of(specifier).encode() + b"\0")
-        module = self.around.modules.get(above.removeprefix("tool:///"))
+        module = self.world.modules.get(above.removeprefix("tool:///"))
         found = module.imports.get(specifier) if module else None
         if found is None:
             return self._refuse_import(specifier)
@@ -271,7 +275,7 @@ class Machine:
     def _source(self, name: str) -> str:
         if name == RUNTIME:
             return runtime_source()
-        return source_of(self.around.modules[name.removeprefix("tool:///")])
+        return source_of(self.world.modules[name.removeprefix("tool:///")])
 
     def _refuse_import(self, specifier: str) -> int:
         error = self._quick("qjs_new_error")

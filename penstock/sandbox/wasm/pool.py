@@ -36,7 +36,7 @@ class Pool:
         itself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(itself()))
 
-    async def compute(self, step: Callable[[], _Result], watch: EntryTimer) -> _Result:
+    async def compute(self, step: Callable[[], _Result], timer: EntryTimer) -> _Result:
         """Return what the step returns. Cancelled, it ends when the thread has left the script.
 
         Raises TimeoutError when no thread was free in time, or will be any more.
@@ -45,12 +45,12 @@ class Pool:
         future = asyncio.wrap_future(job)
         self.busy += 1
         try:
-            done, _ = await asyncio.wait([future], timeout=max(watch.left, 0))
+            done, _ = await asyncio.wait([future], timeout=max(timer.left, 0))
             if not done and job.cancel():
                 raise TimeoutError("timeout")
             await asyncio.wait([future])
         except asyncio.CancelledError:
-            watch.ended = "cancelled"
+            timer.ended = "cancelled"
             job.cancel()
             await _left(future)
             raise

@@ -32,7 +32,7 @@ class QuickJs:
         self._clock = clock
         self._cache = cache
         self._inline_seconds = inline_seconds
-        self._site: WasmHost | None = None
+        self._host: WasmHost | None = None
         self._entries: set[Entry] = set()
         self._left: asyncio.Future[None] | None = None
         """Waits, while this closes, for the next entry to end."""
@@ -46,9 +46,9 @@ class QuickJs:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
-        watch = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
-        entering = EntryRequest(script=script, bridge=bridge, bounds=bounds, watch=watch)
-        entry = Entry(entering, WasmGuest(self._opened(), entering))
+        timer = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
+        request = EntryRequest(script=script, bridge=bridge, bounds=bounds, timer=timer)
+        entry = Entry(request, WasmGuest(self._opened(), request))
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -69,18 +69,18 @@ class QuickJs:
         while self._entries:
             self._left = asyncio.get_running_loop().create_future()
             await self._left
-        if self._site is not None:
-            self._site.pool.close()
-            self._site.engine.close()
+        if self._host is not None:
+            self._host.pool.close()
+            self._host.engine.close()
 
     def _opened(self) -> WasmHost:
-        if self._site is None:
+        if self._host is None:
             engine = start_engine(self._clock, self._cache)
-            self._site = WasmHost(
+            self._host = WasmHost(
                 engine=engine,
                 image=boot(engine),
                 pool=Pool(),
                 turn=LoopTurn(),
                 inline_seconds=self._inline_seconds,
             )
-        return self._site
+        return self._host

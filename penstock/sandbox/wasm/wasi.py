@@ -75,14 +75,14 @@ def _on_call(machine: Machine, given: Sequence[int]) -> int:
 
 def _on_clock(machine: Machine, given: Sequence[int]) -> int:
     _which, _precision, at = given
-    moment = machine.around.now_ms * _NS_PER_MS
+    moment = machine.world.now_ms * _NS_PER_MS
     machine.instance.write(at, moment.to_bytes(8, "little"))
     return 0
 
 
 def _on_random(machine: Machine, given: Sequence[int]) -> int:
     at, size = given
-    machine.instance.write(at, machine.around.draw(size))
+    machine.instance.write(at, machine.world.draw(size))
     return 0
 
 

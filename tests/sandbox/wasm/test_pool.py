@@ -15,19 +15,19 @@ NICENESS = 5 if sys.platform == "linux" else 0
 """Elsewhere threads have no priority of their own."""
 
 
-def watch_of(seconds: float = 5) -> EntryTimer:
+def timer_of(seconds: float = 5) -> EntryTimer:
     return EntryTimer(SystemClock(), seconds, 30_000)
 
 
 async def test_a_step_returns_what_it_found_in_another_thread() -> None:
     pool = Pool()
-    assert await pool.compute(threading.get_ident, watch_of()) != threading.get_ident()
+    assert await pool.compute(threading.get_ident, timer_of()) != threading.get_ident()
     pool.close()
 
 
 async def test_it_is_known_how_many_compute() -> None:
     pool, go_on = Pool(), threading.Event()
-    busy = [asyncio.create_task(pool.compute(go_on.wait, watch_of())) for _ in range(3)]
+    busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(3)]
     await asyncio.wait(busy, timeout=0.02)
     assert pool.busy == 3
     go_on.set()
@@ -41,7 +41,7 @@ async def test_the_loop_goes_before_what_computes() -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     pool, ours = Pool(), niceness()
-    assert await pool.compute(niceness, watch_of()) == max(ours, NICENESS)
+    assert await pool.compute(niceness, timer_of()) == max(ours, NICENESS)
     assert niceness() == ours
     pool.close()
 
@@ -49,20 +49,20 @@ async def test_the_loop_goes_before_what_computes() -> None:
 async def test_what_a_step_raises_comes_out() -> None:
     pool = Pool()
     with pytest.raises(ZeroDivisionError):
-        await pool.compute(lambda: 1 // 0, watch_of())
+        await pool.compute(lambda: 1 // 0, timer_of())
     pool.close()
 
 
 async def test_who_cancels_hears_of_it_when_the_thread_is_out() -> None:
-    pool, watch, went_in, out = Pool(), watch_of(), threading.Event(), []
+    pool, timer, went_in, out = Pool(), timer_of(), threading.Event(), []
 
     def step() -> None:
         went_in.set()
-        while watch.ended is None:
+        while timer.ended is None:
             went_in.wait()
-        out.append(watch.ended)
+        out.append(timer.ended)
 
-    task = asyncio.create_task(pool.compute(step, watch))
+    task = asyncio.create_task(pool.compute(step, timer))
     await asyncio.to_thread(went_in.wait)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -73,10 +73,10 @@ async def test_who_cancels_hears_of_it_when_the_thread_is_out() -> None:
 
 async def test_a_step_that_finds_no_thread_in_time_is_given_up() -> None:
     pool, go_on = Pool(), threading.Event()
-    busy = [asyncio.create_task(pool.compute(go_on.wait, watch_of())) for _ in range(MOST_THREADS)]
+    busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(MOST_THREADS)]
     await asyncio.wait(busy, timeout=0.05)
     with pytest.raises(TimeoutError, match="timeout"):
-        await pool.compute(lambda: 1, watch_of(0.02))
+        await pool.compute(lambda: 1, timer_of(0.02))
     go_on.set()
     await asyncio.gather(*busy)
     pool.close()

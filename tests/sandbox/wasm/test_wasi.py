@@ -43,7 +43,7 @@ def test_machines_of_one_image_know_nothing_of_each_other(machine_code: Path) ->
 def heard(machine: Machine, now_ms: int) -> list[Message]:
     """Run a script that counts in its world and looks at its clock."""
     source = "export const run = () => [globalThis.n = (globalThis.n ?? 0) + 1, Date.now()];"
-    around = MachineWorld(
+    world = MachineWorld(
         modules={"m": Module(name="m", source=source, imports={})},
         answer=lambda *_: "",
         chance=bytes,
@@ -55,7 +55,7 @@ def heard(machine: Machine, now_ms: int) -> list[Message]:
     beginning = {"entry": "m", "entrypoint": "run", "input": {}, "chance": [1, 2, 3, 4]}
     bounds = {"hostCalls": 1, "messageBytes": 99, "outputBytes": 99, "logLines": 0, "logBytes": 0}
     value = beginning | {"bounds": bounds, "now": now_ms}
-    machine.enter(around, "m")
+    machine.enter(world, "m")
     machine.send(*Delivery(kind="run", number=0, value=value, at_ms=now_ms).to_wire())
     machine.close()
-    return around.said
+    return world.said
