@@ -77,12 +77,14 @@ class ProjectFiles:
         """Return where a search may begin: a file that is readable, or a folder with such files."""
         path = self.at(told)
         whole = self.whole(path)
-        if whole.is_dir():
+        with telling(path):
+            is_folder, is_there = whole.is_dir(), whole.exists()
+        if is_folder:
             if not self.access.may_read_below(path.real):
                 self.refuse(path)
             return path
         self.readable(told)
-        if not whole.exists():
+        if not is_there:
             raise tool_failure("not_found", f"there is no {told!r} in the project")
         return path
 

@@ -138,6 +138,7 @@ def test_a_file_over_its_limit_is_refused(root: Path) -> None:
         (".penstock", '".penstock" is protected.'),
         ("..", '".." is outside the project.'),
         ("src/none", "there is no 'src/none' in the project"),
+        (f"src/{'x' * 300}", f"there is no 'src/{'x' * 300}' in the project"),
     ],
 )
 def test_where_no_search_begins(root: Path, told: str, why: str) -> None:
