@@ -81,7 +81,7 @@ class PluginApi:
         """Take in what makes a guard for each agent session; guards are asked last."""
         self.guards.append(_callable("a guard's factory", factory))
 
-    def register_gate(self, name: str, check: Check, *, flows: Sequence[str], message: str) -> None:
+    def register_gate(self, name: str, check: Check, flows: Sequence[str], message: str) -> None:
         """Let runs of these flows begin only while the check says yes.
 
         `flows` are commands, or what they begin with and `*`.

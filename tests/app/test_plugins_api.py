@@ -80,8 +80,10 @@ def test_what_is_wrong_with_an_event_is_told(event: str, body: Any, said: str) -
 
 
 async def test_a_gate_of_one_flow_may_be_named_by_its_command_with_the_slash() -> None:
+    """§20: `register_gate(name, check, flows, message)`: by place, or by name."""
     api = PluginApi()
-    api.register_gate("g", lambda: False, flows="/dom:apply", message="no")
+    api.register_gate("g", lambda: True, flows="/dom:apply", message="never said")
+    api.register_gate("h", lambda: False, "/dom:apply", "no")
     assert await api.gates.refusal("dom:apply") == "no"
     assert await api.gates.refusal("d") is None
     api.gates.close()
