@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 from typing import overload
@@ -103,9 +102,9 @@ class Transcript:
         begin = 0
         if said.known is not None and said.known[0] == whom and said.known[1] <= earlier:
             _, begin, known = said.known
-            self._trimming = replace(known)
+            self._trimming = known.copy()
         self._replay(begin, earlier)
-        said.known = whom, earlier, replace(self._trimming)
+        said.known = whom, earlier, self._trimming.copy()
         self._replay(earlier, len(said.requests))
 
     def _replay(self, begin: int, end: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.changes import Change
@@ -346,8 +346,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An event on its way into a log."""
 
     event: Event
@@ -357,8 +356,7 @@ class Entry:
     """What is done with it, as one. What becomes of that is the outcome of the CallSettled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """An event in its log."""
 
     log_id: LogId

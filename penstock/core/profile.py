@@ -27,7 +27,8 @@ class Profile:
     def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":
         """Return the profile that an event speaks of, with what it was allowed then."""
         if noted is None:
-            return cls(profile_id=profile_id, everything=True)
+            local = profile_id == LOCAL
+            return LOCAL_PROFILE if local else cls(profile_id=profile_id, everything=True)
         return cls(profile_id=profile_id, permissions=frozenset(noted))
 
     @property

@@ -49,6 +49,10 @@ class Trimming:
     excess: int = 0
     """How many tokens more than the estimate that are."""
 
+    def copy(self) -> "Trimming":
+        """Return the same, to be gone on with."""
+        return Trimming(self.start, self.boundary, self.dropped, self.estimate, self.excess)
+
     def drop(self, until: TaskBoundary) -> None:
         """Leave out what stands before a boundary, and its part of the excess."""
         part = min(until.tokens - self.dropped, self.estimate)

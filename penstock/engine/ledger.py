@@ -175,7 +175,7 @@ class Ledger:
     def entry(self, path: CallPath) -> int:
         """Return which entry of a call this is, from 1: of a write those that crashed count."""
         parked = self.task.parked.get(path)
-        return max(1 if parked is None else parked.entries + 1, self.task.entries[path])
+        return max(1 if parked is None else parked.entries + 1, self.task.entries.get(path, 0))
 
     def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
         """Return what a person said last to a call, or to a question that its code asked."""

@@ -1,6 +1,5 @@
 """What a log amounts to. Nothing else in the runtime remembers anything."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -72,7 +71,7 @@ class TaskState:
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     begun: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, and when they were entered last (a tick of the session)."""
-    entries: Counter[CallPath] = field(default_factory=Counter)
+    entries: dict[CallPath, int] = field(default_factory=dict)
     asked: dict[CallPath, int] = field(default_factory=dict)
     """Calls with a question, and when it was asked or answered (a tick of the session)."""
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
@@ -99,7 +98,7 @@ class TaskState:
     active_ms: int = 0
     delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
     """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
-    notes: Counter[tuple[CallPath, str]] = field(default_factory=Counter)
+    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
     """How many events of an author each call wrote, by type, and by what they say."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """What tools put into their state, by tool and key."""
@@ -205,7 +204,8 @@ class SessionState:
             case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
                 task.story.append((path, event))
             case CallStarted() if path:
-                task.begun[path], task.entries[path] = self.tick, task.entries[path] + 1
+                task.begun[path] = self.tick
+                task.entries[path] = task.entries.get(path, 0) + 1
             case QuestionAsked(question=question):
                 self._ask(task, question)
             case QuestionAnswered():
@@ -227,7 +227,8 @@ class SessionState:
             case TaskEnded():
                 self._end(task, event)
             case NoteEmitted() if path:
-                task.notes.update([(path, event.event_type), (path, event.line)])
+                for note in ((path, event.event_type), (path, event.line)):
+                    task.notes[note] = task.notes.get(note, 0) + 1
             case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():

@@ -43,7 +43,7 @@ class Host:
         self._asked = 0
         self._lines = 0
         notes = invocation.ledger.task.notes
-        self._printed = notes[invocation.call.path, CONSOLE]
+        self._printed = notes.get((invocation.call.path, CONSOLE), 0)
         """Lines that earlier entries printed."""
         self._before = Counter(notes) if invocation.attempt > 1 else Counter()
         """What earlier attempts printed: in a further one the lines have other places."""

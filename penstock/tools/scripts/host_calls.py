@@ -90,7 +90,8 @@ class ToolCalls:
         if _STRENGTH[effect] <= _STRENGTH[own] or tool_id in self._warned:
             return
         self._warned.add(tool_id)
-        if len(self._warned) > invocation.ledger.task.notes[invocation.call.path, STRONGER]:
+        told = invocation.ledger.task.notes.get((invocation.call.path, STRONGER), 0)
+        if len(self._warned) > told:
             said = f'"{tool_id}" has the effect {effect}, "{invocation.spec.tool_id}" claims {own}'
             invocation.note(NoteEmitted(event_type=STRONGER, message=said, level="warning"))
 

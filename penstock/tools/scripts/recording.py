@@ -247,7 +247,7 @@ class Recording:
     def _compare_version(self) -> None:
         """Warn, once for each change, that the script is not what was entered before."""
         ledger, path = self._invocation.ledger, self._invocation.call.path
-        number = ledger.task.notes[path, CHANGED]
+        number = ledger.task.notes.get((path, CHANGED), 0)
         last = ledger.find(self._begin(number))
         if last is None or last.envelope.output in {self._version, None}:
             return
