@@ -66,7 +66,8 @@ class PluginApi:
     def register_tool(self, tool: PluginTool) -> None:
         """Take in a tool for agent sessions that declare it; of two with one name the first counts.
 
-        Raises NameTaken for the name of a built-in tool, ConfigError for what is no tool.
+        Raises NameTaken for the name of a tool that is built in, or brought by the program, and
+        ConfigError for what is no tool.
         """
         made = registered(tool)
         if made.spec.tool_id in _OURS:
@@ -75,7 +76,11 @@ class PluginApi:
             log.warning("a second tool %r of a plugin is left out", made.spec.tool_id)
             return
         self.tools[made.spec.tool_id] = made
-        self.renew()
+        try:
+            self.renew()
+        except NameTaken:
+            del self.tools[made.spec.tool_id]
+            raise
 
     def register_guard(self, factory: Factory) -> None:
         """Take in what makes a guard for each agent session; guards are asked last."""

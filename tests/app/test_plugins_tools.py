@@ -8,10 +8,11 @@ from penstock.app.plugins_api import PluginApi
 from penstock.app.plugins_tools import registered
 from penstock.chat.message import NewRun
 from penstock.core.call import Effect
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, NameTaken
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
+from tests.kit.tools import Act
 
 FLOW = "name: f\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
 
@@ -155,6 +156,19 @@ async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
     async with project.opened(plugins=plugins) as runtime:
         found = runtime.parts.invoker.registry.find("stamp")
         assert found is apis[0].tools["stamp"]
+
+
+async def test_a_tool_whose_name_is_taken_keeps_no_other_from_being_registered(
+    project: ProjectFolder,
+) -> None:
+    apis: list[PluginApi] = []
+    other = SlowStamp()
+    other.id = "other"
+    async with project.opened(plugins=[apis.append], tools=[Act("stamp")]) as runtime:
+        with pytest.raises(NameTaken, match="two tools 'stamp'"):
+            apis[0].register_tool(Stamp())
+        apis[0].register_tool(other)
+        assert "other" in runtime.parts.invoker.registry
 
 
 async def test_a_tool_that_is_registered_while_the_project_is_open_counts_at_once(
