@@ -9,6 +9,7 @@ import pytest
 from penstock.core.step import Outcome
 from penstock.flows.plan import Jumped, Plan, RunStatus
 from tests.flows.examples import EXAMPLES, SOFT, W1, W2, Answers, agent, flow, fork, ref, shell
+from tests.flows.page_plan import Dice, PagePlan, any_end, any_flow
 from tests.flows.planned import run, tell
 
 
@@ -127,3 +128,29 @@ def test_a_thousand_steps_are_planned_without_looking_at_all_of_them_each_time()
         plan.start(f"s{number}")
         plan.settle(f"s{number}", Outcome.SUCCESS)
     assert plan.status is RunStatus.SUCCESS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_flow_is_planned_as_the_page_writes_it(seed: int) -> None:
+    """Section 9.2, held against its own lines: what starts, in which order, and what follows."""
+    dice = Dice(seed)
+    for _ in range(25):
+        flow = any_flow(dice)
+        page, plan = PagePlan(flow), Plan(flow)
+        for _ in range(60):
+            start = page.next()
+            assert plan.ready() == start
+            assert [plan.start(each) for each in start] == [page.start(each) for each in start]
+            if page.status is not None:
+                break
+            step = flow.by_id[dice.pick(page.running)]
+            outcome, targets = any_end(dice, step)
+            said = [
+                each
+                for one in plan.settle(step.step_id, outcome, targets)
+                for each in tell(plan, [one])
+            ]
+            page.settled(step.step_id, outcome, targets)
+            page.next()
+            assert said == page.said
+            page.said.clear()
