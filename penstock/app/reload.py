@@ -58,7 +58,7 @@ class ProjectReloader:
         parts.agents.take(project.agent_files)
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
-            parts.cast.preface = project.preface
+            parts.participants.preface = project.preface
         if "permissions" not in broken and parts.archive is not None:
             parts.archive.keys.catalog = project.bundle.permissions
         parts.materials.handbooks = project.handbooks

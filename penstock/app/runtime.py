@@ -58,7 +58,7 @@ class RuntimeParts:
     """Drops what is folded of a log, because something in it was erased."""
     key: bytes
     """Of this installation: signs links and names calls."""
-    cast: Participants
+    participants: Participants
     """Who takes part in conversations, and what stands before every prompt."""
     skills: Skills
     """The skills of the project."""

@@ -201,9 +201,9 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
     resources = _resources(world, storage, inventory)
     shared = Invoker(inventory.registry, inventory.rules, resources, world=world)
     invokers = AgentInvokers(shared)
-    cast = _cast(inventory, invokers)
-    chat = ChatWork(cast, world, bus, key=storage.key)
-    calls = DirectCalls(shared, cast, world.clock, key=storage.key)
+    participants = _participants(inventory, invokers)
+    chat = ChatWork(participants, world, bus, key=storage.key)
+    calls = DirectCalls(shared, participants, world.clock, key=storage.key)
     link, wanted_by_flow = _web_link(storage, inventory), partial(wanted_by, inventory.flows)
     commands = CommandWork(calls, DirectTools(shared), link, wanted_by=wanted_by_flow, world=world)
     agent_sessions = _agent_sessions(world, inventory, shared, bus)
@@ -231,7 +231,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         invoker_of=invokers.of,
         forget=activations.forget,
         key=storage.key,
-        cast=cast,
+        participants=participants,
         skills=inventory.skills,
         flow_files=inventory.flow_files,
         flow_work=flows,
@@ -252,7 +252,7 @@ def _at_work(world: World, storage: Storage, body: TaskBody) -> tuple[Activation
     return activations, InlineLauncher(storage.log, activations, world)
 
 
-def _cast(inventory: Inventory, invokers: AgentInvokers) -> Participants:
+def _participants(inventory: Inventory, invokers: AgentInvokers) -> Participants:
     return Participants(
         lambda _, name: inventory.agents.get(name),
         invokers.of,

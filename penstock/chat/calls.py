@@ -33,9 +33,11 @@ NAMELESS = CallId("")
 class DirectCalls:
     """Makes calls that no model asked for, each the only one of its task."""
 
-    def __init__(self, invoker: Invoker, cast: Participants, clock: Clock, *, key: bytes) -> None:
+    def __init__(
+        self, invoker: Invoker, participants: Participants, clock: Clock, *, key: bytes
+    ) -> None:
         self._invoker = invoker
-        self._cast = cast
+        self._participants = participants
         self._clock = clock
         self._key = key
 
@@ -56,7 +58,7 @@ class DirectCalls:
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
         """Return a person or a program as a caller, with the skills of the session and these."""
         of = self._skills_of(state)
-        skills = TaskSkills(self._cast.skills, state, of, profile=profile, named=named)
+        skills = TaskSkills(self._participants.skills, state, of, profile=profile, named=named)
         return Caller(
             origin=Origin.DIRECT, profile=profile, selection=skills.selection, skills=skills
         )
@@ -75,7 +77,7 @@ class DirectCalls:
     def _agent(self, state: SessionState) -> Agent | None:
         opened = state.opened
         try:
-            return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
+            return self._participants.agent(state.log_id, opened.agent if opened else ASSISTANT)
         except NotFound:
             return None
 

@@ -33,9 +33,9 @@ class LogTail:
     """
 
     __slots__ = (
-        "_echo",
         "_log_id",
         "_reader",
+        "_remote",
         "_seq",
         "_silence",
         "_source",
@@ -53,7 +53,7 @@ class LogTail:
         """Whether the log may hold what was not read yet."""
         self._silence = 0.0
         self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
-        self._echo = RemoteReplies(source.log.live_text, log_id)
+        self._remote = RemoteReplies(source.log.live_text, log_id)
         self.is_quiet = False
         """Set by who knows that no task is at work: then the log is looked at less often."""
 
@@ -101,7 +101,7 @@ class LogTail:
         reply = self._source.bus.reply(self._log_id)
         if reply is None:
             return [*records, *newer]
-        self._echo.pass_over(reply.base)
+        self._remote.pass_over(reply.base)
         return [*records, *newer, *so_far(reply)]
 
     async def _look(self) -> Sequence[Live] | None:
@@ -124,10 +124,10 @@ class LogTail:
     async def _elsewhere(self) -> Sequence[Live]:
         """Return what another process wrote, and after that what its model is saying."""
         records = await self._read()
-        self._echo.hear(records)
+        self._remote.hear(records)
         if self.is_quiet or len(records) == PAGE:
             return records
-        said = await self._echo.listen()
+        said = await self._remote.listen()
         return [*records, *await self._without_gaps(said)] if said else records
 
     def _patience(self) -> float:
@@ -137,7 +137,7 @@ class LogTail:
         if self._polls:
             polls = _QUIET_POLL if self.is_quiet else min(1 + self._silence, _SLOWEST_POLL)
             seconds = min(seconds, polls * limits.poll_seconds)
-            if self._echo.is_on and self._silence < limits.followed_seconds:
+            if self._remote.is_on and self._silence < limits.followed_seconds:
                 seconds = min(seconds, limits.live_text_seconds)
         self._silence += seconds
         return seconds

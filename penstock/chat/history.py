@@ -73,11 +73,11 @@ class TaskMessages:
     end: TaskEnded | None = None
     asked_at: Moment | None = None
     ended_at: Moment | None = None
-    aside: SubagentFilter = field(default_factory=SubagentFilter)
+    subagents: SubagentFilter = field(default_factory=SubagentFilter)
 
     def add(self, record: Record) -> None:
         """Take in one of the task's events; what agents in it do is not the chat's."""
-        if self.aside.has(record.event, record.path):
+        if self.subagents.has(record.event, record.path):
             return
         match record.event:
             case MessageReceived() as brief:
@@ -111,8 +111,8 @@ class History:
         kept: list[Message] = []
         total, past = 0, wanted.before is None
         counts = await self._count(session_id, wanted)
-        async for chapter in self._chapters(session_id):
-            messages = self._fitting(chapter, wanted)
+        async for task_messages in self._tasks(session_id):
+            messages = self._fitting(task_messages, wanted)
             total += len(messages)
             for message in reversed(messages):
                 if past:
@@ -127,55 +127,57 @@ class History:
             newest[::-1], total if counts is None else counts, len(kept) > wanted.limit
         )
 
-    async def chapter(self, task: TaskRecord) -> TaskMessages:
+    async def of_task(self, task: TaskRecord) -> TaskMessages:
         """Return a task as far as it has come; a message that is answered anew keeps its time."""
-        chapter = await self._read(task)
-        gone = chapter.supersedes
+        task_messages = await self._read(task)
+        gone = task_messages.supersedes
         while gone is not None and (before := await self._projections.find_task(gone)) is not None:
             (began,) = await self._log.read(before.log_id, after=before.first_seq - 1, limit=1)
-            chapter.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
-        return chapter
+            task_messages.asked_at, gone = began.at, getattr(began.event, "supersedes", None)
+        return task_messages
 
-    def user(self, chapter: TaskMessages) -> Message | None:
+    def user(self, task_messages: TaskMessages) -> Message | None:
         """Return what the person wrote, unless it was erased."""
-        brief, end = chapter.brief, chapter.end
+        brief, end = task_messages.brief, task_messages.end
         if brief is None:
             return None
-        metadata: dict[str, Any] = {"taskId": chapter.task.task_id}
+        metadata: dict[str, Any] = {"taskId": task_messages.task.task_id}
         if end is not None and end.error is not None:
             metadata["error"] = {"code": end.error.code, "message": end.error.message}
         return {
             "id": brief.message_id,
             "role": "user",
             "content": brief.content,
-            "conversationId": chapter.task.log_id,
-            "createdAt": to_iso(chapter.asked_at or chapter.task.created_at),
+            "conversationId": task_messages.task.log_id,
+            "createdAt": to_iso(task_messages.asked_at or task_messages.task.created_at),
             "toolCalls": None,
             "toolResults": None,
             "metadata": metadata,
         }
 
-    def answer(self, chapter: TaskMessages) -> Message | None:
+    def answer(self, task_messages: TaskMessages) -> Message | None:
         """Return the answer, if there is one."""
-        end = chapter.end
+        end = task_messages.end
         if end is None or end.message_id is None:
             return None
-        calls = [call for reply in chapter.replies for call in reply.calls]
-        attached = chapter.attachments.parts(self._link_to)
+        calls = [call for reply in task_messages.replies for call in reply.calls]
+        attached = task_messages.attachments.parts(self._link_to)
         settled = [
-            chapter.settled[each.call_id] for each in calls if each.call_id in chapter.settled
+            task_messages.settled[each.call_id]
+            for each in calls
+            if each.call_id in task_messages.settled
         ]
         return {
             "id": end.message_id,
             "role": "assistant",
             "content": end.content,
-            "conversationId": chapter.task.log_id,
-            "createdAt": to_iso(chapter.ended_at or chapter.task.created_at),
+            "conversationId": task_messages.task.log_id,
+            "createdAt": to_iso(task_messages.ended_at or task_messages.task.created_at),
             "toolCalls": [call_part(each) for each in calls] or None,
             "toolResults": [result_part(each, self._link_to) for each in settled] or None,
             "metadata": {
-                "model": chapter.model,
-                "taskId": chapter.task.task_id,
+                "model": task_messages.model,
+                "taskId": task_messages.task.task_id,
                 "finishReason": end.finish_reason,
                 "iterations": end.iterations,
                 "usage": end.usage.to_wire(),
@@ -183,7 +185,7 @@ class History:
             },
         }
 
-    async def _chapters(self, session_id: SessionId) -> AsyncIterator[TaskMessages]:
+    async def _tasks(self, session_id: SessionId) -> AsyncIterator[TaskMessages]:
         """Yield the tasks of a conversation, newest first, without those that were superseded."""
         log_id, offset = LogId(session_id), 0
         gone: TaskId | None = None
@@ -192,9 +194,9 @@ class History:
             tasks, _ = await self._projections.tasks(log_id=log_id, page=page)
             for task in tasks:
                 if gone is None and task.kind == "message":
-                    chapter = await self.chapter(task)
-                    gone = chapter.supersedes
-                    yield chapter
+                    task_messages = await self.of_task(task)
+                    gone = task_messages.supersedes
+                    yield task_messages
                 elif task.task_id == gone:
                     gone = (await self._read(task)).supersedes
             if len(tasks) < _AT_ONCE:
@@ -203,11 +205,11 @@ class History:
 
     async def _read(self, task: TaskRecord) -> TaskMessages:
         limit = None if task.ended_seq is None else task.ended_seq - task.first_seq + 1
-        chapter = TaskMessages(task)
+        task_messages = TaskMessages(task)
         for record in await self._log.read(task.log_id, after=task.first_seq - 1, limit=limit):
             if record.task_id == task.task_id:
-                chapter.add(record)
-        return chapter
+                task_messages.add(record)
+        return task_messages
 
     async def _count(self, session_id: SessionId, wanted: HistoryRange) -> int | None:
         """Return how many messages there are in all, if that is known without reading them."""
@@ -216,32 +218,32 @@ class History:
         session = await self._projections.find_session(session_id)
         return session.message_count if session else 0
 
-    def _fitting(self, chapter: TaskMessages, wanted: HistoryRange) -> list[Message]:
+    def _fitting(self, task_messages: TaskMessages, wanted: HistoryRange) -> list[Message]:
         if wanted.view is HistoryView.FULL:
-            messages = self._full(chapter)
+            messages = self._full(task_messages)
         else:
-            both = (self.user(chapter), self.answer(chapter))
+            both = (self.user(task_messages), self.answer(task_messages))
             messages = [each for each in both if each is not None]
         needle = wanted.search.casefold()
         return [
             each for each in messages if not needle or needle in (each["content"] or "").casefold()
         ]
 
-    def _full(self, chapter: TaskMessages) -> list[Message]:
+    def _full(self, task_messages: TaskMessages) -> list[Message]:
         messages: list[Message] = []
-        if (user := self.user(chapter)) is not None:
+        if (user := self.user(task_messages)) is not None:
             messages.append(_plain(user))
-        for reply in () if chapter.is_command else chapter.replies:
+        for reply in () if task_messages.is_command else task_messages.replies:
             if reply.calls:
                 calls = [call_part(each) for each in reply.calls]
                 content = reply.text or None
                 messages.append({"role": "assistant", "content": content, "toolCalls": calls})
             for call in reply.calls:
-                if settled := chapter.settled.get(call.call_id):
+                if settled := task_messages.settled.get(call.call_id):
                     content = settled.context or ""
                     tool = {"role": "tool", "toolCallId": call.call_id, "content": content}
                     messages.append(tool)
-        if (answer := self.answer(chapter)) is not None:
+        if (answer := self.answer(task_messages)) is not None:
             messages.append(_plain(answer))
         return messages
 

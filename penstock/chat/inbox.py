@@ -62,7 +62,7 @@ class Inbox:
         self._starter = starter
         self._launcher = starter.launcher
         self._waiter = TaskWaiter(log, projections, bus, world)
-        self._repeats = RepeatedRequests(log, projections)
+        self._repeated = RepeatedRequests(log, projections)
         self._limits = world.limits
         self._new_id = world.new_id
 
@@ -82,7 +82,7 @@ class Inbox:
         try:
             return await self._sent(message, profile, task_id or TaskId(self._new_id("task")))
         except IdempotencyConflict as error:
-            return await self._repeats.first(message, error)
+            return await self._repeated.first(message, error)
 
     async def chat(self, message: NewMessage, profile: Profile = LOCAL_PROFILE) -> Reply:
         """Hand a message in, and wait for the answer or for a question."""
@@ -274,7 +274,7 @@ class Inbox:
         waiting = [parked.task_id] if parked else [each.task_id for each in asked]
         if not waiting:
             return None
-        if sent := await self._repeats.find(message, waiting[0]):
+        if sent := await self._repeated.find(message, waiting[0]):
             return sent
         if message.cancel_open:
             for task_id in set(waiting):
@@ -305,7 +305,7 @@ class Inbox:
         head = await self._log.head(asked.log_id)
         question_id, said = asked.question.question_id, {"text": spoken(message.content)}
         await self._take(question_id, said, profile, message.idempotency)
-        return await self._repeats.sent(await self.task(asked.task_id, profile), head)
+        return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
         key, request_hash = message.idempotency or (None, None)

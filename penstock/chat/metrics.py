@@ -189,22 +189,22 @@ class Count:
     What agents do that a chat put to work is not counted: it is no use of its tools.
     """
 
-    __slots__ = ("_asides", "_definitions", "_offered", "_tallies")
+    __slots__ = ("_definitions", "_offered", "_subagents", "_tallies")
 
     def __init__(self, definitions: Mapping[str, int]) -> None:
         self._definitions = definitions
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self._offered: dict[str | None, tuple[str, ...]] = {}
-        self._asides: defaultdict[str | None, SubagentFilter] = defaultdict(SubagentFilter)
+        self._subagents: defaultdict[str | None, SubagentFilter] = defaultdict(SubagentFilter)
 
     def turn_page(self) -> None:
         """Forget about tasks: what follows is of another log."""
         self._offered.clear()
-        self._asides.clear()
+        self._subagents.clear()
 
     def take(self, task_id: str | None, path: CallPath | None, event: Event) -> None:
         """Take in the next event."""
-        if self._asides[task_id].has(event, path):
+        if self._subagents[task_id].has(event, path):
             return
         match event:
             case TaskStarted():

@@ -68,12 +68,12 @@ class Participants:
 class ChatWork:
     """Answers the messages of conversations."""
 
-    def __init__(self, cast: Participants, world: World, bus: Bus, *, key: bytes) -> None:
-        self._cast = cast
+    def __init__(self, participants: Participants, world: World, bus: Bus, *, key: bytes) -> None:
+        self._participants = participants
         self._world = world
         self._bus = bus
         self._key = key
-        self._closing = TaskCloser(key)
+        self._closer = TaskCloser(key)
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Go on with the task of one message until it has ended or waits."""
@@ -93,7 +93,7 @@ class ChatWork:
         except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
-            self._closing.end(held, task, failed(task, outcome))
+            self._closer.end(held, task, failed(task, outcome))
         else:
             withdraw(held, task)
             held.add(self._ended(task, outcome), task.task_id)
@@ -103,8 +103,10 @@ class ChatWork:
     ) -> TaskStarted | None:
         """Return how the task of a message to an agent starts; None when it cannot."""
         try:
-            agent = self._cast.agent(log_id, name)
-            return self._started(agent, self._cast.model(agent, message.model), message, profile)
+            agent = self._participants.agent(log_id, name)
+            return self._started(
+                agent, self._participants.model(agent, message.model), message, profile
+            )
         except (ConfigError, NotFound):
             return None
 
@@ -112,20 +114,20 @@ class ChatWork:
         self, agent: Agent, model: Model, message: MessageReceived | None, profile: Profile
     ) -> TaskStarted:
         wants_tools = message is None or message.enable_tools
-        tools = offered(agent, self._cast.invoker(agent), profile) if wants_tools else ()
+        tools = offered(agent, self._participants.invoker(agent), profile) if wants_tools else ()
         ids = tuple(tool.spec.tool_id for tool in tools)
         is_new = message is not None and is_fresh(message.content)
         return TaskStarted(model=model.card.model_id, offered=ids, is_fresh=is_new)
 
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
-        return self._cast.agent(state.log_id, opened.agent if opened else ASSISTANT)
+        return self._participants.agent(state.log_id, opened.agent if opened else ASSISTANT)
 
     def _begin(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Model:
         """Start the task if it has not started; returns its model."""
         agent, started = self._agent(held.state), task.started
         wanted = started.model if started else message.model if message else None
-        model = self._cast.model(agent, wanted)
+        model = self._participants.model(agent, wanted)
         if started is None:
             profile = profile_of(held.state, message)
             held.add(self._started(agent, model, message, profile), task.task_id)
@@ -137,7 +139,7 @@ class ChatWork:
         agent, world = self._agent(held.state), self._world
         budget = Budget(agent.settings.allowance(), task, world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        call_runner = CallRunner(self._cast.invoker(agent), ledger, agent.settings)
+        call_runner = CallRunner(self._participants.invoker(agent), ledger, agent.settings)
         agent_model = AgentModel(model, offers, agent.settings)
         return open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
@@ -146,16 +148,18 @@ class ChatWork:
     async def _offers(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None
     ) -> TaskOffers:
-        agent, state, cast = self._agent(held.state), held.state, self._cast
+        agent, state, participants = self._agent(held.state), held.state, self._participants
         profile, named = profile_of(state, message), message.selected_skills if message else ()
-        skills = TaskSkills(cast.skills, state, skills_of(agent), profile=profile, named=named)
+        skills = TaskSkills(
+            participants.skills, state, skills_of(agent), profile=profile, named=named
+        )
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
         fixed = task.started.offered if task.started else ()
         preface: tuple[str, ...] = ()
-        if cast.preface is not None:
-            preface = await cast.preface.of(held, task, profile, self._world.clock)
+        if participants.preface is not None:
+            preface = await participants.preface.of(held, task, profile, self._world.clock)
         caller = caller_for(agent, profile, fixed, skills)
-        invoker = cast.invoker(agent)
+        invoker = participants.invoker(agent)
         return TaskOffers(
             agent, invoker, caller, fixed=fixed if has_tools else None, preface=preface
         )

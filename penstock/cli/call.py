@@ -71,11 +71,13 @@ def call(
                 input=read_object(given, "--input") | members,
                 selected_skills=selected(runtime, ASSISTANT, skills or []),
             )
-            one = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
+            watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and not as_json)
             refusal = not_direct(known) or _refused(runtime, known, asked.input, problems)
             if refusal is None:
-                envelope = one.outcome(_watched(one.begun(asked), trace, is_wanted=with_trace))
-                one.show_waiting(envelope)
+                envelope = watched.outcome(
+                    _watched(watched.begun(asked), trace, is_wanted=with_trace)
+                )
+                watched.show_waiting(envelope)
             else:
                 envelope = refusal.envelope()
         finally:
@@ -86,7 +88,7 @@ def call(
         print_json(envelope.to_wire())
     else:
         print(clean(envelope_text(envelope)))
-    raise typer.Exit(one.code(envelope))
+    raise typer.Exit(watched.code(envelope))
 
 
 def not_direct(tool: Tool | None) -> ToolNotFound | None:
@@ -137,7 +139,7 @@ class WatchedCall:
         self._is_asking = is_asking
         self._task_id = TaskId(new_id("task"))
         self._timeline = Timeline(runtime, self._task_id, asks=False)
-        self._stopping: TaskStopper | None = None
+        self._stopper: TaskStopper | None = None
 
     async def begun(self, asked: NewCall) -> Envelope:
         """Make the call, and wait until it is settled or waits for a person."""
@@ -163,7 +165,7 @@ class WatchedCall:
 
     def code(self, envelope: Envelope) -> int:
         """Return the exit code."""
-        if self._stopping is not None and not envelope.ok:
+        if self._stopper is not None and not envelope.ok:
             return INTERRUPTED
         return OF_CALLS.get(envelope.status, FAILED)
 
@@ -173,16 +175,16 @@ class WatchedCall:
         with on_interrupt(feed.interrupt):
             while True:
                 try:
-                    envelope = feed.take(self._stopping.seconds if self._stopping else None)
+                    envelope = feed.take(self._stopper.seconds if self._stopper else None)
                 except (KeyboardInterrupt, TimeoutError):
                     self._stop()
                 else:
                     return cast("Envelope", envelope)
 
     def _stop(self) -> None:
-        if self._stopping is not None:
-            self._stopping.leave()
-        self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
+        if self._stopper is not None:
+            self._stopper.leave()
+        self._stopper = TaskStopper(self._runtime, self._background, self._task_id)
 
     def _answer(self, envelope: Envelope) -> bool:
         """Ask for an answer and hand it in; False when the person answers later."""

@@ -60,19 +60,19 @@ class Conversation:
 
     def _watch(self, sent: SentMessage, feed: Feed[Frame]) -> int:
         questions: dict[str, Frame] = {}
-        stopping: TaskStopper | None = None
+        stopper: TaskStopper | None = None
         with on_interrupt(feed.interrupt):
             while True:
                 try:
-                    frame = feed.take(stopping.seconds if stopping else None)
+                    frame = feed.take(stopper.seconds if stopper else None)
                     code = self._take(frame, questions)
                 except (KeyboardInterrupt, TimeoutError):
-                    if stopping is not None:
-                        stopping.leave()
-                    stopping = self._stop(sent)
+                    if stopper is not None:
+                        stopper.leave()
+                    stopper = self._stop(sent)
                 else:
                     if code is not None:
-                        return INTERRUPTED if stopping and code == FAILED else code
+                        return INTERRUPTED if stopper and code == FAILED else code
 
     def _stop(self, sent: SentMessage) -> TaskStopper:
         return TaskStopper(self._runtime, self._background, sent.task_id, tell=self._tell)

@@ -88,14 +88,14 @@ def _called(found: ReadProject, tool: str, given: Json, *, is_asking: bool) -> t
     with Background() as background:
         runtime = background.enter(context)
         try:
-            one = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
+            watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
             refusal = not_direct(runtime.parts.invoker.registry.find(tool))
             if refusal is not None:
                 envelope = refusal.envelope()
             else:
-                envelope = one.outcome(one.begun(NewCall(tool_id=tool, input=dict(given))))
-                one.show_waiting(envelope)
-            return envelope, one.code(envelope)
+                envelope = watched.outcome(watched.begun(NewCall(tool_id=tool, input=dict(given))))
+                watched.show_waiting(envelope)
+            return envelope, watched.code(envelope)
         finally:
             background.leave(context)
 

@@ -107,8 +107,8 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
         )
         needs_key = archive is not None and await archive.keys.exist()
         if is_watched:
-            shelf = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
-            await closing.enter_async_context(shelf.watched(lambda said: note(clean(said))))
+            reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
+            await closing.enter_async_context(reloader.watched(lambda said: note(clean(said))))
         ready = banner(found, runtime, listening.getsockname()[:2], needs_key=needs_key)
         await Server(config, app.state.lifecycle.drain, ready).serve([listening])
     print("Stopped. What was at work goes on at the next start.")

@@ -16,7 +16,7 @@ from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
-from penstock.server.chapters import spoken
+from penstock.server.message_task import find_task_messages
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem, request_id_of
 from penstock.server.router import Router
@@ -95,23 +95,23 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
     asked_at = parts.clock.now()
     body, _ = await read_json(request, site.limits.request_bytes, empty={})
     asked = AGAIN.read(body)
-    chapter = await spoken(site, profile, agent_id, MessageId(message_id))
-    if chapter.brief is None:
+    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    if task_messages.brief is None:
         raise NotFound(f"what {message_id!r} answers was erased")
-    session_id = SessionId(chapter.task.log_id)
+    session_id = SessionId(task_messages.task.log_id)
     head = await parts.log.head(LogId(session_id))
     newest, _ = await parts.projections.tasks(log_id=LogId(session_id), page=_NEWEST)
-    if newest and newest[0].task_id != chapter.task.task_id and _went_on(newest[0], asked_at):
+    if newest and newest[0].task_id != task_messages.task.task_id and _went_on(newest[0], asked_at):
         raise SessionBusy(MOVED_ON)
     message = NewMessage(
-        content=chapter.brief.content,
+        content=task_messages.brief.content,
         agent=agent_id,
         session_id=session_id,
         model=_model(site, asked),
         enable_tools=asked.get("enableTools", True),
-        supersedes=chapter.task.task_id,
+        supersedes=task_messages.task.task_id,
         head=head,
-        message_id=chapter.brief.message_id,
+        message_id=task_messages.brief.message_id,
     )
     return await _send(request, message, stream=asked.get("stream", False))
 
@@ -126,13 +126,13 @@ async def _send(request: Request, message: NewMessage, *, stream: bool) -> Respo
     if not stream:
         sent = await site.runtime.send(message, profile)
         return await _answer(site, sent, request_id_of(request.scope))
-    place = site.streams.enter(profile)
+    slot = site.streams.enter(profile)
     try:
         sent = await site.runtime.send(message, profile)
         is_new = message.session_id is None and message.idempotency is None
-        return await stream_of_sent(site, message.agent, sent, place, is_new=is_new)
+        return await stream_of_sent(site, message.agent, sent, slot, is_new=is_new)
     except BaseException:
-        place.leave()
+        slot.leave()
         raise
 
 
@@ -149,10 +149,10 @@ async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
     ids = {"taskId": sent.task_id, "conversationId": sent.session_id}
     if reply is None:
         return Json(ids | {"status": task.status.value}, 202, headers)
-    chapter = await site.history.chapter(task)
-    user = site.history.user(chapter)
+    task_messages = await site.history.of_task(task)
+    user = site.history.user(task_messages)
     if reply.status is TaskStatus.SUCCEEDED:
-        both = {"userMessage": user, "assistantMessage": site.history.answer(chapter)}
+        both = {"userMessage": user, "assistantMessage": site.history.answer(task_messages)}
         return Json(both, 200, headers)
     if reply.status is TaskStatus.SUSPENDED:
         questions = [question_record(each) for each in reply.questions]
@@ -162,12 +162,12 @@ async def _answer(site: Site, sent: SentMessage, request_id: str) -> Response:
             202,
             headers,
         )
-    return end_problem(reply, _culprit(chapter, reply), headers, request_id)
+    return end_problem(reply, _culprit(task_messages, reply), headers, request_id)
 
 
-def _culprit(chapter: TaskMessages, reply: Reply) -> dict[str, Any]:
+def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
     """Return which call ended the task, if one did."""
-    for settled in reversed(chapter.settled.values()):
+    for settled in reversed(task_messages.settled.values()):
         error = settled.envelope.error
         if error is not None and reply.error is not None and error.code == reply.error.code:
             return {"toolCallId": settled.call_id, "toolName": settled.tool_id}

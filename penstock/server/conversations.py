@@ -13,8 +13,8 @@ from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
 from penstock.models.model import ModelCard
 from penstock.server.bodies import Form, read_json
-from penstock.server.chapters import spoken
 from penstock.server.lists import InHistory, InStream, Listed, page_of
+from penstock.server.message_task import find_task_messages
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json
 from penstock.server.router import Router
@@ -99,11 +99,11 @@ async def open_stream(agent_id: str, request: Request, query: InStream) -> Respo
         task_id=query.task_id,
         follow=query.follow,
     )
-    place = site.streams.enter(profile)
+    slot = site.streams.enter(profile)
     try:
-        return await stream_of_session(site, resume, place)
+        return await stream_of_session(site, resume, slot)
     except BaseException:
-        place.leave()
+        slot.leave()
         raise
 
 
@@ -155,11 +155,11 @@ async def erase_message(agent_id: str, message_id: str, request: Request) -> Res
     """Erase the text of a message; an answer goes with what its tools said."""
     site, profile = site_of(request), admitted(request, CHAT)
     directory_of(site, agent_id)
-    chapter = await spoken(site, profile, agent_id, MessageId(message_id))
-    if chapter.end is None:
+    task_messages = await find_task_messages(site, profile, agent_id, MessageId(message_id))
+    if task_messages.end is None:
         raise SessionBusy("this message is being answered; cancel its task, or wait for its end")
-    is_answer = chapter.end.message_id == message_id
-    task = chapter.task
+    is_answer = task_messages.end.message_id == message_id
+    task = task_messages.task
     await site.kept.erasure.erase_messages(
         task.log_id, task.task_id, user=not is_answer, answer=is_answer
     )

@@ -116,14 +116,14 @@ class EventStream(Response):
         self,
         tail: LogTail,
         frames: FrameSource,
-        place: StreamSlot,
+        slot: StreamSlot,
         *,
         headers: Mapping[str, str],
         first: Sequence[Frame] = (),
     ) -> None:
         self._tail = tail
         self._frames = frames
-        self._place = place
+        self._slot = slot
         self._first = first
         self.request_id = ""
         """Of the request that it answers, once it has begun."""
@@ -166,14 +166,14 @@ class EventStream(Response):
         """Give back what the stream holds."""
         here = asyncio.current_task()
         if here is not None:
-            self._place.streams.end_to_write(here)
+            self._slot.streams.end_to_write(here)
         self._tail.close()
-        self._place.leave()
+        self._slot.leave()
 
     async def _pass_on(self, send: Send) -> bool:
         """Send what comes; returns whether the last piece said that it was the last."""
         body, self._first = BEGIN + encode(self._first), ()
-        here, streams = asyncio.current_task(), self._place.streams
+        here, streams = asyncio.current_task(), self._slot.streams
         assert here is not None  # noqa: S101  a stream runs in a task
         while True:
             is_over = self._is_over

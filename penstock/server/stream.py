@@ -49,7 +49,7 @@ class _Beginning:
 
 
 async def stream_of_sent(
-    site: Site, agent: str, sent: SentMessage, place: StreamSlot, *, is_new: bool
+    site: Site, agent: str, sent: SentMessage, slot: StreamSlot, *, is_new: bool
 ) -> EventStream:
     """Return the stream of the task that a message began, or goes on with.
 
@@ -71,10 +71,10 @@ async def stream_of_sent(
         begin = sent.seq if task is None else task.first_seq
         tail = LogTail(site.source, log_id, after=begin - 1)
     headers = {"x-conversation-id": sent.session_id, "x-task-id": sent.task_id}
-    return EventStream(tail, frames, place, headers=headers, first=first)
+    return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
-async def stream_of_session(site: Site, resume: Resume, place: StreamSlot) -> Response:
+async def stream_of_session(site: Site, resume: Resume, slot: StreamSlot) -> Response:
     """Return the stream of a conversation from where a reader left it; 204 if all is said.
 
     Raises BadLastEventId, and NotFound for a task of another conversation.
@@ -95,13 +95,13 @@ async def stream_of_session(site: Site, resume: Resume, place: StreamSlot) -> Re
         raise
     if not (first or frames.is_at_work or resume.follow):
         tail.close()
-        place.leave()
+        slot.leave()
         return Response(status_code=NO_CONTENT)
     task_id = frames.task_id or beginning.task_id
     headers: dict[str, str] = {"x-conversation-id": resume.session_id}
     if task_id:
         headers["x-task-id"] = task_id
-    return EventStream(tail, frames, place, headers=headers, first=first)
+    return EventStream(tail, frames, slot, headers=headers, first=first)
 
 
 async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:

@@ -128,10 +128,10 @@ async def _follow(site: Site, profile: Profile, task: TaskRecord, last: str | No
         raise BadLastEventId(f"this task has not come to event {last}")
     if task.ended_seq is not None and shown >= task.ended_seq:
         return Response(status_code=NO_CONTENT)
-    place = site.streams.enter(profile)
+    slot = site.streams.enter(profile)
     tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     headers = {"x-task-id": task.task_id}
-    return EventStream(tail, TaskFrames(task.task_id, shown), place, headers=headers)
+    return EventStream(tail, TaskFrames(task.task_id, shown), slot, headers=headers)
 
 
 async def _own(site: Site, profile: Profile, task_id: str) -> TaskRecord:

@@ -80,7 +80,6 @@ class ChatFrames:
     """
 
     __slots__ = (
-        "_aside",
         "_attachments",
         "_awaited",
         "_calls",
@@ -91,6 +90,7 @@ class ChatFrames:
         "_results",
         "_said",
         "_silent",
+        "_subagents",
         "_task",
         "_unseen",
         "_view",
@@ -111,7 +111,7 @@ class ChatFrames:
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
         self._attachments = Attachments()
-        self._aside = SubagentFilter()
+        self._subagents = SubagentFilter()
         self._said = False
         self._is_over = False
         self._is_command = False
@@ -164,7 +164,7 @@ class ChatFrames:
                 self._silent[task_id] = None
             case _ if task_id in self._silent:
                 self._pass_over(task_id, event)
-            case _ if self._aside.has(event, record.path):
+            case _ if self._subagents.has(event, record.path):
                 pass
             case TaskStarted():
                 self._start(record.seq, task_id, event)
@@ -203,7 +203,7 @@ class ChatFrames:
     def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
         self._task = task_id
         self._calls, self._results, self._attachments = [], {}, Attachments()
-        self._aside = SubagentFilter()
+        self._subagents = SubagentFilter()
         self._said = self._is_over = False
         self._is_command = bool(event.command)
         frame = {
@@ -224,7 +224,7 @@ class ChatFrames:
 
     def _ask(self, seq: int, question: Question) -> None:
         part = question_part(question)
-        if self._aside.covers(question.path):
+        if self._subagents.covers(question.path):
             part.pop("toolCallId", None)
         self._unseen.add(Position(seq), {"type": "question"} | part)
 

@@ -54,7 +54,7 @@ async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -
         read = one.read()
         one.take(read)
         assert (await one.runtime.call("say", {})).output == "new"
-        assert one.runtime.parts.cast.preface is read.preface is not None
+        assert one.runtime.parts.participants.preface is read.preface is not None
         assert (await one.runtime.call("more", {})).output == "more"
         assert one.runtime.parts.skills.find("s")
         assert one.runtime.parts.agents.get("clerk").description == "C."
@@ -131,17 +131,17 @@ async def test_prompts_that_break_leave_what_was_said_first(
     """What is wrong is told and the good goes on: no agent loses its preamble."""
     project.write("a.prompts.yaml", GOOD)
     async with shelf(project) as one:
-        before = one.runtime.parts.cast.preface
+        before = one.runtime.parts.participants.preface
         for name, text in files.items():
             project.write(name, text)
         read = one.read()
         assert [each for each in read.diagnostics if each.severity is Severity.ERROR]
         one.take(read)
-        assert one.runtime.parts.cast.preface is before is not None
+        assert one.runtime.parts.participants.preface is before is not None
         for name in (*files, "a.prompts.yaml"):
             (project.root / name).unlink(missing_ok=True)
         one.take(one.read())
-        assert one.runtime.parts.cast.preface is None
+        assert one.runtime.parts.participants.preface is None
 
 
 async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -> None:

@@ -7,10 +7,12 @@ from penstock.core.profile import Profile
 from penstock.server.site import Site
 
 
-async def spoken(site: Site, profile: Profile, agent: str, message_id: MessageId) -> TaskMessages:
+async def find_task_messages(
+    site: Site, profile: Profile, agent: str, message_id: MessageId
+) -> TaskMessages:
     """Return the task of a message that this profile may see. Raises NotFound."""
-    place = await site.kept.lookup.find_message(message_id, agent, profile)
-    task = None if place is None else await site.runtime.parts.projections.find_task(place.task_id)
+    found = await site.kept.lookup.find_message(message_id, agent, profile)
+    task = None if found is None else await site.runtime.parts.projections.find_task(found.task_id)
     if task is None:
         raise NotFound(f"agent {agent!r} has no message {message_id!r}")
-    return await site.history.chapter(task)
+    return await site.history.of_task(task)

@@ -5,7 +5,7 @@ import pytest
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, ProfileId
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.server.chapters import spoken
+from penstock.server.message_task import find_task_messages
 from tests.kit.server import served
 
 
@@ -14,9 +14,11 @@ async def test_a_message_leads_to_its_task() -> None:
         both = (await server.say("Hi")).json()
         site = server.app.state.lifecycle.site
         for message in (both["userMessage"], both["assistantMessage"]):
-            chapter = await spoken(site, LOCAL_PROFILE, "assistant", MessageId(message["id"]))
-            assert chapter.task.task_id == message["metadata"]["taskId"]
+            task_messages = await find_task_messages(
+                site, LOCAL_PROFILE, "assistant", MessageId(message["id"])
+            )
+            assert task_messages.task.task_id == message["metadata"]["taskId"]
         stranger = Profile(profile_id=ProfileId("bob"))
         for profile, agent in ((stranger, "assistant"), (LOCAL_PROFILE, "other")):
             with pytest.raises(NotFound):
-                await spoken(site, profile, agent, MessageId(both["userMessage"]["id"]))
+                await find_task_messages(site, profile, agent, MessageId(both["userMessage"]["id"]))
