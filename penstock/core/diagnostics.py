@@ -40,7 +40,7 @@ class Diagnostic:
     def __str__(self) -> str:
         """Return one line, `file:line:column: severity code: message; suggestion`."""
         place = f"{self.file}:{self.line}:{self.column}: " if self.file else ""
-        return f"{place}{self.severity} {self.code}: {self.text}"
+        return " ".join(f"{place}{self.severity} {self.code}: {self.text}".splitlines())
 
     @property
     def text(self) -> str:

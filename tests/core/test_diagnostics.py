@@ -30,6 +30,8 @@ def test_a_finding_is_one_line_with_its_place() -> None:
         "agents/a.md:3:9: error unknown-tool: no tool 'serch'; Did you mean 'search'?"
     )
     assert str(BARE) == "warning empty: Nothing here."
+    odd = Diagnostic(code="bad-schema", message="wrong at /a\nb", file="x\ny.tool.yaml")
+    assert str(odd) == "x y.tool.yaml:1:1: error bad-schema: wrong at /a b"
 
 
 def test_a_finding_is_json_with_its_range() -> None:

@@ -73,6 +73,7 @@ class _Schema:
         self._root = root
         self._stem = "Flo_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         self._named = named
+        self._has_tuples = '"prefixItems"' in json.dumps(root)
         self._names: dict[str, str] = {}
         """The name of what each reference points to."""
         self._waiting: list[tuple[str, Any]] = []
@@ -170,16 +171,19 @@ class _Schema:
         return _Type(self._names[ref])
 
     def _is_circular(self, ref: str) -> bool:
-        """Whether a type would be made of itself, without a member or an item between."""
+        """Whether a type would be made of itself, without a member or an item between.
+
+        Where there are tuples, an item is not enough: what they spread is looked into at once.
+        """
         seen: set[str] = set()
-        waiting = list(_bare(_target(self._root, ref)))
+        waiting = list(_bare(_target(self._root, ref), is_deep=self._has_tuples))
         while waiting:
             each = waiting.pop()
             if each == ref:
                 return True
             if each not in seen:
                 seen.add(each)
-                waiting += _bare(_target(self._root, each))
+                waiting += _bare(_target(self._root, each), is_deep=self._has_tuples)
         return False
 
     def _new_name(self, ref: str) -> str:
@@ -192,8 +196,8 @@ class _Schema:
         return name
 
 
-def _bare(schema: Any) -> Iterator[str]:
-    """Yield the references that a schema is made of."""
+def _bare(schema: Any, *, is_deep: bool) -> Iterator[str]:
+    """Yield the references that a schema is made of; `is_deep`: in its items, too."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
@@ -201,8 +205,10 @@ def _bare(schema: Any) -> Iterator[str]:
             continue
         if isinstance(each.get("$ref"), str):
             yield each["$ref"]
-        for key in ("anyOf", "oneOf", "allOf"):
+        for key in ("anyOf", "oneOf", "allOf", *(("prefixItems",) if is_deep else ())):
             waiting += each[key] if isinstance(each.get(key), list) else []
+        if is_deep:
+            waiting.append(each.get("items"))
 
 
 def _target(root: Any, ref: str) -> Any:

@@ -84,6 +84,14 @@ def test_an_object_has_marks_comments_and_an_index_unless_it_is_closed() -> None
             },
             ANY,
         ),
+        (
+            {"prefixItems": [{"$ref": "#"}], "items": {"type": "array", "items": {"$ref": "#"}}},
+            f"[{ANY}?, ...{ANY}[][]]",
+        ),
+        (
+            {"prefixItems": [{}], "items": {"required": ["a"], "properties": {"a": {"$ref": "#"}}}},
+            "type Flo_t = {0}; {0}".format(f"[{ANY}?, ...{{ a: Flo_t; [key: string]: any; }}[]]"),
+        ),
         ({"$ref": "https://example.com/a"}, ANY),
         ({"$ref": "#/$defs/none"}, ANY),
         (
