@@ -81,3 +81,17 @@ async def test_a_reference_has_the_last_result_of_an_agent_however_deep_that_sta
     ) as runtime:
         envelope = await run_in(runtime)
     assert envelope.output["results"]["ref"]["summary"] == "b done"
+
+
+async def test_a_glob_with_a_flow_that_cannot_begin_begins_none() -> None:
+    """Decision 10: "A glob begins all of its flows, or none"."""
+    texts = {
+        "demo": steps('  - {id: load, path: "parts/*.yaml"}'),
+        "parts_a": steps("  - {id: sum, agent: scout, task: a}"),
+        "parts_b": TAKES_N + steps("  - {id: sum, agent: scout, task: b}"),
+    }
+    place, model = MemoryStorage(flows=flows_of(**texts)), ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await run_in(runtime)
+    assert "/inputs/n: is required" in envelope.output["reason"]
+    assert model.requests == []
