@@ -208,7 +208,6 @@ class Invocation:
         most = self.inside.world.limits.call_depth
         if depth >= most:
             raise DepthExceeded(f"calls are nested more than {most} deep")
-        self._check_running()
         if not self.inside.knows(tool_id):
             tool_id = self.caller.secrets.text(tool_id)
         path = self.place(tool_id, input, self.inside.effect_of(tool_id))
@@ -247,7 +246,7 @@ class Invocation:
 
         Raises NotPermitted where nobody may be asked.
         """
-        self._check_running()
+        self.check_running()
         self.caller.check_may_ask()
         shown = form.without(self.caller.secrets)
         shape = {"question": text, "options": [each.value for each in form.options]}
@@ -282,7 +281,9 @@ class Invocation:
         """Return the identity of the next thing of this name and shape that the tool does.
 
         In a further attempt what went well and is a write is taken over; all else is done again.
+        Raises Cancelled when the call is over.
         """
+        self.check_running()
         path = self.occurrences.path(name, canonical(shape))
         for attempt in range(1, self.attempt):
             before = path if attempt == 1 else CallPath(f"{path}~{attempt}")
@@ -290,6 +291,11 @@ class Invocation:
             if settled is None or (effect is Effect.WRITE and went_well(settled)):
                 return before
         return path if self.attempt == 1 else CallPath(f"{path}~{self.attempt}")
+
+    def check_running(self) -> None:
+        """Raise Cancelled when the call is over: nothing that it does counts any more."""
+        if self.has_ended:
+            raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; nothing follows it')
 
     async def settle_inside(self, *, cancel: bool) -> None:
         """Wait for the calls that the tool left running; raises LeaseLost if one met it."""
@@ -351,10 +357,6 @@ class Invocation:
     def is_cancelled(self) -> bool:
         """Whether nobody wants the call's outcome any more."""
         return self.has_ended or self.ledger.task.cancel_requested
-
-    def _check_running(self) -> None:
-        if self.has_ended:
-            raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; nothing follows it')
 
     def _inner(self) -> Caller:
         selection = self.caller.newest()

@@ -183,9 +183,11 @@ class ToolContext:
 
     def _write_once(self, note: NoteEmitted) -> None:
         invocation = self._invocation
+        if invocation.has_ended:
+            return
         shape = [note.event_type, note.message, note.payload, note.level]
         path = invocation.place(EMIT, shape, Effect.WRITE)
-        if not invocation.has_ended and invocation.ledger.find(path) is None:
+        if invocation.ledger.find(path) is None:
             told = redacted_note(note, invocation.caller.secrets)
             invocation.ledger.note(invocation.call.path, told)
             done = CallSettled(tool_id=EMIT, envelope=Envelope.success(None), ran=False)
@@ -219,6 +221,7 @@ class OutputKeeper:
         """Keep the bytes; people see them beside the result, an image as an image."""
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        self._invocation.check_running()
         stored = await self._invocation.inside.artifacts.keep(data, mime_of(mime), name=name)
         if stored not in self._invocation.files:
             self._invocation.files.append(stored)

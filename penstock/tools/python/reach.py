@@ -39,6 +39,7 @@ class KeptState:
         settled = self._invocation.ledger.find(path)
         if settled is None:
             entry = await state.find(self._scope, self._own(key))
+            self._invocation.check_running()
             found = [] if entry is None else [entry.value]
             settled = CallSettled(tool_id=name, envelope=Envelope.success(found), ran=False)
             self._invocation.ledger.settle(path, settled)
@@ -95,6 +96,7 @@ class ToolFiles:
 
     async def read(self, uri: str) -> bytes:
         """Return what a file holds now. Raises ToolFailed, and ValueError for no such address."""
+        self._invocation.check_running()
         most = self._invocation.inside.world.limits.read_bytes
         return await self._invocation.workspace.read(parse_path(uri), most=most)
 
@@ -124,6 +126,7 @@ async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str
             raise
         scope = of_all[0]
         value = await vault.get(scope, key)
+    invocation.check_running()
     note_given(invocation.ledger, invocation.call.path, scope, key)
     invocation.caller.secrets.add(key, value)
     return value

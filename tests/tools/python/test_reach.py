@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.call_errors import ToolFailed
+from penstock.core.call_errors import Cancelled, ToolFailed
 from penstock.core.codec import to_wire
 from penstock.core.profile import LOCAL
 from penstock.core.scope import Scope, ScopeKind
@@ -163,3 +163,39 @@ async def test_a_change_is_made_once_however_often_the_function_is_entered() -> 
     bench.enter()
     assert (await bench.call("does")).ok
     assert (len(revisions), len(set(revisions))) == (2, 1)
+
+
+AFTERWARDS: dict[str, Any] = {
+    "state.get": lambda ctx: ctx.state.get("k"),
+    "state.put": lambda ctx: ctx.state.put("k", 1),
+    "session.get": lambda ctx: ctx.state.session.get("k"),
+    "session.put": lambda ctx: ctx.state.session.put("k", 1),
+    "read": lambda ctx: ctx.workspace.read("task://x"),
+    "write": lambda ctx: ctx.workspace.write("task://x", b"x"),
+    "artifacts": lambda ctx: ctx.artifacts.put(b"x", "text/plain"),
+    "secret": lambda ctx: ctx.secret("k"),
+    "call": lambda ctx: ctx.call("does"),
+    "ask": lambda ctx: ctx.ask("What?"),
+}
+
+
+@pytest.mark.parametrize("work", AFTERWARDS.values(), ids=AFTERWARDS)
+async def test_what_outlives_its_call_writes_nothing_and_learns_no_secret(work: Any) -> None:
+    """`timeout` settles the call; what a thread or a task that is left does counts no more."""
+    kept: list[ToolContext] = []
+
+    @tool(effect="none")
+    async def does(ctx: ToolContext) -> None:
+        """Keep the context for later."""
+        kept.append(ctx)
+
+    clock = FakeClock()
+    vault = MemoryVault(clock)
+    await vault.set(MINE, "k", "s3cr3t-value")
+    bench = await open_workbench(does, clock=clock, vault=vault)
+    await bench.call("does")
+    before = await bench.events()
+    kept[0].emit("late")
+    with pytest.raises(Cancelled, match='this call of "does" has ended'):
+        await work(kept[0])
+    assert await bench.events() == before
