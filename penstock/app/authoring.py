@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 
 from penstock.agents.authoring import write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
@@ -37,6 +38,8 @@ class ProjectAuthoring:
         """Folders of plugins with agents."""
         self.tell: Callable[[Json], None] = _nobody
         """Hears what was found whenever all was read again."""
+        self._reading = Lock()
+        """Held by who reads: what was read last has seen what was written last."""
 
     @property
     def errand(self) -> Authoring:
@@ -72,9 +75,10 @@ class ProjectAuthoring:
 
     def rediscover(self) -> Json:
         """Read the agents and the names of flows again; returns what is told of that."""
-        found = load_agents(self._files.root, self.known, self.packages)
-        self._catalog.take(found)
-        flows = self._flows.files()
+        with self._reading:
+            found = load_agents(self._files.root, self.known, self.packages)
+            self._catalog.take(found)
+            flows = self._flows.files()
         diagnostics = [*found.diagnostics, *flows.diagnostics]
         told: Json = {
             "agents": [each.name for each in self._catalog.of_files()],

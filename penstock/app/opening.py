@@ -173,6 +173,7 @@ def open_plugins(shelf: ProjectReloader, log: Log) -> RunFollower:
     plugins, runtime = shelf.first.plugins, shelf.runtime
     following = RunFollower(plugins.events, runtime.follow)
     log.listen(following.hear)
+    plugins.events.open()
     plugins.flows.open(runtime)
     plugins.renew = lambda: shelf.take(shelf.read())
     if runtime.parts.authoring is not None:

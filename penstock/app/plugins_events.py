@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from threading import get_ident
 from typing import Any
 
 from penstock.app.plugins_errors import CaughtError
@@ -36,6 +37,12 @@ class Listeners:
 
     def __init__(self) -> None:
         self._by_type: defaultdict[str, list[Listener]] = defaultdict(list)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    def open(self) -> None:
+        """Take in that the project is open: listeners are called in this event loop."""
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
 
     def on(self, type: str, listener: Listener) -> None:
         """Take in a listener. Raises NotFound for an event that there is not."""
@@ -52,7 +59,13 @@ class Listeners:
         return not self._by_type.keys().isdisjoint(TYPES)
 
     def tell(self, type: str, body: Json) -> None:
-        """Tell who listens; one that raises is logged and changes nothing."""
+        """Tell who listens, from whichever thread; one that raises is logged and changes nothing."""
+        if self._loop is None or get_ident() == self._thread:
+            self._tell(type, body)
+        else:
+            self._loop.call_soon_threadsafe(self._tell, type, body)
+
+    def _tell(self, type: str, body: Json) -> None:
         for listener in tuple(self._by_type.get(type, ())):
             with CaughtError() as fault:
                 listener({"type": type, **body})

@@ -143,6 +143,16 @@ async def test_what_a_plugin_wrote_is_found_when_it_is_told(project: ProjectFold
     assert {"mover", "scout"} <= set(found["agents"])
 
 
+async def test_listeners_are_called_in_the_event_loop_whoever_tells(project: ProjectFolder) -> None:
+    """Event `flow_rediscovered`, "also after §15 writes": those are made in threads."""
+    async with opened(project) as (api, _):
+        told: list[Any] = []
+        api.on("flow_rediscovered", lambda _: told.append(asyncio.get_running_loop()))
+        await asyncio.to_thread(api.flows.rediscover)
+        api.flows.rediscover()
+        assert told == [asyncio.get_running_loop()] * 2
+
+
 async def test_nothing_can_be_started_before_the_project_is_open() -> None:
     flows = PluginFlows(lambda *_: None)
     with pytest.raises(NotReady, match="call this from a listener, tool or gate, not while reg"):
