@@ -59,7 +59,7 @@ class Listeners:
         return not self._by_type.keys().isdisjoint(TYPES)
 
     def tell(self, type: str, body: Json) -> None:
-        """Tell who listens, from whichever thread; one that raises is logged and changes nothing."""
+        """Tell who listens, from any thread; one that raises is logged and changes nothing."""
         if self._loop is None or get_ident() == self._thread:
             self._tell(type, body)
         else:
