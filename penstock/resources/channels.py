@@ -60,9 +60,9 @@ class ChannelFile:
 Message = ChannelText | ChannelFile
 
 _BOLD = re.compile(r"\*\*(.+?)\*\*|__(.+?)__")
-_LINK = re.compile(r"\[([^\]\n]*)\]\((https?:[^)\s]*)\)")
-_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-_ITEM = re.compile(r"^(\s*)[-*+] ", re.MULTILINE)
+_LINK = re.compile(r"\[([^\[\]\n]*)\]\((https?:[^)\s]{0,2000})\)")
+_HEADING = re.compile(r"^#{1,6} +([^\s].*)$", re.MULTILINE)
+_ITEM = re.compile(r"^([ \t]*)[-*+] ", re.MULTILINE)
 
 
 def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
@@ -117,10 +117,15 @@ def _for_slack(message: Message) -> str:
         return f"<{message.link}|{_escaped(message.name)}>"
     text = _escaped(message.text)
     if message.markdown is not None:
-        text = _ITEM.sub(r"\1• ", _HEADING.sub(r"*\1*", text))
+        text = _ITEM.sub(r"\1• ", _HEADING.sub(_bold, text))
         text = _LINK.sub(r"<\2|\1>", _BOLD.sub(lambda found: f"*{found[1] or found[2]}*", text))
     names = [*message.mentioned, *message.mentioned_phones]
     return " ".join([text, *(f"@{_escaped(each)}" for each in names)])
+
+
+def _bold(heading: re.Match[str]) -> str:
+    """Return a heading without the marks that it may end with."""
+    return f"*{heading[1].rstrip(' ').rstrip('#').rstrip(' ') or heading[1]}*"
 
 
 def _plain(message: Message) -> dict[str, Any]:

@@ -105,7 +105,11 @@ def test_what_is_missing_or_wrong_is_named(
     assert set(wrong) <= set(filled.wrong)
 
 
-@pytest.mark.parametrize("text", ["{" * 4000, "a" * 4000, "- " * 2000, "=" * 4000, "[" * 4000, '"'])
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 4000, "a" * 4000, "- " * 2000, "=" * 4000, "[" * 4000, '"', "“" * 20_000],
+    ids=range(7),
+)
 def test_hostile_text_is_read_quickly(text: str) -> None:
     started = time.process_time()
     fill(text, parameters("query", "n", query=STRING, n={"type": "array"}))

@@ -85,6 +85,23 @@ def test_a_body(kind: ChannelKind, message: Message, body: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("# Top ##", "*Top*"),
+        ("# a" + " " * 39_000 + "b", "*a" + " " * 39_000 + "b*"),
+        ("[" * 39_000, "[" * 39_000),
+        ("\n" * 39_000 + "- a", "\n" * 39_000 + "• a"),
+        ("[a](https:" * 3900, "[a](https:" * 3900),
+    ],
+    ids=["heading", "spaces", "brackets", "lines", "links"],
+)
+def test_what_looks_like_marks_holds_nobody_up(text: str, shown: str) -> None:
+    slack = Channel(name="ops", kind=ChannelKind.SLACK, vault_key="k")
+    message = ChannelText(text=text, markdown="markdown")
+    assert body_of(slack, message, START) == {"text": shown}
+
+
+@pytest.mark.parametrize(
     ("kind", "words", "most"),
     [
         (ChannelKind.WECOM, HELLO, 2048),
