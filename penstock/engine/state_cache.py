@@ -8,6 +8,9 @@ from penstock.core.ids import LogId
 from penstock.engine.state import SessionState, catch_up, fold
 from penstock.store.log import Lease, Log
 
+_AT_ONCE = 4_000
+"""Events that are in memory together while a long log is folded."""
+
 
 class StateCache:
     """States of logs, at most so many; the one that was put back first goes first."""
@@ -32,7 +35,7 @@ class StateCache:
         """
         if self._is_here(log_id):
             return
-        state = fold(log_id, await self._log.read(log_id))
+        state = await self._caught_up(SessionState(log_id))
         if state.seq and not self._is_here(log_id):
             self.keep(state)
 
@@ -48,7 +51,7 @@ class StateCache:
             if not _erases(newer):
                 catch_up(state, newer)
                 return state
-        return fold(log_id, await self._log.read(log_id))
+        return await self._caught_up(SessionState(log_id))
 
     def keep(self, state: SessionState) -> None:
         """Have the state at hand from now on, unless something in it was erased meanwhile."""
@@ -77,6 +80,16 @@ class StateCache:
         self._kept.pop(log_id, None)
         if log_id in self._held:
             self._stale.add(log_id)
+
+    async def _caught_up(self, state: SessionState) -> SessionState:
+        """Fold the rest of a log, a part at a time: others have their turn, however long it is."""
+        part: Sequence[Record] = await self._log.read(state.log_id, limit=_AT_ONCE)
+        while part:
+            catch_up(state, part)
+            if len(part) < _AT_ONCE:
+                break
+            part = await self._log.read(state.log_id, after=state.seq, limit=_AT_ONCE)
+        return state
 
     def _is_here(self, log_id: LogId) -> bool:
         return log_id in self._kept or log_id in self._held

@@ -1,7 +1,6 @@
 """Folded logs at hand: as new as the log, and never with what was erased."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from penstock.core.events import (
     Entry,
     Erased,
     MessagesErased,
+    NoteEmitted,
     Record,
     SessionOpened,
     TaskStarted,
@@ -53,6 +53,37 @@ async def test_what_is_committed_here_is_taken_in_at_once() -> None:
     state = shelf.folds.find(LOG)
     assert state
     assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
+
+
+class PartedLog(MemoryLog):
+    """Notes how many events were asked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock())
+        self.parts: list[int] = []
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        records = await super().read(log_id, after=after, limit=limit)
+        self.parts.append(len(records))
+        return records
+
+
+@pytest.mark.parametrize(
+    ("events", "parts"), [(3, [3]), (3999, [3999]), (4000, [4000, 0]), (8001, [4000, 4000, 1])]
+)
+async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[int]) -> None:
+    shelf = Shelf(hears=False)
+    shelf.log = log = PartedLog()
+    shelf.folds = StateCache(log, (), most=9)
+    await shelf.say()
+    lease = await shelf.lease()
+    notes = [Entry(NoteEmitted(event_type="t"), ONE) for _ in range(events - 2)]
+    await log.append(lease, notes)
+    await log.surrender(lease)
+    state = await shelf.folds.take(await shelf.lease())
+    assert (log.parts, state.seq, state.tick) == (parts, events, events)
 
 
 async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
@@ -156,4 +187,4 @@ class BlankedLog(MemoryLog):
         records = await super().read(log_id, after=after, limit=limit)
         if not self.is_blank:
             return records
-        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
+        return [each._replace(event=Erased()) if each.seq == 2 else each for each in records]
