@@ -9,6 +9,8 @@ from urllib.parse import quote, quote_plus
 
 LEAST_BYTES = 4
 """A shorter secret cannot be told from other text."""
+_BEGINNING = 128
+"""Characters of a long form that are looked for: to compile all of a large one takes seconds."""
 _LEAST_OF_BASE64 = 6
 """Characters of a piece of base64 that does not stand in other text by chance."""
 _ASCII, _LATIN = 0x80, 0x100
@@ -29,10 +31,14 @@ _PERCENT = re.compile("%u?[0-9A-F]{2,4}")
 class Redactor:
     """The secrets that one task was given; before the first one it does nothing, at no cost."""
 
-    __slots__ = ("_forms", "_pattern")
+    __slots__ = ("_added", "_begun", "_forms", "_pattern")
 
     def __init__(self) -> None:
+        self._added: set[str] = set()
         self._forms: dict[str, str] = {}
+        """How a secret may be spelled, and its key."""
+        self._begun: dict[str, list[str]] = {}
+        """By how they begin, the forms that are longer; the longest first."""
         self._pattern: re.Pattern[str] | None = None
 
     @property
@@ -42,21 +48,34 @@ class Redactor:
 
     def add(self, key: str, value: str) -> None:
         """Take a secret out of everything from now on, however it is spelled."""
-        if len(value.encode()) < LEAST_BYTES:
+        if value in self._added or len(value.encode()) < LEAST_BYTES:
             return
+        self._added.add(value)
         long = (form for form in _forms(value) if len(form.encode()) >= LEAST_BYTES)
         new = {form: key for form in long if form not in self._forms}
         if not new:
             return
         self._forms.update(new)
         longest = sorted(self._forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest)))
+        self._begun = {}
+        for form in longest:
+            if len(form) > _BEGINNING:
+                self._begun.setdefault(form[:_BEGINNING], []).append(form)
+        looked_for = dict.fromkeys(form[:_BEGINNING] for form in longest)
+        self._pattern = re.compile("|".join(map(re.escape, looked_for)))
 
     def text(self, text: str) -> str:
         """Return the text with `[secret:KEY]` for each secret in it."""
         if self._pattern is None:
             return text
-        return self._pattern.sub(self._name, text)
+        if not self._begun:
+            return self._pattern.sub(lambda found: self._name(found[0]), text)
+        pieces: list[str] = []
+        end = 0
+        for at, form in self._found(text):
+            pieces += (text[end:at], self._name(form))
+            end = at + len(form)
+        return "".join([*pieces, text[end:]]) if pieces else text
 
     def json(self, value: Any) -> Any:
         """Return JSON with no secret in it, at any depth; the same object if none was."""
@@ -64,11 +83,32 @@ class Redactor:
 
     def holds_secret(self, value: Any) -> bool:
         """Whether a secret stands in a text of the JSON, or in a key of it."""
-        pattern = self._pattern
-        return pattern is not None and any(map(pattern.search, _texts(value)))
+        if self._pattern is None:
+            return False
+        return any(next(self._found(text), None) for text in _texts(value))
 
-    def _name(self, found: re.Match[str]) -> str:
-        return f"[secret:{self._forms[found[0]]}]"
+    def _name(self, form: str) -> str:
+        return f"[secret:{self._forms[form]}]"
+
+    def _found(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield where a form of a secret stands, and which: the longest where there are several."""
+        assert self._pattern is not None  # noqa: S101  else nothing is looked for
+        at = 0
+        while found := self._pattern.search(text, at):
+            start = found.start()
+            if form := self._whole(text, start, found[0]):
+                yield start, form
+            at = start + max(len(form or ""), 1)
+
+    def _whole(self, text: str, start: int, begun: str) -> str | None:
+        """Return the form that stands at a place, of which so much is known."""
+        for form in self._begun.get(begun, ()):
+            if text.startswith(form, start):
+                return form
+        if begun in self._forms:
+            return begun
+        short = (each for each in self._forms if len(each) < len(begun) and begun.startswith(each))
+        return max(short, key=len, default=None)
 
     def _clean(self, value: Any) -> Any:
         match value:

@@ -125,3 +125,25 @@ def test_a_secret_that_is_too_short_is_left() -> None:
 
 def test_a_secret_that_an_address_makes_too_short_is_not_looked_for() -> None:
     assert given_out("a\n\n\n").text("a banana") == "a banana"
+
+
+LARGE = "".join(f"{number:04x}/+ " for number in range(9000))
+"""63,000 characters: a secret may have 64 KiB."""
+
+
+@pytest.mark.parametrize(
+    "form", [LARGE, json.dumps(LARGE)[1:-1], quote(LARGE), quote_plus(LARGE)], ids=range(4)
+)
+def test_a_large_secret_is_known_at_once_and_taken_out_whole(form: str) -> None:
+    secrets = given_out(LARGE)
+    secrets.add("short", LARGE[:40])
+    text = f"{LARGE[:200]} {form} {LARGE[:-1]}"
+    cleaned = secrets.text(text)
+    assert cleaned.startswith(f"[secret:short]{LARGE[40:200]} [secret:token] [secret:short]")
+    assert secrets.holds_secret([{"a": text}])
+
+
+def test_a_part_of_a_large_secret_is_none() -> None:
+    secrets = given_out(LARGE)
+    assert secrets.text(LARGE[:-1]) == LARGE[:-1]
+    assert not secrets.holds_secret(LARGE[:-1])
