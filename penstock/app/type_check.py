@@ -160,6 +160,5 @@ class _Place:
         tool, file = self._inline.get(path), self._name(path)
         if tool is None:
             return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)
-        begins = tool.execution.script_at
-        line, column = line + begins.line - 1, column + begins.column - 1
-        return Diagnostic(code=CODE, message=said, file=file, line=line, column=column)
+        at = tool.execution.place_of(line, column)
+        return Diagnostic(code=CODE, message=said, file=file, line=at.line, column=at.column)

@@ -34,10 +34,8 @@ def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | 
         return None
     name, line, column = found[1], int(found[2]), int(found[3])
     if name == INLINE and tool.execution.script is not None:
-        begins = tool.execution.script_at
-        return SourcePosition(
-            file=tool.file, line=line + begins.line - 1, column=column + begins.column - 1
-        )
+        at = tool.execution.place_of(line, column)
+        return SourcePosition(file=tool.file, line=at.line, column=at.column)
     folder = "" if tool.folder == "." else f"{tool.folder}/"
     return SourcePosition(file=folder + name, line=line, column=column)
 

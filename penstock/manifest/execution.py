@@ -29,6 +29,15 @@ class Execution:
     """Where the first character of the source, or the path of the file, stands."""
     entrypoint_at: Place
     """Where its name stands, or the place where it is left out."""
+    is_verbatim: bool = True
+    """The lines of the source are lines of the manifest; else only its beginning has a place."""
+
+    def place_of(self, line: int, column: int) -> Place:
+        """Return where a character of the source stands in the manifest."""
+        at = self.script_at
+        if not self.is_verbatim:
+            return at
+        return Place(line=at.line + line - 1, column=at.column + column - 1)
 
 
 def _execution(node: Node, values: dict[str, Any]) -> Execution:
@@ -46,6 +55,7 @@ def _execution(node: Node, values: dict[str, Any]) -> Execution:
         engine=values["engine"],
         script_at=at,
         entrypoint_at=entrypoint.place if "entrypoint" in node.value else at,
+        is_verbatim=not is_inline or places.is_verbatim(script.path, script.value),
     )
 
 

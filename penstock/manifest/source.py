@@ -108,6 +108,12 @@ class Places(Mapping[YamlPath, Place]):
             line, column = last, len(self.line(last))
         return Place(line=line + self._first_line, column=column + 1)
 
+    def is_verbatim(self, path: YamlPath, text: str) -> bool:
+        """Whether the lines of a text stand as lines of the file, each as it is."""
+        line, style = self._spans[path][0], self._spans[path][-1]
+        begins = self.content(path, text).column - 1
+        return style == "|" or self.line(line)[begins:].startswith(text)
+
     def content(self, path: YamlPath, text: str) -> Place:
         """Return where the first character of a text stands, past its quote or its `|`."""
         line, _, end_line, _, style = self._spans[path]

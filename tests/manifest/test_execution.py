@@ -104,6 +104,29 @@ def test_an_inline_script_knows_the_line_of_its_first_character(tmp_path: Path) 
     assert execution.script_at == Place(line=7, column=5)
 
 
+@pytest.mark.parametrize(
+    ("scalar", "place"),
+    [
+        ("|\n    one\n    two", Place(line=8, column=7)),
+        ("|2-\n      one\n    two", Place(line=8, column=7)),
+        ("one two", Place(line=6, column=15)),
+        ("'one two'", Place(line=6, column=16)),
+        ('"one\\ntwo"', Place(line=6, column=12)),
+        (">\n    one\n    two", Place(line=7, column=5)),
+        ("one\n    two", Place(line=6, column=11)),
+        ("'a ''b'' c'", Place(line=6, column=12)),
+    ],
+)
+def test_a_place_in_a_script_is_one_in_the_manifest(
+    tmp_path: Path, scalar: str, place: Place
+) -> None:
+    """M12: "load errors point into the YAML file"; never out of the line of a scalar."""
+    written = f"execution:\n  type: script\n  script: {scalar}\n"
+    (found,) = load(tmp_path, {"a.tool.yaml": tool(written, execution="")}).every_tool
+    is_one_line = "\n" not in (found.execution.script or "").strip()
+    assert found.execution.place_of(*((1, 5) if is_one_line else (2, 3))) == place
+
+
 def test_an_inline_script_has_a_largest_size(tmp_path: Path) -> None:
     source = "x" * 262_145
     (found,) = findings(tmp_path, {"a.tool.yaml": tool(execution=f"{{script: {source}}}")})

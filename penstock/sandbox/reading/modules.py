@@ -40,6 +40,8 @@ class Inline:
     line: int = 1
     column: int = 1
     """Where the text begins; each of its lines is indented as far."""
+    is_verbatim: bool = True
+    """Its lines are lines of the file; else what is wrong is told where it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,9 @@ def _placed(wanted: WantedScript, problem: Diagnostic) -> Diagnostic:
     """Say where it is in the project; what is wrong in an inline script is in the manifest."""
     entry, folder = wanted.entry, wanted.folder
     if isinstance(entry, Inline) and problem.file == INLINE:
+        if not entry.is_verbatim:
+            begins = replace(problem, file=entry.file, line=entry.line, column=entry.column)
+            return replace(begins, end_line=0, end_column=0)
         down, right = entry.line - 1, entry.column - 1
         moved = replace(
             problem, file=entry.file, line=problem.line + down, column=problem.column + right

@@ -166,7 +166,13 @@ def _wanted(manifest: ToolManifest, root: Path) -> WantedScript:
     entry: str | Inline = execution.script_file or ""
     if execution.script is not None:
         at = execution.script_at
-        entry = Inline(text=execution.script, file=manifest.file, line=at.line, column=at.column)
+        entry = Inline(
+            text=execution.script,
+            file=manifest.file,
+            line=at.line,
+            column=at.column,
+            is_verbatim=execution.is_verbatim,
+        )
     return WantedScript(
         files=Folder(root / folder),
         folder="" if folder == "." else folder,

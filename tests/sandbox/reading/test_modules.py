@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,15 @@ def test_problems_of_an_inline_script_stand_in_the_manifest(scanner: Scanner) ->
             'tools/a.tool.yaml:7:12: error import-bare: package import "x" is not allowed; '
             'use a relative path such as "./x.mts"'
         ),
+    ]
+
+
+def test_problems_of_a_script_in_quotes_stand_where_it_begins(scanner: Scanner) -> None:
+    """§14: "A range never … leaves the line of a scalar"."""
+    entry = replace(INDENTED, is_verbatim=False, text="export const run = 1;\n\n  import 'x';")
+    found = load(WantedScript(files=InMemory({}), entry=entry, entrypoint="run"), scanner)
+    assert [(each.line, each.column, each.code) for each in found.problems] == [
+        (7, 5, "import-bare")
     ]
 
 
