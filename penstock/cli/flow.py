@@ -19,7 +19,7 @@ from penstock.cli.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
-from penstock.flows.files import FlowFile
+from penstock.flows.files import FlowFile, FlowFiles, local_by_path
 from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
 from penstock.flows.svg import svg
@@ -56,7 +56,7 @@ def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
     """Print the text of a flow, with what is wrong in it below."""
     found = find(project)
     library = project_flows(found.settings, found.project)
-    file = _file(library.files().files, name)
+    file = _file(library.files(), name)
     read, diagnostics = library.check(file)
     print(clean("\n".join(read.lines)))
     for each in diagnostics:
@@ -69,7 +69,7 @@ def graph(
     """Draw the flow: segments as boxes, dependencies, jumps with labels; as Mermaid text or SVG."""
     found = find(project)
     library = project_flows(found.settings, found.project)
-    file = _file(library.files().files, name)
+    file = _file(library.files(), name)
     command, flow = file.command, library.check(file)[0].flow
     if flow is None:
         raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
@@ -149,13 +149,12 @@ COMMANDS = {
 }
 
 
-def _file(files: dict[str, FlowFile], name: str) -> FlowFile:
+def _file(files: FlowFiles, name: str) -> FlowFile:
     """Return a flow by its command or by its path. Raises NotFound, with the nearest one."""
     command = name.removeprefix("/")
-    by_path = {each.path: each for each in files.values()}
-    found = files.get(command) or by_path.get(name.removeprefix("./"))
+    found = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))
     if found is None:
-        raise unknown_flow(command, files)
+        raise unknown_flow(command, files.files)
     return found
 
 

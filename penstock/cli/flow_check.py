@@ -20,7 +20,7 @@ from penstock.core.errors import NotFound
 from penstock.flows import files as flows
 from penstock.flows.constants import FILE
 from penstock.flows.dry_run.outcome import DryRun
-from penstock.flows.files import FlowFile, file_at
+from penstock.flows.files import FlowFile, file_at, local_by_path
 from penstock.flows.library import unknown_flow
 from penstock.flows.project_flows import ProjectFlows
 
@@ -71,7 +71,7 @@ def check(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     flows: dict[str, FlowFile] = field(default_factory=dict)
-    """By their path: a file may be checked that has no command, or is hidden."""
+    """By their name in findings: a file may be checked that has no command, or is hidden."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
     """What is wrong beside the texts of flows."""
 
@@ -82,18 +82,18 @@ def _wanted(found: ReadProject, library: ProjectFlows, names: Sequence[str] | No
     beside = [*found.project.agent_files.diagnostics]
     beside += faults_beside(found.settings, found.project, files)
     if not names:
-        every = {each.path: each for _, each in sorted(files.files.items())}
+        every = {each.name: each for _, each in sorted(files.files.items())}
         return _Wanted(flows=every, diagnostics=beside)
     wanted = _Wanted()
     for name in names:
         file = files.files.get(name.removeprefix("/"))
         if file is not None:
-            wanted.flows[file.path] = file
+            wanted.flows[file.name] = file
             continue
         place = _place(found.settings.root, name)
         if place is None:
             raise _unknown(name, files.files)
-        by_path = {each.path: each for _, each in sorted(files.files.items())}
+        by_path = local_by_path(files)
         wanted.flows.update((path, by_path[path]) for path in by_path if _is_of(path, place))
         if place.endswith(flows.SUFFIXES) and place not in by_path and place != FILE:
             wanted.flows[place] = file_at(place, found.settings.root, "")

@@ -77,6 +77,12 @@ def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
     return found
 
 
+def local_by_path(found: FlowFiles) -> dict[str, FlowFile]:
+    """Return the flows of the project itself, by path; those of others may have the same."""
+    local = (each for _, each in sorted(found.files.items()) if each.tier is Tier.LOCAL)
+    return {each.path: each for each in local}
+
+
 def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
     """Return the other files of a project that are the same command, the one that counts first."""
     seen = islice(_tier(_local(file.root)), MOST_FILES)

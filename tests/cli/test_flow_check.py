@@ -49,6 +49,15 @@ def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) 
     assert (code, "dry runs" in out) == (1, False)
 
 
+def test_a_flow_whose_path_is_that_of_a_built_in_one_is_checked(flows: Path, run: Run) -> None:
+    """`penstock flow check [PATH…]`: what comes with the program may lie at the same path."""
+    laid(flows, {"edit.yaml": BROKEN})
+    for names in ((), ("flows/edit.yaml",), ("flows",)):
+        code, out, _ = run("flow", "check", *names)
+        assert (code, "flows/edit.yaml:" in out) == (1, True), out
+    assert run("flow", "show", "flows/edit.yaml")[1].startswith(BROKEN)
+
+
 def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
     laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
     assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)
