@@ -11,8 +11,10 @@ from penstock.app.sections import ServerSection
 from penstock.chat.keys import Keys
 from penstock.core.clock import Moment
 from penstock.core.errors import (
+    BadRequest,
     ConfigError,
     HostNotAllowed,
+    NotFound,
     OriginNotAllowed,
     PenstockError,
     Unauthenticated,
@@ -94,6 +96,7 @@ class Entrance:
         await self._app(scope, receive, stamped)
 
     async def _admit(self, scope: Scope, extra: list[tuple[bytes, bytes]]) -> None:
+        _check_address(scope)
         headers, path = Headers(scope=scope), scope["path"]
         site = self._lifecycle.site
         scope[ADDRESS] = self._address(scope, headers)
@@ -191,6 +194,14 @@ class Entrance:
             hops = [hop.strip() for hop in headers.get("x-forwarded-for", "").split(",")]
             return next((hop for hop in reversed(hops) if hop and hop not in trusted), address)
         return address
+
+
+def _check_address(scope: Scope) -> None:
+    """Refuse what no database can look for. Raises NotFound, BadRequest."""
+    if "\x00" in scope["path"]:
+        raise NotFound("there is nothing at a path that holds a NUL")
+    if b"%00" in scope["query_string"]:
+        raise BadRequest("the request cannot be read: its query holds a NUL (%00)")
 
 
 def _name(url: str) -> str | None:

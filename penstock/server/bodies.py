@@ -1,7 +1,7 @@
 """Bodies of requests: read within a limit, checked against a schema, every problem named."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,9 @@ from penstock.core.text import cut
 JSON_TYPE = "application/json"
 NOT_BLANK = r"\S"
 """The pattern of a text that says something."""
+NO_NUL = r"^[^\u0000]*$"
+"""The pattern of an id: what no database can look for is none."""
+ID = {"type": ["string", "null"], "minLength": 1, "maxLength": 200, "pattern": NO_NUL}
 NAME_CHARACTERS = 100
 """So much of a name that is not ours is said again."""
 KEY_CHARACTERS = 255
@@ -38,7 +41,7 @@ class Form:
         """Other names that are accepted, and what they mean."""
         self._properties = dict(properties)
         self._required = required
-        self._check = Schema({"type": "object", "properties": _without_blanks(properties)})
+        self._check = Schema({"type": "object", "properties": _without_patterns(properties)})
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -56,8 +59,10 @@ class Form:
             raise InvalidRequest([{"field": "", "issue": "must be an object"}])
         problems: list[dict[str, str]] = []
         plain = self._renamed(body, problems)
-        blank = self._blank(plain)
+        blank = self._of(NOT_BLANK, plain, lambda text: not text.strip())
         problems += [{"field": each, "issue": "must not be blank"} for each in blank]
+        nul = self._of(NO_NUL, plain, lambda text: "\x00" in text)
+        problems += [{"field": each, "issue": "must not hold a NUL"} for each in nul]
         problems += [
             {"field": each.path, "issue": each.message}
             for each in self._check.problems(plain)
@@ -72,11 +77,13 @@ class Form:
             raise InvalidRequest(problems[:MOST_PROBLEMS])
         return {name: value for name, value in plain.items() if value is not None}
 
-    def _blank(self, plain: dict[str, Any]) -> list[str]:
-        """Return where a text that must say something says nothing."""
+    def _of(
+        self, pattern: str, plain: dict[str, Any], is_wrong: Callable[[str], bool]
+    ) -> list[str]:
+        """Return where a text of this pattern is wrong."""
         said = ((name, plain.get(name)) for name, rule in self._properties.items()
-                if rule.get("pattern") == NOT_BLANK)  # fmt: skip
-        return [f"/{name}" for name, text in said if isinstance(text, str) and not text.strip()]
+                if rule.get("pattern") == pattern)  # fmt: skip
+        return [f"/{name}" for name, text in said if isinstance(text, str) and is_wrong(text)]
 
     def _renamed(self, body: dict[str, Any], problems: list[dict[str, str]]) -> dict[str, Any]:
         plain: dict[str, Any] = {}
@@ -98,10 +105,10 @@ class Form:
         return plain
 
 
-def _without_blanks(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left to a schema: a pattern takes long to compile, and `_blank` is sharper."""
+def _without_patterns(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left to a schema: a pattern takes long to compile, and ours are sharper."""
     return {
-        name: {key: value for key, value in rule.items() if value != NOT_BLANK}
+        name: {key: value for key, value in rule.items() if value not in (NOT_BLANK, NO_NUL)}
         for name, rule in properties.items()
     }
 

@@ -16,7 +16,7 @@ from penstock.core.errors import BadRequest, InvalidRequest, NotFound
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.core.schema import Problem, json_type
-from penstock.server.bodies import Form, key_of, read_json
+from penstock.server.bodies import ID, Form, key_of, read_json
 from penstock.server.lists import Number, page_of
 from penstock.server.openapi import answers, document, takes
 from penstock.server.problem import Json
@@ -33,7 +33,7 @@ router = Router(prefix="/api/direct-calls", tags=["direct calls"])
 CALL = Form(
     {
         "input": {"type": ["object", "null"]},
-        "conversationId": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
+        "conversationId": ID,
         "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
     }
 )

@@ -15,7 +15,7 @@ from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionB
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
-from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
+from penstock.server.bodies import ID, NOT_BLANK, Form, key_of, read_json
 from penstock.server.message_task import find_task_messages
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.problem import Json, end_problem, request_id_of
@@ -28,13 +28,12 @@ from penstock.store.projections import Page
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
-_NAME = {"type": ["string", "null"], "minLength": 1, "maxLength": 200}
 CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
 MESSAGE = Form(
     {
         "content": CONTENT,
-        "conversationId": _NAME,
-        "model": _NAME,
+        "conversationId": ID,
+        "model": ID,
         "enableTools": _CHOICE,
         "autoRag": _CHOICE,
         "stream": _CHOICE,
@@ -44,7 +43,7 @@ MESSAGE = Form(
     required=("content",),
     aliases={"message": "content", "conversation_id": "conversationId"},
 )
-AGAIN = Form({"stream": _CHOICE, "model": _NAME, "enableTools": _CHOICE})
+AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
 _NEWEST = Page(limit=1)
 _PATIENCE_SECONDS = 1.0
 _DONE = streams(answers("Exchange", s202="Waiting"))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.core.envelope import Json
-from penstock.server.bodies import JSON_TYPE, KEY_CHARACTERS
+from penstock.server.bodies import ID, JSON_TYPE, KEY_CHARACTERS
 from penstock.server.openapi import PROBLEM
-from penstock.server.schemas import STRING, TEXT_OR_NULL, Schema, record, ref
+from penstock.server.schemas import STRING, Schema, record, ref
 from penstock.tools.tool import Tool
 
 MOST_SECONDS = 300
@@ -52,7 +52,7 @@ def _call(tool: Tool) -> dict[str, Any]:
     needs_input = bool(spec.input_schema.get("required"))
     properties = {
         "input": ref(_name(tool, "input")),
-        "conversationId": TEXT_OR_NULL | {"minLength": 1, "maxLength": 200},
+        "conversationId": ID,
         "selectedSkillIds": {"type": ["array", "null"], "items": STRING},
     }
     optional = [each for each in properties if each != "input" or not needs_input]

@@ -12,6 +12,7 @@ from penstock.core.profile import ADMIN
 from penstock.server.auth import check_bind, is_loopback
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, InMemoryServer, in_memory, served
+from tests.kit.tools import Act
 
 AGENTS = "/api/agents"
 OPEN_BIND = ServerSection(host="0.0.0.0")  # noqa: S104
@@ -239,3 +240,24 @@ async def test_this_machine_is_who_the_settings_say() -> None:
         server.runtime.local = LocalSection(permissions=()).profile
         ready = await get(server, "/api/ready")
     assert "database" not in ready.text
+
+
+NUL = [
+    ("GET", "/api/tasks/a%00b", None, 404),
+    ("DELETE", f"{CHAT}/conversations/%00", None, 404),
+    ("GET", f"{CHAT}?conversationId=%00", None, 400),
+    ("GET", "/api/questions?agentId=a%00", None, 400),
+    ("POST", CHAT, {"content": "Hi", "conversationId": "a\x00"}, 422),
+    ("POST", "/api/direct-calls/add", {"conversationId": "a\x00"}, 400),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), NUL)
+async def test_what_no_database_can_look_for_is_refused(
+    method: str, path: str, body: Any, status: int
+) -> None:
+    """Shows: "no 5xx": a NUL in a text is an error of Postgres."""
+    async with served(tools=[Act("add", direct_call=True)]) as server:
+        response = await server.client.request(method, path, json=body)
+    assert response.status_code == status
+    assert "NUL" in response.json()["error"]["message"]
