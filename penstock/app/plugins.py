@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutine
 
 from penstock.app.plugins_api import PluginApi
-from penstock.app.plugins_errors import CaughtError
+from penstock.core.caught import CaughtError
 from penstock.core.errors import ConfigError
 
 GROUP = "penstock.plugins"

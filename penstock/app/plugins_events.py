@@ -8,8 +8,8 @@ from contextlib import aclosing
 from threading import get_ident
 from typing import Any
 
-from penstock.app.plugins_errors import CaughtError
 from penstock.app.run_feed import TYPES, RunFeed
+from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound

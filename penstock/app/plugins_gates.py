@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 
-from penstock.app.plugins_errors import CaughtError
+from penstock.core.caught import CaughtError
 from penstock.tools.threads import Threads
 
 log = logging.getLogger(__name__)

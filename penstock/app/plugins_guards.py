@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.app.plugins_errors import CaughtError
 from penstock.core.call import Call
+from penstock.core.caught import CaughtError
 from penstock.tools.session_guard import GuardedSession, PluginGuard
 
 Guard = Callable[[Call], Any]

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
-from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
+from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
-from penstock.core.schema import Schema
+from penstock.core.schema import Schema, json_problems
+from penstock.core.text import cut
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.inline import inlined
 
+MESSAGE_CHARACTERS = 300
 _ARGUMENTS = re.compile(r"^Args:[ \t]*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)
@@ -66,10 +68,11 @@ class _Reader:
     def read(self) -> Signature:
         """Return what was read."""
         signature = self._signature
-        try:
+        hints: dict[str, Any] = {}
+        with CaughtError() as fault:
             hints = get_type_hints(self._function, include_extras=True)
-        except (NameError, TypeError, SyntaxError, AttributeError) as error:
-            self._find("python-hint", f"a hint cannot be read: {error}")
+        if fault.error is not None:
+            self._find("python-hint", f"a hint cannot be read: {_said(fault.error)}")
             return signature
         parameters = inspect.signature(self._function).parameters.values()
         signature.contexts = tuple(p.name for p in parameters if _is_context(hints.get(p.name)))
@@ -96,6 +99,9 @@ class _Reader:
                 self._find(
                     "python-hint", f"the parameter {name!r} has no type hint; {wanted}", name
                 )
+            elif isinstance(parameter.default, FieldInfo):
+                said = f"has a Field as its default; write {name}: Annotated[…, Field(…)] = …"
+                self._find("python-parameter", f"the parameter {name!r} {said}", name)
             elif (problem := _problem_of(hints[name])) is not None:
                 self._find("python-hint", f"the parameter {name!r}: {problem}", name)
             else:
@@ -115,26 +121,26 @@ class _Reader:
     def _make_model(self, taken: list[inspect.Parameter], fields: dict[str, Any]) -> None:
         config = ConfigDict(extra="forbid", protected_namespaces=(), arbitrary_types_allowed=False)
         signature = self._signature
-        try:
+        with CaughtError() as fault:
             signature.model = create_model("Input", __config__=config, **fields)
             schema = inlined(signature.model.model_json_schema(), formats=True)
             _show_defaults(schema, taken)
             Schema(schema)
-        except (PydanticUserError, ValueError, TypeError) as error:
-            self._find("python-hint", f"the hints make no JSON Schema: {_first_line(error)}")
-            return
-        signature.input_schema = schema
+            signature.input_schema = schema
+        if fault.error is not None:
+            self._find("python-hint", f"the hints make no JSON Schema: {_said(fault.error)}")
 
     def _make_output(self, hint: Any) -> None:
         if hint in _UNTYPED or _holds(hint, bytes):
             return
-        try:
+        with CaughtError() as fault:
             schema = TypeAdapter(hint).json_schema(mode="serialization")
-        except (PydanticUserError, TypeError) as error:
-            said = f"what it returns, {_name(hint)}, has no JSON form: {_first_line(error)}"
+            schema = inlined(schema, formats=False)
+            Schema(schema)
+            self._signature.output_schema = schema or None
+        if fault.error is not None:
+            said = f"what it returns, {_name(hint)}, has no JSON form: {_said(fault.error)}"
             self._find("python-hint", said)
-            return
-        self._signature.output_schema = inlined(schema, formats=False) or None
 
     def _find(self, code: str, message: str, parameter: str = "") -> None:
         name = getattr(self._function, "__name__", "?")
@@ -212,11 +218,11 @@ def _describes(hint: Any) -> bool:
 
 
 def _problem_of(hint: Any) -> str | None:
-    try:
+    with CaughtError() as fault:
         TypeAdapter(hint).json_schema()
-    except (PydanticUserError, TypeError) as error:
-        return f"{_name(hint)} has no JSON form: {_first_line(error)}"
-    return None
+    if fault.error is None:
+        return None
+    return f"{_name(hint)} has no JSON form: {_said(fault.error)}"
 
 
 def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> None:
@@ -225,8 +231,10 @@ def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> No
     for parameter in taken:
         found = shown.get(parameter.name, {})
         found.pop("default", None)
-        if isinstance(parameter.default, str | int | float | None):
-            found["default"] = parameter.default
+        default = parameter.default
+        is_shown = isinstance(default, str | int | float | None)
+        if is_shown and not any(json_problems(default, depth=1)):
+            found["default"] = default
 
 
 def _holds(hint: Any, wanted: type) -> bool:
@@ -237,5 +245,7 @@ def _name(hint: Any) -> str:
     return getattr(hint, "__name__", None) or str(hint)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _said(error: Exception) -> str:
+    """Return what an error says, in one line and without where to read more."""
+    text = str(error).partition("\n\nFor further information")[0]
+    return cut(" ".join(text.split()), MESSAGE_CHARACTERS) or type(error).__name__

@@ -188,6 +188,47 @@ async def yields() -> Any:
     yield 1
 
 
+class Raises:
+    """A type whose own code fails, whatever it is asked."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+        """Fail."""
+        raise RuntimeError("no schema today")
+
+
+def no_pattern(x: Annotated[str, Field(pattern=r"^(?=a)\w+$")]) -> None:
+    """Take a pattern that nothing here knows."""
+
+
+def raising_hint(x: Raises) -> None:
+    """Take it."""
+
+
+def raising_text(x: "1 / 0") -> None:  # type: ignore[valid-type]
+    """Take what is no type."""
+
+
+def raising_out() -> Raises:  # type: ignore[empty-body]
+    """Return it."""
+
+
+def field_default(x: int = Field(5, ge=1)) -> None:
+    """Take a default as models write it."""
+
+
+def test_a_default_that_is_no_json_is_not_shown() -> None:
+    def f(x: float = float("inf"), y: int = 2**80, z: float = 1.5) -> None:
+        """Take numbers."""
+
+    shown = read_signature(f).input_schema["properties"]
+    assert shown == {
+        "x": {"type": "number"},
+        "y": {"type": "integer"},
+        "z": {"type": "number", "default": 1.5},
+    }
+
+
 @pytest.mark.parametrize(
     ("function", "code", "said"),
     [
@@ -199,6 +240,19 @@ async def yields() -> Any:
         (no_json, "python-hint", "the parameter 'x': "),
         (no_json_out, "python-hint", "what it returns"),
         (yields, "python-hint", "it yields values; a tool returns one"),
+        (
+            no_pattern,
+            "python-hint",
+            "the parameter 'x': Annotated has no JSON form: Error building",
+        ),
+        (
+            raising_hint,
+            "python-hint",
+            "the parameter 'x': Raises has no JSON form: no schema today",
+        ),
+        (raising_text, "python-hint", "a hint cannot be read: division by zero"),
+        (raising_out, "python-hint", "what it returns, Raises, has no JSON form: no schema today"),
+        (field_default, "python-parameter", "write x: Annotated[…, Field(…)] = …"),
     ],
 )
 def test_what_makes_no_tool_is_found_by_line(

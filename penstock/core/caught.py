@@ -1,4 +1,4 @@
-"""What code of plugins ran into: it is told, and nothing else fails with it."""
+"""What the code of others ran into: it is told, and nothing else fails with it."""
 
 from types import TracebackType
 from typing import Self

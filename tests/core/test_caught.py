@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.app.plugins_errors import CaughtError
+from penstock.core.caught import CaughtError
 
 
 def test_what_was_raised_is_kept_in_one_line() -> None:
