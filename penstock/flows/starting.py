@@ -97,7 +97,7 @@ def wanted_of(source: FlowSource, command: str) -> Mapping[str, Wanted]:
         return {}
     wanted = {each.name: _wanted(each) for each in flow.inputs if each.is_required}
     task = {TASK: Wanted(question=_question(flow, command))} if flow.needs_task else {}
-    return {} if source.errors else wanted | task
+    return {} if source.errors else task | wanted
 
 
 def said_of(errors: Sequence[Diagnostic]) -> str:

@@ -140,10 +140,10 @@ def test_a_task_and_inputs_that_are_needed_are_asked_for(flows: Path) -> None:
         },
     )
     with Terminal("flow", "run", "eager", cwd=flows) as terminal:
-        terminal.until("n (number): what is it to be?> ")
-        terminal.type("3")
         terminal.until("For whom?> ")
         terminal.type("Ann")
+        terminal.until("n (number): what is it to be?> ")
+        terminal.type("3")
         terminal.until("✓ look")
         assert terminal.ended() == 0
 
