@@ -80,19 +80,21 @@ function recordOf(record) {
 
 function bodyOf(body, headers, attachments) {
   if (body === null) return null;
-  if (typeof body === "string") return textBody(wellFormed(body), "text/plain;charset=UTF-8", headers);
-  if (body instanceof URLSearchParams) return textBody(String(body), "application/x-www-form-urlencoded;charset=UTF-8", headers);
+  if (typeof body === "string") return textBody(wellFormed(body), "text/plain;charset=UTF-8", headers, attachments);
+  if (body instanceof URLSearchParams) return textBody(String(body), "application/x-www-form-urlencoded;charset=UTF-8", headers, attachments);
   if (body instanceof FormData) return { kind: "form", parts: partsOfForm(body, attachments) };
   wanted(!(body instanceof Blob), "fetch: a Blob or File is sent inside a FormData");
   if (body instanceof ArrayBuffer || isView(body)) return { kind: "bytes", attachment: attached(bytesOf(body, "fetch"), attachments) };
   throw new TypeError(`fetch: "body" must be a string, URLSearchParams, FormData, ArrayBuffer or a typed array, found ${kindOf(body)}; for JSON use JSON.stringify`);
 }
 
-function textBody(content, type, headers) {
+function textBody(content, type, headers, attachments) {
   let isTyped = false;
   for (let at = 0; at < headers.length; at++) isTyped ||= headers[at][0] === "content-type";
   if (!isTyped) append(headers, ["content-type", type]);
   wanted(content.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  // A body may have more than the arguments of a host call: bytes go beside them.
+  if (content.length > LONGEST_TOGETHER) return { kind: "text", attachment: attached(encodeUtf8(content), attachments) };
   return { kind: "text", text: content };
 }
 

@@ -85,6 +85,8 @@ def _body(arguments: Any) -> Body:
         return None
     body, attached = mapping(arguments, "body"), items(arguments, "attachments")
     match body.get("kind"):
+        case "text" if "attachment" in body:
+            return _attachment(body, attached).decode("utf-8", "replace")
         case "text":
             return text(body, "text", least=0, most=_MOST_TEXT)
         case "bytes":

@@ -242,3 +242,15 @@ async def test_the_console_shows_values(
     await value_of(sandbox, expression, bridge)
     [(level, text)] = bridge.printed
     assert (level, text.split("\n")[0]) == line
+
+
+async def test_a_text_that_is_sent_may_be_longer_than_arguments_are(sandbox: QuickJs) -> None:
+    bridge = FakeBridge(
+        {"fetch": lambda _: {"status": 200, "url": "u", "headers": {}, "body": b""}}
+    )
+    sent = """fetch("https://a.test/", { method: "POST", body: "é".repeat(70_000) })"""
+    assert await value_of(sandbox, f"{sent}.then((answer) => answer.status)", bridge) == 200
+    ((_, asked),) = bridge.asked
+    assert asked["body"] == {"kind": "text", "attachment": 0}
+    assert asked["attachments"] == ["é".encode() * 70_000]
+    assert ["content-type", "text/plain;charset=UTF-8"] in asked["headers"]

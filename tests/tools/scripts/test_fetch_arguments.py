@@ -32,6 +32,7 @@ WRONG: list[dict[str, Any]] = [
     {"body": {"kind": []}},
     {"body": {"kind": "text"}},
     {"body": {"kind": "text", "text": 1}},
+    {"body": {"kind": "text", "attachment": 1}},
     {"body": {"kind": "bytes"}},
     {"body": {"kind": "bytes", "attachment": 1}},
     {"body": {"kind": "bytes", "attachment": -1}},
@@ -86,3 +87,11 @@ def test_a_form_is_sent_as_browsers_do_and_no_name_gets_out_of_its_line() -> Non
         b'--XYZ\r\nContent-Disposition: form-data; name="f"; filename="b%0A.txt"\r\n'
         b"Content-Type: text/plainX: 2\r\n\r\ntwo\r\n--XYZ--\r\n"
     )
+
+
+def test_a_long_text_comes_beside_the_arguments() -> None:
+    """`fetch_request_bytes` is 16 MiB, the arguments of a host call have at most 8."""
+    found = read_fetch(
+        PLAIN | {"body": {"kind": "text", "attachment": 0}, "attachments": ["hé".encode()]}
+    )
+    assert found.body == "hé"
