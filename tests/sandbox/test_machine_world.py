@@ -64,7 +64,7 @@ def test_a_script_gets_so_much_by_chance_as_it_can_ask_for(count: int) -> None:
 
 
 def test_arguments_have_a_size_whatever_the_script_says_of_it() -> None:
-    """ "Enforce every cap on the host too: message size, call count"."""
+    """What is capped in a script is capped by its host too: the size of a message, how many."""
     world = world_of(most_characters=500)
     world.hear(f'ask\n1\na\n{{"b":"{"x" * 400}"}}', [])
     with pytest.raises(ScriptError, match="more at once than it may"):
