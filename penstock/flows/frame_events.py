@@ -22,6 +22,8 @@ class FrameEvents:
         """By the frame of their run."""
         self._flows: dict[str, list[tuple[CallPath, FlowStarted]]] = {}
         """By their frame, and by the one above it: that of a step with a glob."""
+        self._numbers: dict[str, int] = {}
+        """Of each visit that was begun, by its frame."""
         self._starts = self._rested_ms = 0
 
     @property
@@ -29,6 +31,11 @@ class FrameEvents:
         """How many visits of steps were begun in the task, those of flows inside counted."""
         self._catch_up()
         return self._starts
+
+    def number(self, frame: CallPath) -> int:
+        """Return the how-manieth visit of the task began in a frame, from 1."""
+        self._catch_up()
+        return self._numbers[frame]
 
     @property
     def rested_ms(self) -> int:
@@ -57,6 +64,7 @@ class FrameEvents:
             elif isinstance(event, StepEvent):
                 if isinstance(event, StepStarted):
                     self._starts += 1
+                    self._numbers[path] = self._starts
                     self._rested_ms = event.rested_ms
                 self._steps.setdefault(frame_above(path), []).append((path, event))
         self._seen = len(story)

@@ -198,7 +198,7 @@ class FlowRunner:
     async def _visit(self, step_id: str) -> Visited:
         """Carry out a visit, or what follows a failed one."""
         most = self.shared.world.limits.flow_visits
-        if self.shared.frame_events.starts > most:
+        if self.shared.frame_events.number(self._frame(step_id)) > most:
             text = f"more than {most} steps were started in one run"
             return Visited(ended=failed("visit_limit", text, is_hard=True))
         step = self.run.flow.by_id[step_id]

@@ -53,3 +53,12 @@ def test_what_happens_after_somebody_looked_is_found_too() -> None:
     assert len(story.steps(RUN)) == 1
     task.story.append((CallPath("t/a/1"), ends("a")))
     assert [event for _, event in story.steps(RUN)] == [begins("a"), ends("a")]
+
+
+def test_visits_are_numbered_through_the_whole_task() -> None:
+    inside = ("t/ref/1/a/1", begins("a"))
+    task = task_of(("t/ref/1", begins("ref")), inside, ("t/b/1", begins("b")))
+    frame_events = FrameEvents(task)
+    frames = [CallPath(path) for path in ("t/ref/1", "t/ref/1/a/1", "t/b/1")]
+    assert [frame_events.number(each) for each in frames] == [1, 2, 3]
+    assert frame_events.starts == 3

@@ -16,6 +16,7 @@ from penstock.flows.work import allowance_of
 from penstock.models.scripted import ScriptedModel, call
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import (
     RUN,
     WORKERS,
@@ -178,6 +179,25 @@ async def test_visits_of_flows_inside_count_once_however_often_the_run_is_taken_
         assert reply.envelope is not None
         assert reply.envelope.output["status"] == status
         assert reply.envelope.output["stepCount"] == 5
+
+
+@pytest.mark.parametrize("writes", range(1, 6))
+async def test_the_visit_that_is_too_many_is_the_same_one_after_a_crash(writes: int) -> None:
+    """17: "every resumed run ends as the uninterrupted one", also in `visit_limit`."""
+    log = DyingLog(clock := FakeClock(), writes=writes, before=False)
+    sub = steps(f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}")
+    flows = flows_of(demo=steps("  - {id: ref, path: sub.yaml}"), sub=sub)
+    limits = Limits(flow_visits=2, shutdown_seconds=0)
+    place, reply = MemoryStorage(flows=flows, clock=clock, log=log, limits=limits), None
+    model = ScriptedModel(by_task({}))
+    while reply is None:
+        async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, {}, task="t"))
+        log.revive()
+        clock.advance(limits.lease_seconds + 1)
+    assert reply.envelope is not None
+    results = reply.envelope.output["results"]
+    assert (results["web"]["status"], results["next"]["status"]) == ("complete", "error")
 
 
 async def test_a_run_keeps_the_configuration_that_it_began_with() -> None:
