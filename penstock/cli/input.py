@@ -7,7 +7,11 @@ from typing import Any
 
 import typer
 
+from penstock.cli.plain import compact
 from penstock.core.schema import json_type
+
+_HALF = "\\ud"
+"""How half of a surrogate pair begins; a lone one can be stored nowhere."""
 
 
 def read_object(given: str | None, option: str) -> dict[str, Any]:
@@ -17,6 +21,8 @@ def read_object(given: str | None, option: str) -> dict[str, Any]:
     text = _text(given, option)
     try:
         value = json.loads(text)
+        if _HALF in text.lower():
+            value = json.loads(compact(value))
     except ValueError as error:
         raise typer.BadParameter(f"{option} must be JSON: {error}") from None
     except RecursionError:

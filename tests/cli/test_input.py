@@ -17,6 +17,13 @@ def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
 
 
+def test_half_a_character_is_none(tmp_path: Path) -> None:
+    """As the server reads bodies: nothing is kept that has no bytes."""
+    file = tmp_path / "x.json"
+    file.write_text('{"a": "\\ud83d\\ude00", "b\\ud800": ["\\uD83D"]}')
+    assert read_object(f"@{file}", "--mocks") == {"a": "😀", "b�": ["�"]}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
