@@ -21,7 +21,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallRetried, CallSettled
 from penstock.core.schema import Problem, json_problems
-from penstock.core.signals import Signal, Suspend
+from penstock.core.signals import Cancel, Signal, Suspend
 from penstock.core.text import size_text
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
@@ -240,6 +240,8 @@ class Invoker:
         spec, ledger, call = tool.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.stays_inside:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
+            if ledger.task.cancel_requested:  # heard of with the start: it would hit the tool
+                raise Cancel
         active_call.began = self._clock.monotonic()
         attempt = ledger.attempt(call.path)
         while True:

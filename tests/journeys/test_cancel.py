@@ -1,21 +1,27 @@
 """Cancel, whatever the task is doing."""
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
 
 from penstock.chat.message import NewMessage
 from penstock.core.call import Effect
+from penstock.core.events import CallStarted, CancelRequested, Entry, Record
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import (
     Hold,
     ScriptedModel,
+    ScriptedReply,
     call,
     say,
     wait,
 )
-from penstock.testing.runtime import memory_runtime
+from penstock.store.log import Lease
+from penstock.testing.clock import FakeClock
+from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import assert_whole
 from tests.kit.logs import code, settled
 from tests.kit.tools import Act, Gate
@@ -53,6 +59,32 @@ async def test_cancel_while_a_tool_runs(effect: Effect, expected: str) -> None:
         assert {each.tool_id: code(each) for each in outcomes} == {"look": "ok", "act": expected}
         await runtime.chat("What happened?", session_id=sent.session_id)
     assert_whole(model.requests[-1])
+
+
+class CancelledAtTheStart(MemoryLog):
+    """Somebody wants the task to end just before it is written that a call begins."""
+
+    def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
+        begins = [each for each in entries if isinstance(each.event, CallStarted)]
+        return self._late(lease, entries, begins[0]) if begins else super().append(lease, entries)
+
+    async def _late(self, lease: Lease, entries: Sequence[Entry], begun: Entry) -> Sequence[Record]:
+        await self.send(lease.log_id, [Entry(CancelRequested(), begun.task_id)])
+        return await super().append(lease, entries)
+
+
+@pytest.mark.parametrize("beside", [say(), call("look")], ids=["alone", "beside another"])
+async def test_cancel_that_comes_with_the_start_of_a_write(beside: ScriptedReply) -> None:
+    """2.3: "open ones settle `CANCELLED` (a `write` that had begun: `INTERRUPTED`)"."""
+    clock = FakeClock()
+    place = MemoryStorage(clock=clock, log=CancelledAtTheStart(clock))
+    act, look = Act("act", effect=Effect.WRITE), Act("look")
+    model = ScriptedModel([beside + call("act"), say("Never.")])
+    async with memory_runtime(model=model, tools=[act, look], place=place) as runtime:
+        reply = await runtime.chat("Act")
+        outcomes = await settled(runtime, reply.session_id)
+    assert (reply.status, act.runs) == (TaskStatus.CANCELLED, [])
+    assert {each.tool_id: code(each) for each in outcomes}["act"] == "INTERRUPTED"
 
 
 async def test_cancel_reaches_a_tool_that_swallows_it() -> None:
