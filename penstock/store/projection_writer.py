@@ -107,12 +107,13 @@ class ProjectionWriter:
         record: Record,
         event: Keyed,
     ) -> None:
-        """Take the request's key, or say which task has it."""
+        """Take the request's key, or say which task has it; those whose time is over go."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at
         oldest = at - 1000 * self._limits.idempotency_seconds
         claim = (key, event.request_hash, record.task_id, at, log_id, oldest)
         cursor.execute(self._sql.claim, claim)
         if cursor.fetchone() is not None:
+            cursor.execute(self._sql.forget_claims, (oldest,))
             return
         cursor.execute(self._sql.claimed, (key, log_id))
         request_hash, first_log, task_id = cursor.fetchone() or (None, None, None)

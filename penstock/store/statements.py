@@ -157,6 +157,8 @@ class Statements:
         "(SELECT profile_id FROM logs WHERE log_id = ?)"
     )
     """key, log_id -> request_hash, log_id, task_id."""
+    forget_claims = "DELETE FROM idempotency WHERE at < ?"
+    """The oldest that counts."""
     question_end = "SELECT status, answered_seq FROM questions WHERE question_id = ? AND log_id = ?"
     """question_id, log_id -> status, answered_seq."""
     add_session = (

@@ -22,10 +22,12 @@ from penstock.store.sql_log import SqlLog
 from penstock.testing.clock import FakeClock, settle
 from tests.kit.entries import (
     CHAT,
+    ONE,
     TWO,
     answered,
     asked,
     held,
+    keyed,
     message,
     note,
     opened,
@@ -152,6 +154,20 @@ async def test_who_gives_up_what_was_not_begun_leaves_the_holder_alone(
     beginning.cancel()
     await database.write(partial(do, "SELECT 1"))
     assert [each.seq for each in await log.append(lease, [note("mine")])] == [3]
+
+
+# ---- keys of requests ----------------------------------------------------------------------------
+
+
+async def test_keys_whose_time_is_over_are_kept_no_longer(
+    database: Database, log: SqlLog, clock: FakeClock
+) -> None:
+    """limits.idempotency_seconds: "how long an Idempotency-Key is remembered"."""
+    await log.send(CHAT, [opened(), keyed(ONE, "old")])
+    clock.advance(24 * 3600 + 1)
+    await log.send(CHAT, [keyed(TWO, "new")])
+    wanted = text("SELECT key FROM idempotency")
+    assert await database.read(lambda each: each.execute(wanted).scalars().all()) == ["new"]
 
 
 # ---- closed --------------------------------------------------------------------------------------
