@@ -14,10 +14,10 @@ from penstock.core.call_errors import BudgetExceeded
 from penstock.core.canonical import canonical
 from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.engine.ledger import Ledger
-from penstock.flows.checks.code import WRITTEN, module_of, stems
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code import CodeEnvironment, CodeVisit, InvokerWith
 from penstock.flows.code_modules import RunFiles
+from penstock.flows.code_places import WRITTEN, module_of, stems
 from penstock.flows.code_results import conclude
 from penstock.flows.definition import Code
 from penstock.flows.files import command_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, errors_of
+from penstock.core.late import late
 from penstock.core.text import one_line
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code_modules import ModuleLoader
 from penstock.flows.definition import Flow, RunInput
@@ -34,6 +34,7 @@ from penstock.resources.project_globs import glob
 
 MOST_SEEN = 20_000
 """Files below the first `*` of a glob."""
+CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class ProjectFlows:
             raise unknown_flow(command, found)
         file = found[command]
         root = FlowRoot(file.root, file.home)
-        errors = errors_of(check_flow(_read(file, root), self._check_context(file, root)))
+        errors = errors_of(_findings(_read(file, root), self._check_context(file, root)))
         source = self._source(file, root)
         return replace(source, errors=[*errors, *source.errors])
 
@@ -110,7 +111,7 @@ class ProjectFlows:
         """Return a flow, and everything that is wrong with it."""
         root = FlowRoot(file.root, file.home)
         read = _read(file, root)
-        return read, check_flow(read, self._check_context(file, root))
+        return read, _findings(read, self._check_context(file, root))
 
     def list(self) -> Sequence[FlowSummary]:
         """Return every flow, by command."""
@@ -124,7 +125,7 @@ class ProjectFlows:
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return everything that is wrong with a text that may become a flow's file."""
         around = self._check_context(file, FlowRoot(file.root, file.home))
-        return check_flow(read_flow(content, file.name), around)
+        return _findings(read_flow(content, file.name), around)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path means."""
@@ -155,7 +156,7 @@ class ProjectFlows:
         if self._modules is not None:
             fault = partial(self._modules.find_fault_in, texts=source.texts)
             around = replace(around, code_fault=fault)
-        return errors_of(check_flow(_read(file, root), around))
+        return errors_of(_findings(_read(file, root), around))
 
     def _folder(self, source: FlowSource) -> Path | None:
         """Return where a flow and what it refers to lies; None if that is gone."""
@@ -210,6 +211,12 @@ def _input(given: RunInput) -> dict[str, Any]:
 def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
     """Return a flow as its root has it; what is not there is told with the reason."""
     return root.flow_at(file.path) or read_flow_file(file)
+
+
+def _findings(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
+    """Return everything that is wrong with a flow; what looks is loaded with the first one."""
+    check: CheckFlow = late("penstock.flows.check:check_flow")
+    return check(read, around)
 
 
 def _too_many(source: FlowSource, place: str, most: int) -> FlowSource:

@@ -1,18 +1,12 @@
 """The modules of code steps, and the commands of shell steps."""
 
-import posixpath
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.checks.view import FlowView
-from penstock.flows.definition import Code, Shell, Step
+from penstock.flows.code_places import WRITTEN, module_of, stems
+from penstock.flows.definition import Code, Shell
 from penstock.flows.reading_steps import ParsedStep
-
-SUFFIXES = ("mts", "ts", "mjs", "js")
-WRITTEN = "ts"
-"""What `penstock flow generate` writes."""
-FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
 
 
 def check_code(view: FlowView) -> Iterator[Diagnostic]:
@@ -31,31 +25,6 @@ def check_code(view: FlowView) -> Iterator[Diagnostic]:
         if each.step.on_error is None:
             said = f"shell {each.label} has no on_error: a failing command ends the flow"
             yield each.warning("shell-without-on-error", said)
-
-
-def stems(step: Step, around: CheckContext) -> list[str]:
-    """Return where the module of a step may lie, the best first; a target has its suffix."""
-    target = step.target if isinstance(step, Code) else None
-    folder, name = posixpath.split(around.file)
-    if target is not None:
-        found = [posixpath.join(folder, target), target]
-        normal = [posixpath.normpath(each) for each in found if not target.startswith("/")]
-        return [each for each in dict.fromkeys(normal) if each.split("/")[0] != ".."]
-    if name == FLOW:
-        return [posixpath.join(folder, step.step_id)]
-    stem = name.rpartition(".")[0]
-    command = around.command.replace(":", "/")
-    return [
-        posixpath.join(folder, FOLDER, stem, step.step_id),
-        posixpath.join(OLD_FOLDER, command, step.step_id),
-    ]
-
-
-def module_of(step: Code, around: CheckContext) -> str | None:
-    """Return the file of a step's module, or None if there is none."""
-    suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
-    places = (f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes)
-    return next((each for each in places if around.has_file(each)), None)
 
 
 def _check_module(view: FlowView, each: ParsedStep, step: Code) -> Iterator[Diagnostic]:

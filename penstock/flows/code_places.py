@@ -1,0 +1,36 @@
+"""Where the modules of code steps lie (section 7.9)."""
+
+import posixpath
+
+from penstock.flows.checks.context import FLOW, CheckContext
+from penstock.flows.definition import Code, Step
+
+SUFFIXES = ("mts", "ts", "mjs", "js")
+WRITTEN = "ts"
+"""What `penstock flow generate` writes."""
+FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
+
+
+def stems(step: Step, around: CheckContext) -> list[str]:
+    """Return where the module of a step may lie, the best first; a target has its suffix."""
+    target = step.target if isinstance(step, Code) else None
+    folder, name = posixpath.split(around.file)
+    if target is not None:
+        found = [posixpath.join(folder, target), target]
+        normal = [posixpath.normpath(each) for each in found if not target.startswith("/")]
+        return [each for each in dict.fromkeys(normal) if each.split("/")[0] != ".."]
+    if name == FLOW:
+        return [posixpath.join(folder, step.step_id)]
+    stem = name.rpartition(".")[0]
+    command = around.command.replace(":", "/")
+    return [
+        posixpath.join(folder, FOLDER, stem, step.step_id),
+        posixpath.join(OLD_FOLDER, command, step.step_id),
+    ]
+
+
+def module_of(step: Code, around: CheckContext) -> str | None:
+    """Return the file of a step's module, or None if there is none."""
+    suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
+    places = (f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes)
+    return next((each for each in places if around.has_file(each)), None)
