@@ -3,8 +3,8 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
@@ -46,6 +46,21 @@ class Threads:
         self._put(job)
         return await waiter
 
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let another thread work while this one only waits for the event loop.
+
+        Else functions that wait for what takes a thread itself could take all there are.
+        """
+        with self._lock:
+            self._most += 1
+            self._grow()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._most -= 1
+
     def close(self) -> None:
         """Take no new work; idle threads end, others when they have done their job."""
         with self._lock:
@@ -59,16 +74,23 @@ class Threads:
                 raise RuntimeError("the runtime was closed: no tool can run any more")
             self._jobs.put(job)
             self._free -= 1
-            if self._free < 0 and self._started < self._most:
-                self._started += 1
-                self._free += 1
-                name = f"penstock-tool-{self._started}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._grow()
+
+    def _grow(self) -> None:
+        """Start a thread if one is lacking and may be; the lock is held."""
+        if self._free < 0 and self._started < self._most:
+            self._started += 1
+            self._free += 1
+            name = f"penstock-tool-{self._started}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
             with self._lock:
+                if self._started > self._most:
+                    self._started -= 1
+                    return  # it worked in the place of one that goes on by now
                 self._free += 1
 
 

@@ -79,3 +79,32 @@ def test_a_stuck_thread_does_not_keep_a_process_alive() -> None:
         return await threads.run(threading.current_thread)  # type: ignore[no-any-return]
 
     assert asyncio.run(leave()).daemon
+
+
+async def test_a_thread_that_waits_lets_another_work_and_no_more_stay_than_may() -> None:
+    threads, loop = Threads(1), asyncio.get_running_loop()
+
+    def outer(depth: int) -> str:
+        if not depth:
+            return threading.current_thread().name
+        inner = threads.run(lambda: outer(depth - 1))
+        with threads.lent():
+            return str(asyncio.run_coroutine_threadsafe(inner, loop).result())
+
+    async with asyncio.timeout(5):
+        assert await threads.run(lambda: outer(3)) == "penstock-tool-4"
+        several = [threads.run(lambda: outer(2)) for _ in range(3)]
+        assert len(await asyncio.gather(*several)) == 3
+    release, running = threading.Event(), list[int]()
+
+    def work() -> None:
+        running.append(1)
+        release.wait(5)
+
+    waiting = [asyncio.ensure_future(threads.run(work)) for _ in range(3)]
+    while not running:
+        await settle(rounds=1)
+    assert len(running) == 1
+    release.set()
+    await asyncio.gather(*waiting)
+    threads.close()

@@ -75,7 +75,8 @@ class ToolContext:
         if threading.get_ident() == self._thread:
             work.close()
             raise RuntimeError("this would stop the event loop here: await it instead")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        with self._invocation.inside.threads.lent():
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def secret(self, key: str, shared: str | None = None) -> str:
         """Return a secret of the profile, or of the shared place of this name.

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.call import Origin
 from penstock.core.events import NoteEmitted
+from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.core.signals import Suspend
 from penstock.testing.invocation import Workbench, open_workbench
@@ -307,3 +308,22 @@ async def test_a_direct_caller_s_script_reaches_the_tools_of_its_root() -> None:
     envelope = await bench.call("does", caller=direct)
     assert envelope.error
     assert envelope.error.code == "TOOL_NOT_FOUND"
+
+
+async def test_plain_functions_that_call_plain_functions_do_not_starve_each_other() -> None:
+    """Sync ones in a bounded pool: all of its threads may wait for a call of another."""
+
+    @tool(effect="none", direct_call=True)
+    def inner() -> int:
+        """Return one."""
+        return 1
+
+    @tool(effect="none")
+    def outer(ctx: ToolContext) -> int:
+        """Call it."""
+        return int(ctx.call_sync("inner").output)
+
+    bench = await open_workbench(inner, outer, limits=Limits(tool_threads=2))
+    async with asyncio.timeout(5):
+        envelopes = await asyncio.gather(*(bench.call("outer") for _ in range(4)))
+    assert [each.output for each in envelopes] == [1, 1, 1, 1]
