@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
@@ -57,6 +57,8 @@ class _Group:
     text: str
     """What they may rely on."""
     tools: list[ToolManifest] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    """Scripts that are no tools: what is asked for a part of prompts."""
 
 
 class _Place:
@@ -85,6 +87,12 @@ class _Place:
         for folder, tools in by_folder.items():
             text = typings.of([folder])
             groups.setdefault(text, _Group(text)).tools.extend(tools)
+        bundle = self._project.bundle
+        prompts = None if "prompts" in bundle.broken_nouns else bundle.prompts
+        if prompts is not None and prompts.resolver is not None:
+            text = typings.of([prompts.folder])
+            file = (PurePosixPath(prompts.folder) / prompts.resolver.script_file).as_posix()
+            groups.setdefault(text, _Group(text)).files.append(file)
         return list(groups.values())
 
     def check(self, group: _Group) -> list[Diagnostic]:
@@ -93,8 +101,9 @@ class _Place:
         config.mkdir()
         (config / FILE).write_text(group.text, encoding="utf-8")
         (config / "deno.json").write_text(json.dumps({"compilerOptions": OPTIONS}))
-        entries = sorted({self._entry(each) for each in group.tools})
-        told = self._run([*_COMMAND, str(config / "deno.json"), *entries])
+        entries = {str(self._files / each) for each in group.files}
+        entries.update(self._entry(each) for each in group.tools)
+        told = self._run([*_COMMAND, str(config / "deno.json"), *sorted(entries)])
         return [] if told is None else list(self._findings(told, group))
 
     def _entry(self, tool: ToolManifest) -> str:
@@ -141,8 +150,9 @@ class _Place:
         said = cut(one_line(text), MOST_MESSAGE) + known
         if at is not None:
             return self._placed(said, unquote(at[1]), int(at[2]), int(at[3]))
-        first = min(group.tools, key=lambda each: each.file)
-        return Diagnostic(code=CODE, message=said, file=first.file, line=first.line)
+        places = [(each.file, each.line) for each in group.tools]
+        file, line = min([*places, *((each, 1) for each in group.files)])
+        return Diagnostic(code=CODE, message=said, file=file, line=line)
 
     def _relative(self, text: str) -> str:
         """Return the text with files as the project calls them, not as the copies are called."""

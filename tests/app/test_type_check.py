@@ -76,6 +76,20 @@ def test_scripts_in_manifests_and_what_scripts_import_are_checked(project: Proje
     ]
 
 
+def test_the_script_that_is_asked_for_a_part_of_prompts_is_checked(project: ProjectFolder) -> None:
+    """`--types`: also the type checker, of each script that a manifest names."""
+    project.write(
+        "own/p.prompts.yaml",
+        """
+        execution: {preamble: Be kind.}
+        system_prompt_resolver: {script_file: lib/ask.mts, entrypoint: ask, timeout_ms: 100}
+        """,
+    )
+    project.write("own/lib/ask.mts", "export const ask = (): string => 5;\n")
+    (line,) = found(project)
+    assert line.startswith("own/lib/ask.mts:1:34: error type-error: Type 'number' is not")
+
+
 def test_places_are_those_of_the_project_in_each_run_alike(project: ProjectFolder) -> None:
     """A module that is there for its types alone is looked for by the type checker first."""
     project.tool(

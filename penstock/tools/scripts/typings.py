@@ -35,8 +35,14 @@ class Typings:
         self._version = version
 
     def folders(self) -> list[str]:
-        """Return the folders that hold manifests, relative to the project; `.` is the project."""
+        """Return the folders that hold manifests of scripts, relative to the project.
+
+        `.` is the project.
+        """
         own = [each.folder for each in self._bundle.every_tool]
+        prompts = self._bundle.prompts
+        if prompts is not None and prompts.resolver is not None:
+            own.append(prompts.folder)
         return sorted({*own, *(each.folder for each in self._bundle.skills.values())})
 
     def of(self, folders: Sequence[str]) -> str:

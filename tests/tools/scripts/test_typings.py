@@ -22,6 +22,9 @@ FILES = {
     "far/other.tool.yaml": tool(name="t_other"),
     "open/direct.tool.yaml": tool("direct_call: true\nscript_tools: [t_own]", name="t_direct"),
     "own/own.tool.yaml": tool(name="t_own"),
+    "prompt/p.prompts.yaml": "execution: {preamble: x}\nsystem_prompt_resolver: "
+    "{script_file: a.mts, entrypoint: run, timeout_ms: 5}",
+    "prompt/a.mts": "",
     "lone/lone.tool.yaml": tool("script_tools: [t_other]", name="t_lone"),
 }
 BUILT_IN = ToolSpec(tool_id="read_text_file", description="Read.", input_schema={"type": "object"})
@@ -59,7 +62,7 @@ KNOWN = ("t_listed", "t_helper", "t_inline", "t_req", "t_other", "t_own", "t_lon
 
 
 def test_every_folder_with_manifests_has_a_file(typings: Typings) -> None:
-    assert typings.folders() == ["a", "b", "far", "lone", "open", "own"]
+    assert typings.folders() == ["a", "b", "far", "lone", "open", "own", "prompt"]
 
 
 def test_a_tool_has_its_input_and_its_output() -> None:
