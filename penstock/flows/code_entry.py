@@ -15,9 +15,9 @@ from penstock.core.canonical import canonical
 from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import CheckContext
+from penstock.flows.checks.modules import WRITTEN, module_of, stems
 from penstock.flows.code import CodeEnvironment, CodeVisit, InvokerWith
 from penstock.flows.code_modules import RunFiles
-from penstock.flows.code_places import WRITTEN, module_of, stems
 from penstock.flows.code_results import conclude
 from penstock.flows.definition import Code
 from penstock.flows.files import command_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.core.late import late
 from penstock.flows.checks.context import CheckContext, CodeFault
-from penstock.flows.code_places import module_of
+from penstock.flows.checks.modules import module_of
 from penstock.flows.definition import Code, Flow
 from penstock.flows.files import FlowFile, FlowRoot
 from penstock.sandbox.reading.folder import Absence, Files, Folder

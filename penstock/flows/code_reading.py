@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.modules import SUFFIXES
 from penstock.flows.code_modules import ReadModule
-from penstock.flows.code_places import SUFFIXES
 from penstock.sandbox.reading.folder import Absence, Files
 from penstock.sandbox.reading.imports import RefusedImport, target
 from penstock.sandbox.reading.lexer import Statement

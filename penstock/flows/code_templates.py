@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.code_places import WRITTEN, module_of, stems
+from penstock.flows.checks.modules import WRITTEN, module_of, stems
 from penstock.flows.code_results import type_of
 from penstock.flows.definition import Code, CodeDecision, Flow
 from penstock.manifest.template import Ref, parse

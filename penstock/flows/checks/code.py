@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.modules import WRITTEN, module_of, stems
 from penstock.flows.checks.view import FlowView
-from penstock.flows.code_places import WRITTEN, module_of, stems
 from penstock.flows.definition import Code, Shell
 from penstock.flows.reading_steps import ParsedStep
 

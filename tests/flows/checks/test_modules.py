@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.code_places import module_of
+from penstock.flows.checks.modules import module_of
 from penstock.flows.definition import Code
 
 FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")
