@@ -149,10 +149,10 @@ def json_problems(value: Any, depth: int) -> Iterator[Problem]:
 
 def is_deeper(value: Any, depth: int) -> bool:
     """Whether a value has more levels of nesting than that, however many there are."""
-    level = [value] if type(value) in _NESTING else []
+    level = [value] if isinstance(value, _NESTING) else []
     for _ in range(depth):
-        inner = [each.values() if type(each) is dict else each for each in level]
-        level = [one for each in inner for one in each if type(one) in _NESTING]
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [one for each in inner for one in each if isinstance(one, _NESTING)]
         if not level:
             return False
     return bool(level)
@@ -190,7 +190,7 @@ _ANY_OF = (
     jsonschema_rs.ValidationErrorKind.OneOfNotValid,
 )
 _HARMLESS = frozenset({str, bool, type(None)})
-_NESTING = frozenset({dict, list})
+_NESTING = (dict, list, tuple)
 
 
 def _problems(error: jsonschema_rs.ValidationError) -> list[Problem]:

@@ -11,6 +11,7 @@ from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
 from penstock.core.limits import Limits
+from penstock.core.schema import is_deeper
 from penstock.core.text import cut, one_line, preview
 from penstock.store.blobs import Blobs
 from penstock.tools.media import IMAGES, dimensions, sniff
@@ -165,22 +166,3 @@ class Artifacts:
             stored = await self.keep(found.content, found.mime)
             kept.append(replace(stored, is_image=found.is_image))
         return tuple(kept)
-
-
-def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a JSON value has more levels of objects and arrays."""
-    level = [value]
-    for _ in range(depth):
-        level = [each for outer in level if is_nest(outer) for each in _inside(outer)]
-        if not level:
-            return False
-    return any(map(is_nest, level))
-
-
-def is_nest(value: Any) -> bool:
-    """Whether a JSON value holds others."""
-    return isinstance(value, dict | list | tuple)
-
-
-def _inside(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value

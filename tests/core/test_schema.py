@@ -209,11 +209,14 @@ def test_nesting_without_end_is_one_problem() -> None:
         ([], 1, False),
         ([1, "[[["], 1, False),
         ([[], []], 1, True),
+        ({"a": [1]}, 1, True),
+        ({"a": [1]}, 2, False),
+        (((1,),), 1, True),
         (nested(200), 200, False),
         (nested(201), 200, True),
         (nested(100_000), 200, True),
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
     assert is_deeper(value, depth) is expected

@@ -15,7 +15,7 @@ from penstock.core.ids import ArtifactId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.testing.invocation import open_workbench
-from penstock.tools.artifacts import Artifacts, LoggedOutcome, is_deeper
+from penstock.tools.artifacts import Artifacts, LoggedOutcome
 from penstock.tools.policy import Caller
 from penstock.tools.python.function import tool
 
@@ -136,13 +136,6 @@ async def test_an_output_has_so_many_levels(artifacts: Artifacts, levels: int, f
         return
     with pytest.raises(OutputTooLarge, match="nested more than 200 deep"):
         await shown(artifacts, output)
-
-
-def test_depth_is_counted_by_levels() -> None:
-    assert not is_deeper(1, 0)
-    assert is_deeper([], 0)
-    assert not is_deeper({"a": [1]}, 2)
-    assert is_deeper({"a": [1]}, 1)
 
 
 async def test_what_is_no_json_is_refused(artifacts: Artifacts) -> None:
