@@ -82,8 +82,10 @@ class OpenCalls:
 
     @property
     def can_move(self) -> bool:
-        """Whether anything may yet settle in this entry."""
-        return bool(self._open)
+        """Whether anything may yet settle in this entry; beside what parks no idle timer counts."""
+        if not self._parked:
+            return bool(self._open)
+        return not all(map(self._is_idle, self._open))
 
     def parking(self) -> Signal | None:
         """Return the signal that ends an entry in which nothing can move."""
@@ -114,6 +116,10 @@ class OpenCalls:
             task.cancel("the script ended")
         if tasks:
             await asyncio.wait(tasks)
+
+    def _is_idle(self, number: int) -> bool:
+        message = self._asked.get(number)
+        return message is not None and message.name == "timer" and "idle" in (message.value or {})
 
     def _ask(self, message: Message) -> Settled | Awaitable[Settled]:
         if message.problem:

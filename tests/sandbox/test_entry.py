@@ -311,6 +311,22 @@ async def test_a_question_that_nobody_awaits_does_not_park(sandbox: Sandbox) -> 
     assert [kind for kind, _ in bridge.warned] == ["script.unawaited_calls"]
 
 
+async def test_the_time_of_a_signal_keeps_no_script_from_parking(sandbox: Sandbox) -> None:
+    """L6: "A script parks when nothing in it can move": what a signal was made for may be over."""
+    made = "const signal = AbortSignal.timeout(3_600_000);"
+    source = f"{CALL} export async function run() {{ {made} return call(1); }}"
+    with pytest.raises(Suspend):
+        await run(sandbox, source, FakeBridge({"callTool": suspend}), bounds=Bounds(seconds=1))
+
+
+async def test_the_time_of_a_signal_is_waited_for_where_nothing_parks(sandbox: Sandbox) -> None:
+    source = """
+        export const run = () =>
+          new Promise((resolve) => AbortSignal.timeout(5).addEventListener("abort", () => resolve(1)));
+    """
+    assert await run(sandbox, source) == 1
+
+
 async def test_a_rejection_is_told_only_if_nobody_took_it(sandbox: Sandbox) -> None:
     """An unhandled rejection is a warning event `script.unhandled_rejection`."""
     source = """

@@ -34,7 +34,8 @@ class AbortSignal {
 
   static timeout(wait) {
     const signal = new AbortSignal(RUNTIME_ONLY);
-    const passed = ask("timer", { ms: integer(wait, "AbortSignal.timeout: the time", 0, 3600000) });
+    // Idle: what it is to end may be over, so a script that waits for a person does not wait for it.
+    const passed = ask("timer", { ms: integer(wait, "AbortSignal.timeout: the time", 0, 3600000), idle: true });
     then(passed, () => abortNow(signal, new DOMException("the time is up", "TimeoutError")));
     return signal;
   }
