@@ -13,7 +13,7 @@ from penstock.core.caught import CaughtError
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound
-from penstock.core.events import Record
+from penstock.core.events import Record, TaskEnded
 from penstock.core.flow_events import FlowRequested, FlowStarted, StepSettled, StepStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.bus import Delta, Live
@@ -24,6 +24,8 @@ Listener = Callable[[dict[str, Any]], object]
 Follow = Callable[[LogId], AsyncGenerator[Live, None]]
 """Yields what a log holds, then what happens in it."""
 OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
+LAST_SECONDS = 2
+"""How long the end of a run may take to be told when the project is closed."""
 _OTHER_NAMES = {
     "flow_flow_started": "flow_started",
     "flow_notify": "flow_warning",
@@ -80,6 +82,8 @@ class RunFollower:
         self._listeners = listeners
         self._follow = follow
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
+        self._over: set[LogId] = set()
+        """Runs that have ended, and of which not all was told."""
 
     def hear(self, records: Sequence[Record]) -> None:
         """Take in what was committed; the log's listener."""
@@ -93,9 +97,13 @@ class RunFollower:
             ):
                 telling = self._go_with(record.task_id, record.log_id, record.seq)
                 self._tasks[record.log_id] = asyncio.create_task(telling)
+            if isinstance(event, TaskEnded) and record.log_id in self._tasks:
+                self._over.add(record.log_id)
 
     async def close(self) -> None:
-        """Follow no run any more."""
+        """Tell what is left of runs that have ended, and follow no other any more."""
+        if over := [self._tasks[each] for each in self._over]:
+            await asyncio.wait(over, timeout=LAST_SECONDS)
         for each in self._tasks.values():
             each.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -107,28 +115,29 @@ class RunFollower:
         if fault.error is not None:
             log.error("plugins hear no more of the run %s: %s", run_id, fault)
         self._tasks.pop(log_id, None)
+        self._over.discard(log_id)
 
     async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Tell of a run from event `first` on; those before it were told by who ran it then."""
-        story: RunFeed | None = None
+        feed: RunFeed | None = None
         seq = 0
         async with aclosing(self._follow(log_id)) as items:
             async for item in items:
                 if isinstance(item, Record) and isinstance(item.event, FlowRequested):
-                    story = RunFeed(run_id, item.event.command)
-                if story is None:
+                    feed = RunFeed(run_id, item.event.command)
+                if feed is None:
                     continue
                 if isinstance(item, Record):
                     seq = item.seq
-                for body in _told(story, item, seq):
+                for body in _told(feed, item, seq):
                     if seq >= first:
                         self._listeners.tell(body["type"], body)
-                if story.is_over:
+                if feed.is_over:
                     break
 
 
-def _told(story: RunFeed, item: Live, seq: int) -> Sequence[Json]:
+def _told(feed: RunFeed, item: Live, seq: int) -> Sequence[Json]:
     if isinstance(item, Record):
-        return story.told(item)
-    said = story.said(item, seq) if type(item) is Delta else None
+        return feed.told(item)
+    said = feed.said(item, seq) if type(item) is Delta else None
     return [said] if said is not None else ()

@@ -12,12 +12,14 @@ from penstock.app.run_feed import TYPES
 from penstock.chat.message import NewRun
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreError
-from penstock.core.events import Record
+from penstock.core.events import Event, Record
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.engine.bus import Live
 from penstock.models.scripted import ScriptedModel
+from penstock.testing.clock import settle
+from tests.kit.events import ended
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 
@@ -80,6 +82,28 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
     await reached.wait()
     await following.close()
     assert caplog.messages == ["plugins hear no more of the run task_1: StoreError: task_1 is torn"]
+
+
+async def test_the_end_of_a_run_is_told_also_when_the_project_is_closed_at_once() -> None:
+    """18: `flow_complete`: "exactly once"."""
+    run, told = TaskId("task_1"), list[str]()
+    asked = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
+    happened: list[Event] = [asked, ended()]
+    records = [
+        Record(LogId(run), seq, Moment(0), run, None, each) for seq, each in enumerate(happened, 1)
+    ]
+
+    async def follow(log_id: LogId) -> AsyncGenerator[Live, None]:
+        for each in records:
+            await settle()
+            yield each
+
+    listeners = Listeners()
+    listeners.on("flow_complete", lambda event: told.append(event["runId"]))
+    following = RunFollower(listeners, follow)
+    following.hear(records)
+    await following.close()
+    assert told == ["task_1"]
 
 
 async def test_a_run_is_heard_from_its_start_to_its_end(project: ProjectFolder) -> None:
