@@ -66,11 +66,20 @@ class DetachedCalls:
         if written is None:
             return None if wait else self._of_task(call, name, 1)
         number, by = written.value["number"], written.value["by"]
+        if wait and by != call.path and self._goes_on_itself(call.path):
+            return None
         found = self._of_task(call, name, number)
         is_open = self._ledger.find(found.path) is None and not is_below(call.path, found.path)
         if is_open or by == call.path:
             return found
         return None if wait else self._of_task(call, name, number + 1)
+
+    def _goes_on_itself(self, path: CallPath) -> bool:
+        """Whether the call was made before there was an equal one, and waits for something."""
+        task = self._ledger.task
+        return any(_is_in(each, path) for each in task.asked) or any(
+            is_below(each, path) for each in task.begun
+        )
 
     def _take(self, call: Call, found: Call) -> None:
         """Note who makes the call: its outcome goes there, and to nobody after."""

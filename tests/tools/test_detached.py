@@ -1,5 +1,6 @@
 """Calls that are not waited for: who asks again takes their questions up."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -170,3 +171,22 @@ async def test_what_runs_at_once_needs_no_wait() -> None:
     assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
     assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
     assert len(send.runs) == 2
+
+
+@tool(effect="write")
+async def posts_twice(ctx: ToolContext) -> Any:
+    """Call the same with and without waiting."""
+    both = ctx.call("send", {"to": "a"}), ctx.call("send", {"to": "a"}, wait=False)
+    return [each.status for each in await asyncio.gather(*both)]
+
+
+async def test_who_waits_already_goes_on_with_what_it_asked_itself() -> None:
+    """What a person approved is what runs: nobody is asked a second time for it."""
+    *_, send = acts()
+    bench = await open_workbench(posts_twice, send)
+    with pytest.raises(Suspend):
+        await bench.call("posts_twice")
+    await bench.answer({"decision": "approve"})
+    bench.enter()
+    assert (await bench.call("posts_twice")).output == ["success", "suspended"]
+    assert len(send.runs) == 1
