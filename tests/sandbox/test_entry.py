@@ -321,8 +321,9 @@ async def test_the_time_of_a_signal_keeps_no_script_from_parking(sandbox: Sandbo
 
 async def test_the_time_of_a_signal_is_waited_for_where_nothing_parks(sandbox: Sandbox) -> None:
     source = """
-        export const run = () =>
-          new Promise((resolve) => AbortSignal.timeout(5).addEventListener("abort", () => resolve(1)));
+        export const run = () => new Promise((resolve) => {
+          AbortSignal.timeout(5).addEventListener("abort", () => resolve(1));
+        });
     """
     assert await run(sandbox, source) == 1
 
