@@ -40,13 +40,17 @@ execution:
 """
 SEND = """
 export async function run() {
+  const path = "task://report.txt";
+  await flo.callTool({ tool_id: "write_text_file", input: { path, content: "All is well." } });
+  const kept = await flo.callTool({ tool_id: "media_push_vfs", input: { input_path: path } });
   const sent = await flo.callTool({
     tool_id: "send_media_attachment",
-    input: { media_id: "med_1" },
+    input: { media_id: kept.output?.media_id ?? kept.status },
   });
   return { status: sent.status, code: sent.error?.code };
 }
 """
+HELPERS = "[send_media_attachment, media_push_vfs, write_text_file]"
 
 
 @pytest.fixture(scope="module")
@@ -218,11 +222,11 @@ def sending(project: ProjectFolder) -> ProjectFolder:
         name="File Sender",
         description="Send workspace files to the user.",
         tools="[prepare_file]",
-        script_tools="[send_media_attachment]",
+        script_tools=HELPERS,
     )
     project.write("skills/file_sender/prepare_file.tool.yaml", SENDER.format(name="prepare_file"))
     project.write("skills/file_sender/send.mts", SEND)
-    more = "direct_call: true\nscript_tools: [send_media_attachment]\n"
+    more = f"direct_call: true\nscript_tools: {HELPERS}\n"
     project.write("publish_report.tool.yaml", SENDER.format(name="publish_report") + more)
     project.write("send.mts", SEND)
     return project
@@ -233,7 +237,7 @@ async def test_n22_helpers_of_a_skill_are_for_its_scripts(sending: ProjectFolder
     model, agent = model_of(call("prepare_file"))
     async with sending.opened(agents=[agent]) as runtime:
         (prepared,) = await said(runtime, "Go", "file_sender")
-    assert_allowed(prepared.envelope.output.get("code"))
+    assert prepared.envelope.output == {"status": "success"}
     assert "prepare_file" in names(model)
     assert "send_media_attachment" not in names(model)
 
@@ -242,8 +246,7 @@ async def test_n23_a_direct_call_may_use_its_helpers(sending: ProjectFolder) -> 
     """Seed N23: the `publish_report` manifest."""
     async with sending.opened() as runtime:
         envelope = await directly(runtime, "publish_report", {})
-    assert envelope.ok
-    assert_allowed(envelope.output.get("code"))
+    assert envelope.output == {"status": "success"}
 
 
 async def test_n24_a_helper_is_no_direct_call(sending: ProjectFolder) -> None:
