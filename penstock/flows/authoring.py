@@ -14,10 +14,10 @@ from penstock.flows.files import (
     FOLDERS,
     SUFFIXES,
     FlowFile,
-    bad_name,
     command_of,
     find_namesakes,
     hides,
+    odd_name,
 )
 from penstock.flows.project_flows import ProjectFlows
 from penstock.resources.project_files import ProjectFiles
@@ -52,8 +52,8 @@ def write_flow(flows: ProjectFlows, path: str, content: str) -> WrittenFlow:
         return place
     file = FlowFile(command=command_of(place), path=place, root=flows.root, tier=Tier.LOCAL)
     found = list(flows.check_text(file, content))
-    wrong = bad_name(file)
-    found = [wrong, *found] if wrong is not None else found
+    if (odd := odd_name(file)) is not None:
+        found = [odd, *found]
     if not has_error(found):
         others = [*find_namesakes(file), *_swallowed(flows, file)]
         found = in_file_order([*found, *(_beside(file, each) for each in others)])

@@ -118,12 +118,14 @@ def file_at(path: str, root: Path, home: str) -> FlowFile:
     return FlowFile(command=command_of(path, home), path=path, root=root, tier=tier)
 
 
-def bad_name(file: FlowFile) -> Diagnostic | None:
-    """Return what keeps a project's file from having a command by its place; None if nothing."""
+def odd_name(file: FlowFile) -> Diagnostic | None:
+    """Return what is wrong with the command that a project's file has by its place, if anything."""
     *folders, name = _parts_of(file.path)
     unseen = (each for each in folders if each in NOT_SEARCHED)
     bad = _bad_part([*folders, name]) or next(unseen, None)
-    return None if bad is None else _bad_name(file, bad)
+    if bad is not None:
+        return _bad_name(file, bad)
+    return _reserved(file) if file.command in RESERVED else None
 
 
 class FlowRoot:

@@ -193,6 +193,7 @@ async def _write(site: Site, path: str, content: str, status: int) -> Response:
 
 def _invalid(written: WrittenFlow) -> Json:
     errors = errors_of(written.diagnostics)
-    message = f"the flow has {len(errors)} errors and was not written; line {errors[0].line}: "
+    counted = "an error" if len(errors) == 1 else f"{len(errors)} errors"
+    message = f"the flow has {counted} and was not written; line {errors[0].line}: "
     details = {"diagnostics": [each.to_finding() for each in written.diagnostics]}
     return answer(422, FLOW_INVALID, message + errors[0].text, details=details)

@@ -109,6 +109,14 @@ def test_a_flow_without_a_command_is_not_written(
     assert not (flows.root / path).exists()
 
 
+def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
+    """`command-reserved`: a warning, and "only warnings, or none: written"."""
+    written = write_flow(flows, "call", GOOD)
+    (said,) = [each["message"] for each in written.to_wire()["diagnostics"]]
+    assert said == '"/call" is a built-in command; in a chat this flow cannot be called'
+    assert written.is_written
+
+
 @pytest.mark.parametrize(
     ("first", "then", "said"),
     [
