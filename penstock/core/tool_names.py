@@ -7,3 +7,15 @@ SKILL_READ = "skill_read"
 SUBAGENT = "subagent"
 EXECUTE_WORKFLOW = "execute_workflow"
 """What a command that is a flow calls."""
+FIRST = (
+    "search_knowledge",
+    "browse_url",
+    "browser_action",
+    "analyze_page",
+    "execute_sql",
+    EXECUTE_WORKFLOW,
+    "send_email",
+    "get_schedule_info",
+    "create_schedule",
+)
+"""What comes first where tools are listed, each as soon as it is there."""

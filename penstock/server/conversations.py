@@ -11,6 +11,7 @@ from penstock.chat.history import HistoryRange
 from penstock.core.errors import SessionBusy
 from penstock.core.ids import MessageId, SessionId, new_id
 from penstock.core.profile import CHAT, READ
+from penstock.core.tool_names import FIRST
 from penstock.models.model import ModelCard
 from penstock.server.bodies import Form, read_json
 from penstock.server.lists import InHistory, InStream, Listed, page_of
@@ -75,12 +76,15 @@ async def list_models(agent_id: str, request: Request) -> Response:
 
 @router.get("/tools", responses=answers("Tools"), response_class=Json)
 async def list_tools(agent_id: str, request: Request, all: bool = False) -> Response:  # noqa: FBT001, FBT002
-    """Return the tools that the agent's model is offered; `all` adds those switched off."""
+    """Return the tools that the agent's model is offered; `all` adds those switched off.
+
+    The nine of every agent come first, the others by name.
+    """
     site, profile = site_of(request), allowed(request, READ)
     agent = site.runtime.parts.agents.get(agent_id)
     invoker = site.runtime.parts.invoker_of(agent)
     on = offered(agent, invoker, profile)
-    shown = tuple(invoker.registry) if all else on
+    shown = sorted(invoker.registry if all else on, key=_place)
     names = {each.spec.tool_id for each in on}
     return Json({"tools": [_tool(each, each.spec.tool_id in names) for each in shown]})
 
@@ -183,6 +187,12 @@ def _model(card: ModelCard, available: bool) -> dict[str, Any]:  # noqa: FBT001
         "contextTokens": card.context_tokens,
         "tools": card.tools,
     }
+
+
+def _place(tool: Tool) -> tuple[int, str]:
+    """Return what orders a tool in a list."""
+    tool_id = tool.spec.tool_id
+    return (FIRST.index(tool_id) if tool_id in FIRST else len(FIRST), tool_id)
 
 
 def _tool(tool: Tool, enabled: bool) -> dict[str, Any]:  # noqa: FBT001

@@ -220,24 +220,27 @@ async def test_models_are_listed() -> None:
 
 
 async def test_tools_are_listed_as_they_are_offered() -> None:
-    """`GET /api/agents/{id}/chat/tools` gives name, description, parameters."""
+    """`GET …/chat/tools`: name, description, parameters; "the nine in seed order", then by name."""
     agents = [
         Agent("picky", settings=ChatSettings(enabled_tools=("add",))),
         Agent("none", settings=ChatSettings(tools_enabled=False)),
     ]
-    async with served(tools=[Act("add"), Act("mail")], agents=agents) as server:
+    tools = [Act("mail"), Act("add"), Act("execute_workflow"), Act("browse_url")]
+    async with served(tools=tools, agents=agents) as server:
         shown = {}
         for agent in ("assistant", "picky", "none"):
             response = await server.client.get(f"/api/agents/{agent}/chat/tools")
             shown[agent] = [each["name"] for each in response.json()["tools"]]
-        assert shown == {"assistant": ["add", "mail"], "picky": ["add"], "none": []}
+        nine = ["browse_url", "execute_workflow"]
+        assert shown == {"assistant": [*nine, "add", "mail"], "picky": ["add"], "none": []}
         both = await server.client.get("/api/agents/picky/chat/tools", params={"all": True})
-        assert [(each["name"], each["enabled"]) for each in both.json()["tools"]] == [
+        listed = both.json()["tools"][len(nine) :]
+        assert [(each["name"], each["enabled"]) for each in listed] == [
             ("add", True),
             ("mail", False),
         ]
-        assert both.json()["tools"][0]["description"] == "Does add."
-        assert both.json()["tools"][0]["parameters"] == {"type": "object"}
+        assert listed[0]["description"] == "Does add."
+        assert listed[0]["parameters"] == {"type": "object"}
 
 
 @pytest.mark.parametrize(
