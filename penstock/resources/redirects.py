@@ -1,9 +1,10 @@
 """Requests on their way: each hop to an allowed host, at a checked address, within bounds."""
 
 import asyncio
+import json
 import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
@@ -221,8 +222,7 @@ def _opened(
     if query:
         spelled = handles.open(query, lambda value: quote(value, safe=""))
         url = url.copy_with(query=spelled.encode("ascii"))
-    is_form = headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM
-    spelled_so = quote_plus if is_form else str
+    spelled_so = _spelling(headers.get("content-type", ""))
     whole = [
         handles.open(each, spelled_so).encode() if isinstance(each, str) else each
         for each in pieces
@@ -235,6 +235,19 @@ def _opened(
         headers=_complete(opened, place, body, request.method.upper()),
         body=body,
     )
+
+
+def _spelling(content_type: str) -> Callable[[str], str]:
+    """Return how a text of this type spells a secret that stands in it."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == _FORM:
+        return quote_plus
+    is_json = kind == "application/json" or kind.endswith("+json")
+    return _in_json if is_json else str
+
+
+def _in_json(secret: str) -> str:
+    return json.dumps(secret, ensure_ascii=False)[1:-1]
 
 
 def _complete(

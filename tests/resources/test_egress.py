@@ -1,5 +1,6 @@
 """The one way out, to real servers on this machine."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -158,6 +159,24 @@ async def test_tls_is_verified_for_the_name_although_the_address_was_chosen(
 
 
 # ---- secrets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/ld+json; charset=utf-8"])
+async def test_a_secret_in_json_is_spelled_as_json(kind: str) -> None:
+    """A key of several lines, or with a quote, stays one text."""
+    handles = SecretHandles()
+    handle = handles.new("token", 'BEGIN "é"\nEND')
+    async with origin(says(answer(b""))) as server:
+        sent = Request(
+            url=f"http://api.test:{server.port}/",
+            method="POST",
+            headers=(("content-type", kind),),
+            body=json.dumps({"k": handle}),
+        )
+        out = way(server.port)
+        await out.egress.fetch(sent, out.asker(handles=handles))
+    body = server.heard[0].partition("\r\n\r\n")[2]
+    assert json.loads(body.encode("latin-1")) == {"k": 'BEGIN "é"\nEND'}
 
 
 async def test_a_secret_goes_where_its_handle_stands_to_a_named_host() -> None:
