@@ -204,8 +204,7 @@ class SessionState:
             case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
                 task.story.append((path, event))
             case CallStarted() if path:
-                task.begun[path] = self.tick
-                task.entries[path] = task.entries.get(path, 0) + 1
+                task.begun[path], task.entries[path] = self.tick, task.entries.get(path, 0) + 1
             case QuestionAsked(question=question):
                 self._ask(task, question)
             case QuestionAnswered():
