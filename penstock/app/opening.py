@@ -141,15 +141,15 @@ async def open_storage(
     try:
         blobs = open_blobs(settings.blob_place)
         catalog = project.bundle.permissions
-        archive = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
+        database_parts = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
         yield Storage(
             log=SqlLog(database, blobs, clock),
             projections=SqlProjections(database, blobs),
             blobs=blobs,
             key=database.secret,
             owner=this_process(new_id("run")),
-            archive=archive,
-            vault=archive.vault,
+            database_parts=database_parts,
+            vault=database_parts.vault,
             files=SqlFiles(database, clock),
             state=SqlState(database, clock),
             media=SqlMedia(database, clock),

@@ -59,8 +59,8 @@ class ProjectReloader:
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
             parts.participants.preface = project.preface
-        if "permissions" not in broken and parts.archive is not None:
-            parts.archive.keys.catalog = project.bundle.permissions
+        if "permissions" not in broken and parts.database_parts is not None:
+            parts.database_parts.keys.catalog = project.bundle.permissions
         parts.materials.handbooks = project.handbooks
         if parts.authoring is not None:
             parts.authoring.known = project.nameable

@@ -72,7 +72,7 @@ class RuntimeParts:
     """Writes agents and flows of the project's folder; None where there is no folder."""
     flow_files: ProjectFlows | None = None
     """The flows of the project's folder; None where there is no folder."""
-    archive: DatabaseParts | None = None
+    database_parts: DatabaseParts | None = None
     """Keys, and what finds and erases; None where nothing is kept, as in memory."""
     confinement: Mapping[str, str] = field(default_factory=dict)
     """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""

@@ -80,7 +80,7 @@ class Storage:
     """Of this installation."""
     owner: str
     """The name of this process, as holder of leases."""
-    archive: DatabaseParts | None = None
+    database_parts: DatabaseParts | None = None
     """None where nothing is kept."""
     files: Files | None = None
     state: State | None = None
@@ -238,7 +238,7 @@ def assemble(world: World, storage: Storage, inventory: Inventory) -> Runtime:
         materials=agent_sessions.materials,
         errands=resources.errands,
         authoring=_authoring(inventory, resources),
-        archive=storage.archive,
+        database_parts=storage.database_parts,
         confinement=inventory.confinement,
     )
     inbox = Inbox(storage.log, storage.projections, starter, bus=bus, world=world)
@@ -274,9 +274,9 @@ def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bu
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
-    if storage.archive is None:
+    if storage.database_parts is None:
         return None
-    make, place = storage.archive.web_links.make, inventory.web_url.rstrip("/")
+    make, place = storage.database_parts.web_links.make, inventory.web_url.rstrip("/")
 
     async def link(session_id: SessionId, profile: Profile) -> str:
         return f"{place}/link/{await make(session_id, profile)}"

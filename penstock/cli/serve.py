@@ -93,8 +93,10 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
     settings = found.settings
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(open_project(settings, found.project))
-        archive = runtime.parts.archive
-        await check_bind(settings.server.host, None if archive is None else archive.keys)
+        database_parts = runtime.parts.database_parts
+        await check_bind(
+            settings.server.host, None if database_parts is None else database_parts.keys
+        )
         listening = _bind(settings.server.host, settings.server.port)
         app = create_application(runtime, server=settings.server, rates=settings.rate_limits)
         config = uvicorn.Config(
@@ -105,7 +107,7 @@ async def _serve(found: ReadProject, *, is_watched: bool) -> None:
             server_header=False,
             timeout_graceful_shutdown=int(runtime.parts.limits.shutdown_seconds) or 1,
         )
-        needs_key = archive is not None and await archive.keys.exist()
+        needs_key = database_parts is not None and await database_parts.keys.exist()
         if is_watched:
             reloader = ProjectReloader(runtime=runtime, settings=settings, first=found.project)
             await closing.enter_async_context(reloader.watched(lambda said: note(clean(said))))

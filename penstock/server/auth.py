@@ -154,16 +154,16 @@ class Entrance:
         self, scope: Scope, headers: Headers, site: Site, extra: list[tuple[bytes, bytes]]
     ) -> Profile | None:
         """Return whom the cookie stands for; a cookie that does not count is none."""
-        token, archive = self._cookies.find(headers), site.runtime.parts.archive
-        if token is None or archive is None:
+        token, database_parts = self._cookies.find(headers), site.runtime.parts.database_parts
+        if token is None or database_parts is None:
             return None
         try:
-            found = await archive.sign_ins.find(token)
+            found = await database_parts.sign_ins.find(token)
         except Unauthenticated:
             return None
         self._cookies.check_origin(scope, headers)
         if found.is_renewed:
-            made = self._cookies.made(scope, token, archive.sign_ins.seconds)
+            made = self._cookies.made(scope, token, database_parts.sign_ins.seconds)
             extra.append((b"set-cookie", made.encode()))
         return found.profile
 

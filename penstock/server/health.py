@@ -44,8 +44,8 @@ async def _whys(site: Site | None) -> dict[str, str]:
     """Return what does not work, and why."""
     if site is None:
         return dict.fromkeys(CHECKS, "the server is starting")
-    archive = site.runtime.parts.archive
-    whys = {each.name: each.why for each in await archive.look()} if archive else {}
+    database_parts = site.runtime.parts.database_parts
+    whys = {each.name: each.why for each in await database_parts.look()} if database_parts else {}
     if site.is_draining:
         whys["launcher"] = "the server is about to stop"
     elif not site.runtime.parts.launcher.is_at_work:

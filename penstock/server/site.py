@@ -63,16 +63,16 @@ class Site:
     @property
     def kept(self) -> DatabaseParts:
         """What is kept. Raises NotAvailable where nothing is."""
-        archive = self.runtime.parts.archive
-        if archive is None:
+        database_parts = self.runtime.parts.database_parts
+        if database_parts is None:
             raise NotAvailable("this server keeps nothing, so nothing can be looked up or deleted")
-        return archive
+        return database_parts
 
     @property
     def keys(self) -> Keys | None:
         """The keys; None where none can be."""
-        archive = self.runtime.parts.archive
-        return archive.keys if archive else None
+        database_parts = self.runtime.parts.database_parts
+        return database_parts.keys if database_parts else None
 
 
 class ServerLifecycle:

@@ -149,16 +149,16 @@ async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -
     name, catalog = "all.permissions.yaml", CATALOG
     project.write(name, catalog)
     async with shelf(project) as one:
-        archive = one.runtime.parts.archive
-        assert archive is not None
+        database_parts = one.runtime.parts.database_parts
+        assert database_parts is not None
         for text in (catalog.replace('"1"', '"2"'), "groups: 7"):
             project.write(name, text)
             one.take(one.read())
-            assert archive.keys.catalog is not None
-            assert archive.keys.catalog.version == "2"
+            assert database_parts.keys.catalog is not None
+            assert database_parts.keys.catalog.version == "2"
         (project.root / name).unlink()
         one.take(one.read())
-        assert archive.keys.catalog is None
+        assert database_parts.keys.catalog is None
 
 
 async def test_a_tool_that_was_added_by_a_program_stays(project: ProjectFolder) -> None:

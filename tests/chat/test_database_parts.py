@@ -11,8 +11,10 @@ from penstock.testing.clock import FakeClock
 
 async def test_an_archive_has_keys_and_finds_what_is_there() -> None:
     database = await open_database("sqlite://")
-    archive = DatabaseParts(database, open_blobs("memory:///"), FakeClock(), Cipher([bytes(32)]))
-    assert not await archive.keys.exist()
-    assert [each.why for each in await archive.look()] == [""] * 4
-    assert await archive.lookup.find_artifact(ArtifactId("art_1"), LOCAL_PROFILE) is None
+    database_parts = DatabaseParts(
+        database, open_blobs("memory:///"), FakeClock(), Cipher([bytes(32)])
+    )
+    assert not await database_parts.keys.exist()
+    assert [each.why for each in await database_parts.look()] == [""] * 4
+    assert await database_parts.lookup.find_artifact(ArtifactId("art_1"), LOCAL_PROFILE) is None
     await database.close()

@@ -67,7 +67,7 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
         directory, parts = directory_of(server), server.runtime.parts
         reply = await server.runtime.chat("Mail")
         session = await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
-        await directory.delete(session, server.archive.erasure)
+        await directory.delete(session, server.database_parts.erasure)
         with pytest.raises(NotFound):
             await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
         assert await parts.log.head(LogId(session.session_id)) == 0
@@ -92,7 +92,7 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
         await begun.wait()
         session = await directory.newest(AGENT, LOCAL_PROFILE)
         assert session is not None
-        await directory.delete(session, server.archive.erasure)
+        await directory.delete(session, server.database_parts.erasure)
         await asyncio.wait_for(ended.wait(), 0.5)
         talk.cancel()
 
@@ -121,6 +121,6 @@ async def test_all_of_a_profile_are_deleted_and_no_others() -> None:
         for _ in range(3):
             await begin(directory, None)
         await server.runtime.chat("Hi")
-        await directory.delete_all(AGENT, ANN, server.archive.erasure)
+        await directory.delete_all(AGENT, ANN, server.database_parts.erasure)
         assert (await directory.list(AGENT, ANN, page=Page()))[1] == 0
         assert (await directory.list(AGENT, LOCAL_PROFILE, page=Page()))[1] == 1

@@ -147,7 +147,7 @@ async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
     model = ScriptedModel([call("add"), say("Done.")])
     async with served(model=model, tools=[Act("add")], clock=clock) as server:
         await server.runtime.chat("Add")
-        now, metrics = clock.now(), server.archive.metrics
+        now, metrics = clock.now(), server.database_parts.metrics
         later = now + 1
         spans = [
             (("assistant", now, later), 1),
@@ -169,7 +169,7 @@ async def test_events_are_read_a_page_at_a_time() -> None:
     async with served(model=model, tools=[Act("add")], clock=clock, agents=[looks]) as server:
         await server.runtime.chat("Add")
         span = Span(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
-        found = await server.archive.metrics.of_tools(span, {})
+        found = await server.database_parts.metrics.of_tools(span, {})
     assert found["add"].calls == 210 > PAGE
 
 

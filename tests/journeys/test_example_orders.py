@@ -70,9 +70,9 @@ async def test_a_large_order_that_is_refused_is_not_shipped(desk: Runtime) -> No
 
 
 async def test_the_seal_is_made_of_a_secret_that_nobody_sees(desk: Runtime) -> None:
-    archive = desk.parts.archive
-    assert archive
-    await archive.vault.set(Scope(ScopeKind.PROFILE, "local"), "seal", SEAL)
+    database_parts = desk.parts.database_parts
+    assert database_parts
+    await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "seal", SEAL)
     task_id = TaskId(new_id("task"))
     envelope = await desk.call("take_order", {"item": "tea"}, task_id=task_id)
     events = repr(await desk.parts.log.read(LogId(task_id)))

@@ -88,9 +88,9 @@ async def test_a_secret_is_in_no_key_no_id_and_no_name(project: ProjectFolder) -
     retry = "{max_attempts: 2, initial_backoff_ms: 0}"
     project.tool("fails", FAILS, direct_call="false", retry_policy=retry)
     async with project.opened() as runtime:
-        archive = runtime.parts.archive
-        assert archive is not None
-        await archive.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
+        database_parts = runtime.parts.database_parts
+        assert database_parts is not None
+        await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
         envelope = await runtime.call("uses", {})
     assert envelope.output == TOLD
     for file in _files(project.root):
@@ -109,9 +109,9 @@ async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(
     write_skill(project, "a", tools="[uses]")
     model = ScriptedModel({"Go": [call("uses"), say("Done.")]})
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        archive = runtime.parts.archive
-        assert archive is not None
-        await archive.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
+        database_parts = runtime.parts.database_parts
+        assert database_parts is not None
+        await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)
         transport = httpx2.ASGITransport(create_application(runtime))
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
             body = {"content": "Go", "stream": True, "selectedSkillIds": ["a"]}

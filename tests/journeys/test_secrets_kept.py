@@ -83,9 +83,9 @@ async def test_a_secret_is_known_again_when_a_task_goes_on_elsewhere(
     model = write_all(project)
     agents = [Agent(model=model)]
     async with project.opened(agents=agents) as runtime:
-        archive = runtime.parts.archive
-        assert archive is not None
-        await archive.vault.set(OWN, "token", WORD)
+        database_parts = runtime.parts.database_parts
+        assert database_parts is not None
+        await database_parts.vault.set(OWN, "token", WORD)
         log_id, task_id = await begin(runtime, door)
         reply = await runtime.wait(task_id)
     async with project.opened(agents=agents) as runtime:

@@ -51,11 +51,11 @@ class InMemoryServer:
     client: httpx2.AsyncClient
 
     @property
-    def archive(self) -> DatabaseParts:
+    def database_parts(self) -> DatabaseParts:
         """What is kept."""
-        archive = self.runtime.parts.archive
-        assert archive is not None
-        return archive
+        database_parts = self.runtime.parts.database_parts
+        assert database_parts is not None
+        return database_parts
 
     async def say(self, content: str, **more: Any) -> httpx2.Response:
         """Send a message, and wait for the answer."""
@@ -97,7 +97,7 @@ async def in_memory(
         blobs=blobs,
         key=database.secret,
         owner=this_process(new_id("run")),
-        archive=DatabaseParts(database, blobs, clock, Cipher([bytes(32)])),
+        database_parts=DatabaseParts(database, blobs, clock, Cipher([bytes(32)])),
         files=SqlFiles(database, clock),
         state=SqlState(database, clock),
         media=SqlMedia(database, clock),

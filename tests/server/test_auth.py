@@ -66,7 +66,7 @@ async def test_pages_of_this_machine_alone_may_ask(origin: str, status: int) -> 
 
 async def test_once_there_is_a_key_nobody_comes_in_without_one() -> None:
     async with served(clock=FakeClock()) as server:
-        key = await server.archive.keys.create("ann")
+        key = await server.database_parts.keys.create("ann")
         refused = await get(server)
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"] == "Bearer"
@@ -80,7 +80,7 @@ async def test_every_bad_key_is_refused_alike() -> None:
     """Missing, unknown, expired, revoked: the same 401."""
     clock = FakeClock()
     async with served(clock=clock) as server:
-        keys = server.archive.keys
+        keys = server.database_parts.keys
         old = await keys.create("old", expires_at=Moment(clock.now() + 1000))
         gone = await keys.create("gone")
         await keys.revoke("gone")
@@ -93,7 +93,7 @@ async def test_every_bad_key_is_refused_alike() -> None:
 
 async def test_a_permission_that_is_missing_is_named() -> None:
     async with served(clock=FakeClock()) as server:
-        key = await server.archive.keys.create("reader", permissions=["read"])
+        key = await server.database_parts.keys.create("reader", permissions=["read"])
         headers = {"authorization": f"Bearer {key}"}
         assert (await server.client.get(AGENTS, headers=headers)).status_code == 200
         response = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
@@ -105,7 +105,7 @@ async def test_a_permission_that_is_missing_is_named() -> None:
 async def test_what_is_not_ones_own_is_not_there() -> None:
     """Conversations, tasks, questions belong to a profile: to others they are 404."""
     async with served(clock=FakeClock()) as server:
-        keys = server.archive.keys
+        keys = server.database_parts.keys
         ann, bob = [
             {"authorization": f"Bearer {await keys.create(name)}"} for name in ("ann", "bob")
         ]
@@ -132,7 +132,7 @@ async def test_what_is_not_ones_own_is_not_there() -> None:
 async def test_requests_are_counted_by_class() -> None:
     clock = FakeClock()
     async with served(clock=clock, rates=RateSection(chat=2, general=3)) as server:
-        key = await server.archive.keys.create("ann")
+        key = await server.database_parts.keys.create("ann")
         headers = {"authorization": f"Bearer {key}"}
         for _ in range(2):
             said = await server.client.post(CHAT, json={"content": "Hi"}, headers=headers)
@@ -180,7 +180,7 @@ async def test_hops_that_are_trusted_or_empty_are_passed_over() -> None:
 
 async def test_a_wrong_key_is_refused_where_none_is_needed() -> None:
     async with served() as server:
-        key = await server.archive.keys.create("ann")
+        key = await server.database_parts.keys.create("ann")
         answers = [
             await get(server, "/api/health"),
             await get(server, "/api/health", authorization=f"Bearer {key}"),
@@ -192,7 +192,7 @@ async def test_a_wrong_key_is_refused_where_none_is_needed() -> None:
 
 async def test_wrong_keys_are_counted_by_address() -> None:
     async with served(rates=RateSection(general=2), clock=FakeClock()) as server:
-        key = await server.archive.keys.create("ann")
+        key = await server.database_parts.keys.create("ann")
         tried = [await get(server, authorization=f"Bearer pk_{guess}") for guess in range(4)]
         assert [each.status_code for each in tried] == [401, 401, 429, 429]
         left = [each.headers["x-ratelimit-remaining"] for each in tried]
@@ -218,8 +218,8 @@ def test_which_addresses_are_this_machines() -> None:
 async def test_an_address_for_others_needs_a_key() -> None:
     """Any other bind address refuses to start without a key and says how to make one."""
     async with in_memory() as runtime:
-        assert runtime.parts.archive is not None
-        keys = runtime.parts.archive.keys
+        assert runtime.parts.database_parts is not None
+        keys = runtime.parts.database_parts.keys
         with pytest.raises(ConfigError, match="penstock keys create NAME"):
             await check_bind("0.0.0.0", keys)  # noqa: S104
         with pytest.raises(ConfigError):

@@ -87,7 +87,7 @@ async def test_a_link_works_for_a_while() -> None:
     clock = FakeClock()
     async with served(clock=clock) as server:
         blob_id = await server.runtime.parts.blobs.put(PNG)
-        key = await server.archive.keys.create("ann")
+        key = await server.database_parts.keys.create("ann")
         link = server.app.state.lifecycle.site.links.to(blob_id)
         assert (await server.client.get(link)).status_code == 200
         clock.advance(3600)
@@ -106,7 +106,7 @@ async def test_a_key_reads_the_bytes_of_its_own_conversations_alone() -> None:
 
     model = ScriptedModel([call("draw"), say("Drawn.")])
     async with served(model=model, tools=[Act("draw", draw)]) as server:
-        ann, bob = [await server.archive.keys.create(each) for each in ("ann", "bob")]
+        ann, bob = [await server.database_parts.keys.create(each) for each in ("ann", "bob")]
         headers = {"authorization": f"Bearer {ann}"}
         answer = await server.client.post(CHAT, json={"content": "Draw"}, headers=headers)
         link = answer.json()["assistantMessage"]["toolResults"][0]["imageUrl"]

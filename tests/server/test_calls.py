@@ -36,7 +36,7 @@ async def post(server: InMemoryServer, tool_id: str, body: Any = None, **more: A
 
 async def key_for(server: InMemoryServer, *permissions: str) -> dict[str, str]:
     """Make a key, and return the header that shows it."""
-    key = await server.archive.keys.create(
+    key = await server.database_parts.keys.create(
         "ann", profile_id=ProfileId("ann"), permissions=permissions
     )
     return {"authorization": f"Bearer {key}"}

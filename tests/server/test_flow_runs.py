@@ -226,7 +226,7 @@ async def test_a_run_is_found_by_its_flow_and_by_its_owner_alone(
 ) -> None:
     """Belongs to a profile: to others they are 404."""
     async with flow_server(tmp_path) as server:
-        keys = server.archive.keys
+        keys = server.database_parts.keys
         ann, bob = [
             {"authorization": f"Bearer {await keys.create(name)}"} for name in ("ann", "bob")
         ]

@@ -215,7 +215,7 @@ async def test_each_route_takes_its_permission(
 ) -> None:
     """`read` to read, `chat` to start, answer and abort, `manage` to write flows."""
     async with flow_server(tmp_path) as server:
-        keys = server.archive.keys
+        keys = server.database_parts.keys
         others = {"read", "chat", "manage"} - {needed}
         key = await keys.create("k", permissions=sorted(others))
         headers = {"authorization": f"Bearer {key}"}

@@ -36,10 +36,10 @@ async def test_a_server_that_can_serve() -> None:
 
 async def test_what_is_wrong_is_for_those_who_may_know() -> None:
     async with served() as server:
-        await server.archive.keys.create("ann")
+        await server.database_parts.keys.create("ann")
         response = await server.client.get("/api/ready")
         assert response.status_code == 401
-        key = await server.archive.keys.create("bob")
+        key = await server.database_parts.keys.create("bob")
         headers = {"authorization": f"Bearer {key}"}
         assert (await server.client.get("/api/ready", headers=headers)).json() == {"status": "ok"}
 

@@ -75,7 +75,7 @@ def test_the_policy_lets_nothing_in_but_our_own() -> None:
 async def test_the_page_needs_no_key_but_what_it_asks_for_does(path: str) -> None:
     """The page asks for the key itself, so it comes without one."""
     async with served() as server:
-        await server.archive.keys.create("ann")
+        await server.database_parts.keys.create("ann")
         assert (await server.client.get(path)).status_code == 200
         assert (await server.client.get("/api/agents")).status_code == 401
 

@@ -140,7 +140,7 @@ async def test_a_question_that_is_not_there() -> None:
 
 async def test_approving_takes_a_permission_of_its_own() -> None:
     async with served(**asking()) as server:
-        keys = server.archive.keys
+        keys = server.database_parts.keys
         key = await keys.create("ann", permissions=["read", "chat"])
         headers = {"authorization": f"Bearer {key}"}
         body = {"content": "Mail"}

@@ -15,7 +15,7 @@ LOGIN = "/api/session"
 
 async def key_of(server: InMemoryServer) -> str:
     """Make a key."""
-    return await server.archive.keys.create("ann")
+    return await server.database_parts.keys.create("ann")
 
 
 async def test_the_page_takes_a_key_and_leads_to_the_chat() -> None:
@@ -135,7 +135,7 @@ async def test_a_key_in_the_header_wins_over_the_cookie() -> None:
     """Spec: "`Authorization` wins over the cookie"."""
     async with served(clock=FakeClock()) as server:
         await server.client.post(LOGIN, json={"key": await key_of(server)})
-        bob = {"authorization": f"Bearer {await server.archive.keys.create('bob')}"}
+        bob = {"authorization": f"Bearer {await server.database_parts.keys.create('bob')}"}
         made = await server.client.post(f"{AGENTS}/assistant/chat/conversations", headers=bob)
         wrong = await server.client.get(AGENTS, headers={"authorization": "Bearer pk_x"})
         own = await server.client.get(f"{AGENTS}/assistant/chat/conversations")

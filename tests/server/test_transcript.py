@@ -43,8 +43,8 @@ async def test_a_long_transcript_has_pages() -> None:
 
 async def test_who_is_not_signed_in_is_led_to_where_that_is_done() -> None:
     async with served(clock=FakeClock()) as server:
-        key = await server.archive.keys.create("ann")
-        bob = {"authorization": f"Bearer {await server.archive.keys.create('bob')}"}
+        key = await server.database_parts.keys.create("ann")
+        bob = {"authorization": f"Bearer {await server.database_parts.keys.create('bob')}"}
         said = await server.client.post(
             CHAT, json={"content": "Hi"}, headers={"authorization": f"Bearer {key}"}
         )

@@ -14,7 +14,7 @@ SECRET = "s3same-open"  # noqa: S105  what must not come out
 
 
 async def bearer(server: InMemoryServer, name: str, *permissions: str) -> dict[str, str]:
-    key = await server.archive.keys.create(name, permissions=permissions)
+    key = await server.database_parts.keys.create(name, permissions=permissions)
     return {"authorization": f"Bearer {key}"}
 
 
@@ -34,7 +34,10 @@ async def test_a_secret_goes_in_and_never_comes_out() -> None:
     async with served() as server:
         assert await put(server, f"{TEAM}/b.token") == 204
         assert await put(server, f"{TEAM}/a.token") == 204
-        assert await server.archive.vault.get(Scope(ScopeKind.SHARED, "team"), "a.token") == SECRET
+        assert (
+            await server.database_parts.vault.get(Scope(ScopeKind.SHARED, "team"), "a.token")
+            == SECRET
+        )
         listed = await server.client.get(TEAM)
         assert SECRET not in listed.text
         assert [each["key"] for each in listed.json()["secrets"]] == ["a.token", "b.token"]
@@ -87,7 +90,7 @@ async def test_what_cannot_be_kept_is_refused(path: str, body: object, status: i
     async with served() as server:
         response = await server.client.put(path, json=body)
         assert response.status_code == status, response.text
-        assert await server.archive.vault.notes() == []
+        assert await server.database_parts.vault.notes() == []
 
 
 async def test_a_short_secret_warns_who_sets_it(caplog: pytest.LogCaptureFixture) -> None:

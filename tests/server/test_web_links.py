@@ -30,7 +30,8 @@ async def link_of(server: InMemoryServer, **headers: str) -> tuple[str, str]:
 async def key_of(server: InMemoryServer, *permissions: str) -> dict[str, str]:
     """Make a key; returns the header that shows it."""
     held = permissions or (READ, CHAT, APPROVE, MANAGE, ADMIN, "p.send", "vault.write")
-    return {"authorization": f"Bearer {await server.archive.keys.create('ann', permissions=held)}"}
+    key = await server.database_parts.keys.create("ann", permissions=held)
+    return {"authorization": f"Bearer {key}"}
 
 
 async def opened(server: InMemoryServer, token: str) -> dict[str, str]:
@@ -74,8 +75,8 @@ async def test_the_key_of_a_link_reads_chats_and_approves_as_far_as_its_maker(
     async with served(clock=FakeClock()) as server:
         token, conversation = await link_of(server, **await key_of(server, *held))
         answer = (await server.client.post(f"{URL}/{token}")).json()
-        profile = await server.archive.keys.profile(answer["key"])
-        record = (await server.archive.keys.list())[-1]
+        profile = await server.database_parts.keys.profile(answer["key"])
+        record = (await server.database_parts.keys.list())[-1]
     assert (profile.profile_id, profile.permissions) == (ProfileId("ann"), given)
     assert (record.session_id, answer["conversationId"]) == (conversation, conversation)
     assert record.expires_at == record.created_at + 1000 * Limits().web_key_seconds
@@ -156,14 +157,14 @@ async def test_the_key_of_a_link_ends_with_its_conversation() -> None:
         path = f"{CHATTING}/conversations/{conversation}"
         assert (await server.client.delete(path, headers=ann)).status_code == 204
         refused = await server.client.get(CHATTING, headers=own)
-        names = [each.name for each in await server.archive.keys.list()]
+        names = [each.name for each in await server.database_parts.keys.list()]
     assert (refused.status_code, names) == (401, ["ann"])
 
 
 @pytest.mark.parametrize("token", ["x", "x.y", "é", "A" * 43])
 async def test_what_is_no_link_opens_nothing(token: str) -> None:
     async with served() as server:
-        await server.archive.keys.create("ann")
+        await server.database_parts.keys.create("ann")
         refused = await server.client.post(f"{URL}/{token}")
     assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
 

@@ -45,7 +45,7 @@ def telling() -> ScriptedModel:
 async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
     async with served(model=telling(), tools=[Act("echo", echo)]) as server:
         log_id, task_id = await tell(server)
-        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
         records = await server.runtime.parts.log.read(log_id)
         assert records[-1].event == MessagesErased(of_task=task_id, user=True, answer=True)
@@ -62,12 +62,12 @@ async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
 async def test_one_half_can_go_alone() -> None:
     async with served(model=telling(), tools=[Act("echo", echo)]) as server:
         log_id, task_id = await tell(server)
-        await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
         assert f"So {SECRET}." in "".join(await texts(server, log_id))
         session = await server.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
-        await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
         session = await server.runtime.parts.projections.find_session(SessionId(log_id))
         assert session is not None
         assert session.message_count == 1
@@ -81,10 +81,10 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
     ) as server:
         answer = (await server.say("x" * 400 + SECRET)).json()["assistantMessage"]
         artifact = answer["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact, LOCAL_PROFILE)
+        kept = await server.database_parts.lookup.find_artifact(artifact, LOCAL_PROFILE)
         assert kept is not None
         log_id, task_id = LogId(answer["conversationId"]), answer["metadata"]["taskId"]
-        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
         assert not await server.runtime.parts.blobs.exists(kept.blob_id)
 
@@ -96,7 +96,7 @@ async def test_a_question_goes_with_its_form() -> None:
         await server.runtime.cancel(task_id)
         await server.runtime.wait(task_id)
         assert SECRET in "".join(await texts(server, log_id))
-        await server.archive.erasure.erase_messages(log_id, task_id, user=True, answer=True)
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
 
 
@@ -105,7 +105,7 @@ async def test_a_conversation_at_work_is_left_alone() -> None:
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         log_id, task_id = await tell(server)
         with pytest.raises(SessionBusy):
-            await server.archive.erasure.erase_messages(log_id, task_id, user=True)
+            await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
         assert SECRET in "".join(await texts(server, log_id))
 
 
@@ -113,7 +113,7 @@ async def test_a_task_that_is_not_there() -> None:
     async with served() as server:
         log_id, _ = await tell(server)
         with pytest.raises(NotFound):
-            await server.archive.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
+            await server.database_parts.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
 
 
 async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> None:
@@ -126,10 +126,10 @@ async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> No
     ) as server:
         one, two = [(await server.say("Go")).json()["assistantMessage"] for _ in range(2)]
         artifact_id = one["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact_id, LOCAL_PROFILE)
+        kept = await server.database_parts.lookup.find_artifact(artifact_id, LOCAL_PROFILE)
         assert kept is not None
         for answer, is_left in ((one, True), (two, False)):
-            await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+            await server.database_parts.erasure.erase_log(LogId(answer["conversationId"]))
             assert await server.runtime.parts.blobs.exists(kept.blob_id) == is_left
 
 
@@ -141,12 +141,12 @@ async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
     ) as server:
         answer = (await server.say("Go")).json()["assistantMessage"]
         artifact = answer["toolResults"][0]["artifactId"]
-        kept = await server.archive.lookup.find_artifact(artifact, LOCAL_PROFILE)
+        kept = await server.database_parts.lookup.find_artifact(artifact, LOCAL_PROFILE)
         assert kept is not None
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             file = ("profile", "local", b"/a", kept.blob_id, 1, 1)
             other.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", file)
-        await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+        await server.database_parts.erasure.erase_log(LogId(answer["conversationId"]))
         assert await server.runtime.parts.blobs.exists(kept.blob_id)
 
 
@@ -162,7 +162,7 @@ async def test_bytes_that_were_put_once_are_looked_for_nowhere_else() -> None:
         answer = (await server.say("Go")).json()["assistantMessage"]
         event.listen(Engine, "before_cursor_execute", note)
         try:
-            await server.archive.erasure.erase_log(LogId(answer["conversationId"]))
+            await server.database_parts.erasure.erase_log(LogId(answer["conversationId"]))
         finally:
             event.remove(Engine, "before_cursor_execute", note)
     assert [each for each in ran if "events" in each and "events.log_id =" not in each] == []
@@ -172,7 +172,7 @@ async def test_a_deleted_log_leaves_what_others_share() -> None:
     limits = Limits(body_bytes=100)
     async with served(limits=limits) as server:
         first, second = await tell(server), await tell(server)
-        await server.archive.erasure.erase_log(first[0])
+        await server.database_parts.erasure.erase_log(first[0])
         assert await server.runtime.parts.log.head(first[0]) == 0
         assert SECRET in "".join(await texts(server, second[0]))
         assert LOCAL_PROFILE.everything

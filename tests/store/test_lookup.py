@@ -29,7 +29,7 @@ async def test_a_message_is_found_by_both_its_ends() -> None:
             LogId(both["userMessage"]["conversationId"]),
             both["userMessage"]["metadata"]["taskId"],
         )
-        lookup = server.archive.lookup
+        lookup = server.database_parts.lookup
         for message in both.values():
             found = await lookup.find_message(MessageId(message["id"]), "assistant", LOCAL)
             assert found == place
@@ -38,7 +38,7 @@ async def test_a_message_is_found_by_both_its_ends() -> None:
 async def test_a_message_of_others_is_not_found() -> None:
     async with served() as server:
         message = (await server.say("Hi")).json()["userMessage"]["id"]
-        find = server.archive.lookup.find_message
+        find = server.database_parts.lookup.find_message
         assert await find(message, "assistant", BOB) is None
         assert await find(message, "other", LOCAL) is None
         assert await find(message, "assistant", BOSS) is not None
@@ -50,7 +50,7 @@ async def test_a_message_of_others_is_not_found() -> None:
 async def test_a_message_that_stands_in_the_blob_store_is_found() -> None:
     async with served(limits=Limits(body_bytes=200)) as server:
         long = (await server.say("x" * 500)).json()
-        find = server.archive.lookup.find_message
+        find = server.database_parts.lookup.find_message
         assert await find(MessageId(long["userMessage"]["id"]), "assistant", LOCAL) is not None
 
 
@@ -63,13 +63,13 @@ async def test_an_artifact_is_found_small_or_large() -> None:
             model = ScriptedModel([call("echo", text="y" * 3000), say("Long.")])
             answer = (await server.say("Go")).json()["assistantMessage"]
             artifact = ArtifactId(answer["toolResults"][0]["artifactId"])
-            kept = await server.archive.lookup.find_artifact(artifact, LOCAL)
+            kept = await server.database_parts.lookup.find_artifact(artifact, LOCAL)
             assert kept is not None
             assert kept.tool_id == "echo"
-            assert await server.archive.lookup.find_artifact(artifact, BOB) is None
-            assert await server.archive.lookup.is_owned(kept.blob_id, LOCAL)
-            assert not await server.archive.lookup.is_owned(kept.blob_id, BOB)
-            assert not await server.archive.lookup.is_owned(BlobId(artifact), LOCAL)
+            assert await server.database_parts.lookup.find_artifact(artifact, BOB) is None
+            assert await server.database_parts.lookup.is_owned(kept.blob_id, LOCAL)
+            assert not await server.database_parts.lookup.is_owned(kept.blob_id, BOB)
+            assert not await server.database_parts.lookup.is_owned(BlobId(artifact), LOCAL)
 
 
 async def test_what_does_not_read_back_owns_nothing_and_hides_nothing(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_what_does_not_read_back_owns_nothing_and_hides_nothing(tmp_path: 
     async with echoing as server:
         answer = (await server.say("Go")).json()["assistantMessage"]
         first, second = (ArtifactId(each["artifactId"]) for each in answer["toolResults"])
-        lookup = server.archive.lookup
+        lookup = server.database_parts.lookup
         kept = await lookup.find_artifact(first, LOCAL)
         assert kept is not None
         broken = f'{{"{second}" "{first}" "{kept.blob_id}"'
