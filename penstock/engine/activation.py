@@ -64,7 +64,7 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._keeper = LeaseKeeper(self._held, world.limits.renew_seconds)
-        self._folds = StateCache(log, self._held, most=world.limits.fold_cache)
+        self._states = StateCache(log, self._held, most=world.limits.fold_cache)
         self._begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases that were taken when a task began, and when; `run` comes for them."""
         self._owed: dict[LogId, Lease] = {}
@@ -129,21 +129,21 @@ class Activations:
         Raises StoreCorrupt when it does not.
         """
         if log_id not in self._begun:
-            await self._folds.look_up(log_id)
+            await self._states.look_up(log_id)
 
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the state of a log that is folded here and not at work."""
-        return self._folds.find(log_id)
+        return self._states.find(log_id)
 
     def awaited(self, log_id: LogId) -> set[LogId]:
         """Return the runs that a log at rest waits for, as far as it is folded here."""
-        state = self._folds.find(log_id)
+        state = self._states.find(log_id)
         current = None if state is None else state.current
         return set() if current is None else {LogId(run_id) for run_id in current.awaited}
 
     def hear(self, records: Sequence[Record]) -> None:
         """Take in what this process committed."""
-        self._folds.hear(records)
+        self._states.hear(records)
 
     def is_held(self, log_id: LogId) -> bool:
         """Whether this process is at work on the log."""
@@ -162,7 +162,7 @@ class Activations:
 
     def forget(self, log_id: LogId) -> None:
         """Drop what is folded of a log, because something in it was erased."""
-        self._folds.forget(log_id)
+        self._states.forget(log_id)
 
     async def _acquired(self, log_id: LogId) -> Lease | None:
         """Take a lease. One that was still to be given back is, or this would count as a crash."""
@@ -181,7 +181,7 @@ class Activations:
             self._owed.pop(lease.log_id, None)
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
-        state = await self._folds.take(lease)
+        state = await self._states.take(lease)
         held = HeldLog(self._log, lease, state, self._world, since=since)
         self._held[lease.log_id] = held
         self._keeper.look_after()
@@ -211,7 +211,7 @@ class Activations:
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
                 break
-        self._folds.keep(state)
+        self._states.keep(state)
         return wake_at
 
     async def _work(self, held: HeldLog, task: TaskState) -> None:

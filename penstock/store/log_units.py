@@ -74,7 +74,7 @@ class AppendUnit:
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
     lease_until: int
-    holding: LeaseProgress
+    progress: LeaseProgress
     changes: Changes | None = None
     """Set when some of the entries change something besides the log."""
     is_said: bool = False
@@ -83,8 +83,8 @@ class AppendUnit:
     def __call__(self, connection: Connection) -> AppendOutcome | None:
         """Leave the events at the end of the log, with all that follows from them."""
         cursor, drafts, entries = cursor_of(connection), self.drafts, self.entries
-        log_id, holding, count = self.log_id, self.holding, len(drafts)
-        key = (log_id, holding.epoch, holding.written)
+        log_id, progress, count = self.log_id, self.progress, len(drafts)
+        key = (log_id, progress.epoch, progress.written)
         if are_repeated(self.entries):
             cursor.execute(self.sql.repeat, (count, self.lease_until, count, *key))
         else:
@@ -104,9 +104,9 @@ class AppendUnit:
                 self.consequences.follow(cursor, record)
         if self.is_said:
             cursor.execute(self.sql.unsay, (log_id,))
-        if outside == holding.outside:
+        if outside == progress.outside:
             return AppendOutcome(head, outside, (), made)
-        cursor.execute(self.sql.between, (log_id, holding.known, first - 1))
+        cursor.execute(self.sql.between, (log_id, progress.known, first - 1))
         return AppendOutcome(head, outside, cursor.fetchall(), made)
 
     def _changed(self, changes: Changes, connection: Connection) -> tuple[list[Entry], list[Draft]]:
@@ -195,7 +195,7 @@ class BeginUnit:
             cursor.execute(send.sql.open_held_log, (send.log_id, profile_id, agent, *held))
             if not cursor.rowcount:
                 return None
-            holding = LeaseProgress(1, count - outside, count, outside)
+            progress = LeaseProgress(1, count - outside, count, outside)
         else:
             held = (count, outside, self.owner, self.lease_until, count)
             cursor.execute(send.sql.begin, (*held, send.log_id, self.head))
@@ -203,8 +203,8 @@ class BeginUnit:
             if begun is None:
                 return None
             epoch, head, all_outside, followed_until = begun
-            holding = LeaseProgress(epoch, head - all_outside, head, all_outside, followed_until)
-        return holding, send.write(cursor, self.head + 1)
+            progress = LeaseProgress(epoch, head - all_outside, head, all_outside, followed_until)
+        return progress, send.write(cursor, self.head + 1)
 
 
 @dataclass(slots=True)

@@ -25,12 +25,12 @@ class SqlLiveText:
         database: Database,
         clock: Clock,
         statements: Statements,
-        holdings: Mapping[LogId, LeaseProgress],
+        held: Mapping[LogId, LeaseProgress],
     ) -> None:
         self._database = database
         self._clock = clock
         self._sql = statements
-        self._holdings = holdings
+        self._held = held
         self._followed_ms = int(1000 * database.limits.followed_seconds)
         self._listeners: list[Followed] = []
 
@@ -40,24 +40,24 @@ class SqlLiveText:
 
     def hear(self, log_id: LogId, epoch: int, followed_until: int) -> None:
         """Learn how long a log that is held here is followed."""
-        holding = self._holding(log_id, epoch)
-        if holding is None or not followed_until:
+        progress = self._progress(log_id, epoch)
+        if progress is None or not followed_until:
             return
-        holding.followed_until, holding.is_overheard = followed_until, True
+        progress.followed_until, progress.is_overheard = followed_until, True
         if followed_until > self._clock.now():
             for listener in self._listeners:
                 listener(log_id, epoch)
 
     def is_followed(self, log_id: LogId, epoch: int) -> bool:
         """Whether the log is held here in this epoch and followed, as far as was heard."""
-        holding = self._holding(log_id, epoch)
-        return holding is not None and holding.followed_until > self._clock.now()
+        progress = self._progress(log_id, epoch)
+        return progress is not None and progress.followed_until > self._clock.now()
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
         """Let others read these pieces; those that are there already stay as they are."""
         rows = [(*_row(piece), log_id, epoch) for piece in pieces]
-        if holding := self._holding(log_id, epoch):
-            holding.is_overheard = True
+        if progress := self._progress(log_id, epoch):
+            progress.is_overheard = True
 
         def unit(connection: Connection) -> None:
             insert_all(cursor_of(connection), self._sql.say, rows)
@@ -66,7 +66,7 @@ class SqlLiveText:
 
     async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
         """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
-        if log_id in self._holdings:
+        if log_id in self._held:
             return ()
 
         def unit(connection: Connection) -> tuple[int | None, Sequence[Row]]:
@@ -77,15 +77,15 @@ class SqlLiveText:
             return int(held), connection.exec_driver_sql(self._sql.said, key).all()
 
         followed_until, rows = await self._database.read(unit)
-        if log_id in self._holdings:
+        if log_id in self._held:
             return ()  # it was taken here meanwhile
         if followed_until is not None:
             await self._follow(log_id, followed_until)
         return [_piece(row) for row in rows]
 
-    def _holding(self, log_id: LogId, epoch: int) -> LeaseProgress | None:
-        holding = self._holdings.get(log_id)
-        return holding if holding is not None and holding.epoch == epoch else None
+    def _progress(self, log_id: LogId, epoch: int) -> LeaseProgress | None:
+        progress = self._held.get(log_id)
+        return progress if progress is not None and progress.epoch == epoch else None
 
     async def _follow(self, log_id: LogId, followed_until: int) -> None:
         """Say that the log is followed, when a third of the time since that was said is over."""

@@ -52,9 +52,9 @@ class SqlLog:
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._listeners: list[Listener] = []
-        self._holdings: dict[LogId, LeaseProgress] = {}
+        self._held: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
-        self.live_text = SqlLiveText(database, clock, self._sql, self._holdings)
+        self.live_text = SqlLiveText(database, clock, self._sql, self._held)
 
     def listen(self, listener: Listener) -> None:
         """Tell the listener about everything that this process commits."""
@@ -105,11 +105,11 @@ class SqlLog:
             raise
         if not records:
             return None
-        holding = self._holdings[log_id]
-        self.live_text.hear(log_id, holding.epoch, holding.followed_until)
+        progress = self._held[log_id]
+        self.live_text.hear(log_id, progress.epoch, progress.followed_until)
         lease = Lease(
             log_id=log_id,
-            epoch=holding.epoch,
+            epoch=progress.epoch,
             head=records[-1].seq,
             crashed=False,
             recoveries=0,
@@ -128,7 +128,7 @@ class SqlLog:
         if taken is None or isinstance(taken, str):
             return None
         epoch, head, outside, recoveries, followed_until = taken
-        self._holdings[log_id] = LeaseProgress(epoch, head - outside, head, outside)
+        self._held[log_id] = LeaseProgress(epoch, head - outside, head, outside)
         self.live_text.hear(log_id, epoch, followed_until)
         return Lease(
             log_id=log_id, epoch=epoch, head=head, crashed=recoveries > 0, recoveries=recoveries
@@ -138,21 +138,21 @@ class SqlLog:
         """Append as the holder; what was submitted before is written before."""
         log_id, at = lease.log_id, self._clock.now()
         appended = PendingAppend(self._rows, log_id)
-        holding = self._holdings.get(log_id)
-        if holding is None or holding.epoch != lease.epoch:
+        progress = self._held.get(log_id)
+        if progress is None or progress.epoch != lease.epoch:
             appended.settle(error=lost(log_id))
             return appended
         entries = tuple(entries)
         drafts = self._rows.drafts(entries, at)
         until = at + self._lease_ms
         unit = AppendUnit(
-            self._sql, self._consequences, log_id, entries, drafts, until, holding.now()
+            self._sql, self._consequences, log_id, entries, drafts, until, progress.now()
         )
         if any(each.change or type(each.event) is TaskEnded for each in entries):
             unit.changes = self._changes
-        if holding.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
-            holding.is_overheard, unit.is_said = False, True
-        holding.written += len(entries)
+        if progress.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
+            progress.is_overheard, unit.is_said = False, True
+        progress.written += len(entries)
         if log_id not in self._slow and self._rows.are_small(drafts):
             self._submit(unit, appended)
         else:
@@ -265,14 +265,14 @@ class SqlLog:
         advance: AppendOutcome | None,
         error: BaseException | None,
     ) -> None:
-        holding = self._holdings.get(unit.log_id)
+        progress = self._held.get(unit.log_id)
         if advance is None:
             if error is None:
-                self._forget(unit.log_id, unit.holding.epoch)
+                self._forget(unit.log_id, unit.progress.epoch)
             appended.settle(error=error or lost(unit.log_id))
             return
-        if holding is not None and holding.epoch == unit.holding.epoch:
-            holding.known, holding.outside = advance.head, advance.outside
+        if progress is not None and progress.epoch == unit.progress.epoch:
+            progress.known, progress.outside = advance.head, advance.outside
         log_id, drafts, entries = unit.log_id, unit.drafts, advance.entries or unit.entries
         records = [
             Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
@@ -290,8 +290,8 @@ class SqlLog:
     ) -> None:
         records: Sequence[Record] | None = None
         if done is not None:
-            holding, records = done
-            self._holdings[begun.log_id] = holding
+            progress, records = done
+            self._held[begun.log_id] = progress
         self._sent(begun, records, error)
         if begun.is_left and begun.is_written:
             self._give_up(begun.log_id)
@@ -313,16 +313,16 @@ class SqlLog:
 
     def _give_up(self, log_id: LogId) -> None:
         """Give back the lease of a beginning that nobody waits for any more: a sweep goes on."""
-        unit = partial(self._surrender, log_id, self._holdings.pop(log_id).epoch)
+        unit = partial(self._surrender, log_id, self._held.pop(log_id).epoch)
         self._writer.submit(unit, _pass_over, order=log_id)
 
     def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
         cursor_of(connection).execute(self._sql.surrender, (log_id, epoch))
 
     def _forget(self, log_id: LogId, epoch: int) -> None:
-        holding = self._holdings.get(log_id)
-        if holding is not None and holding.epoch == epoch:
-            del self._holdings[log_id]
+        progress = self._held.get(log_id)
+        if progress is not None and progress.epoch == epoch:
+            del self._held[log_id]
 
     async def _with_answer(
         self, log_id: LogId, entries: Sequence[Entry], error: AlreadyAnswered

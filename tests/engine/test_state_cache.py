@@ -26,14 +26,14 @@ from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
 
 
 class Shelf:
-    """A log of some conversations, and their folds."""
+    """A log of some conversations, and their states."""
 
     def __init__(self, *held: LogId, most: int = 9, hears: bool = True) -> None:
         self.log = MemoryLog(FakeClock())
         self.held = set(held)
-        self.folds = StateCache(self.log, self.held, most=most)
+        self.states = StateCache(self.log, self.held, most=most)
         if hears:
-            self.log.listen(self.folds.hear)
+            self.log.listen(self.states.hear)
 
     async def say(self, log_id: LogId = LOG) -> None:
         opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
@@ -50,7 +50,7 @@ async def test_what_is_committed_here_is_taken_in_at_once() -> None:
     shelf = Shelf()
     await shelf.say()
     await shelf.log.send(LOG, [Entry(message(), TWO)])
-    state = shelf.folds.find(LOG)
+    state = shelf.states.find(LOG)
     assert state
     assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
 
@@ -76,24 +76,24 @@ class PartedLog(MemoryLog):
 async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[int]) -> None:
     shelf = Shelf(hears=False)
     shelf.log = log = PartedLog()
-    shelf.folds = StateCache(log, (), most=9)
+    shelf.states = StateCache(log, (), most=9)
     await shelf.say()
     lease = await shelf.lease()
     notes = [Entry(NoteEmitted(event_type="t"), ONE) for _ in range(events - 2)]
     await log.append(lease, notes)
     await log.surrender(lease)
-    state = await shelf.folds.take(await shelf.lease())
+    state = await shelf.states.take(await shelf.lease())
     assert (log.parts, state.seq, state.tick) == (parts, events, events)
 
 
 async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
     shelf = Shelf(hears=False)
     await shelf.say()
-    await shelf.folds.look_up(LOG)
+    await shelf.states.look_up(LOG)
     await shelf.log.send(LOG, [Entry(message(), TWO)])
-    state = await shelf.folds.take(await shelf.lease())
+    state = await shelf.states.take(await shelf.lease())
     assert (state.seq, list(state.queue)) == (3, ["task_conv_1", TWO])
-    assert shelf.folds.find(LOG) is None
+    assert shelf.states.find(LOG) is None
 
 
 async def test_the_state_that_was_put_back_first_goes_first() -> None:
@@ -101,35 +101,35 @@ async def test_the_state_that_was_put_back_first_goes_first() -> None:
     names = [LogId(each) for each in ("a", "b", "c")]
     for name in names:
         await shelf.say(name)
-    assert [shelf.folds.find(name) is not None for name in names] == [False, True, True]
+    assert [shelf.states.find(name) is not None for name in names] == [False, True, True]
 
 
 @pytest.mark.parametrize("hears", [True, False])
 async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) -> None:
     shelf = Shelf(hears=hears)
     await shelf.say()
-    await shelf.folds.look_up(LOG)
-    before, told = shelf.folds.find(LOG), TaskId(f"task_{LOG}")
+    await shelf.states.look_up(LOG)
+    before, told = shelf.states.find(LOG), TaskId(f"task_{LOG}")
     await shelf.log.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
-    assert await shelf.folds.take(await shelf.lease()) is not before
+    assert await shelf.states.take(await shelf.lease()) is not before
 
 
 async def test_a_state_at_work_is_not_put_back_when_something_was_erased_meanwhile() -> None:
     shelf = Shelf(LOG)
     await shelf.say()
-    state = await shelf.folds.take(await shelf.lease())
-    shelf.folds.forget(LOG)
-    shelf.folds.keep(state)
-    assert shelf.folds.find(LOG) is None
-    shelf.folds.keep(state)
-    assert shelf.folds.find(LOG) is state
+    state = await shelf.states.take(await shelf.lease())
+    shelf.states.forget(LOG)
+    shelf.states.keep(state)
+    assert shelf.states.find(LOG) is None
+    shelf.states.keep(state)
+    assert shelf.states.find(LOG) is state
 
 
 async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
     shelf = Shelf(LogId("b"), hears=False)
     for name in (LOG, LogId("b")):
-        await shelf.folds.look_up(name)
-        assert shelf.folds.find(name) is None
+        await shelf.states.look_up(name)
+        assert shelf.states.find(name) is None
 
 
 # ---- what an activation keeps ----

@@ -41,9 +41,9 @@ class Units:
         drafts = self._rows.drafts(entries, AT)
         return SendUnit(self.sql, self._consequences, CHAT, entries, drafts)
 
-    def append(self, holding: LeaseProgress, *entries: Entry) -> AppendUnit:
+    def append(self, progress: LeaseProgress, *entries: Entry) -> AppendUnit:
         drafts = self._rows.drafts(entries, AT)
-        return AppendUnit(self.sql, self._consequences, CHAT, entries, drafts, UNTIL, holding)
+        return AppendUnit(self.sql, self._consequences, CHAT, entries, drafts, UNTIL, progress)
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ async def test_every_unit_gives_the_same_when_it_runs_again(
     database: Database, units: Units
 ) -> None:
     taken = TakeLease(units.sql, CHAT, "me", AT, UNTIL)
-    holding = LeaseProgress(epoch=1, written=0, known=2, outside=2)
+    progress = LeaseProgress(epoch=1, written=0, known=2, outside=2)
     steps: list[tuple[Unit, object]] = [
         (units.send(opened(), message()), None),
         (taken, (1, 2, 2, 0, 0)),
-        (units.append(holding, started(), asked()), None),
+        (units.append(progress, started(), asked()), None),
         (units.send(cancelled()), None),
         (units.append(LeaseProgress(1, 2, 4, 2), note("a")), None),
         (RenewLease(units.sql, CHAT, 1, UNTIL, 6), ()),
