@@ -100,7 +100,7 @@ def test_a_glob_stays_in_its_folder_unless_it_has_two_stars(pattern: str, fits: 
 def test_a_glob_of_many_stars_takes_no_time() -> None:
     """Compared name by name: twelve `**/` on a deep path are as quick as one."""
     deep = "/".join("abcdefghijklmnopqrstuvwxyz") + "/x.yaml"
-    assert matches("**/" * 12 + "*.yaml", [deep] * 1000) == [deep] * 1000
+    assert matches("**/" * 12 + "*.yaml", [deep] * 200) == [deep] * 200
 
 
 def test_people_are_told_of_the_file_of_a_package_with_its_folder() -> None:
