@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 from penstock.core.envelope import Json
 from penstock.core.schema import check_schema, pointer, remote_refs
+from penstock.core.text import cut
 from penstock.manifest.fields import WRONG, Node, Wrong, found, quoted
+
+POINTER_CHARACTERS = 500
+"""Of the path to what is wrong: names in a schema may be as long as its author likes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ def _is_whole(node: Node) -> bool:
         node.at(*path).refuse("remote-ref", said)
     for fault in faults:
         if fault.path not in remote:
-            where = pointer(list(fault.path)) or "/"
+            where = cut(pointer(list(fault.path)), POINTER_CHARACTERS) or "/"
             said = f'"{node.name}" is not a valid JSON Schema (2020-12): {fault.message} at {where}'
             node.at(*fault.path).refuse("bad-schema", said)
     return False

@@ -1,5 +1,6 @@
 """What authors write, with a line for every value: YAML 1.2 without surprises."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,12 @@ import yaml
 
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import DeclarationError
+from penstock.core.text import cut
 
 DEEPEST = 64
 FENCE = "---"
+KEY_CHARACTERS = 60
+"""Of a key that is named in a finding."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -257,7 +261,8 @@ class _Builder:
             key, here = event.value, (*path, event.value)
             if key in mapping:
                 first = self._document.keys[here].line
-                message = f'key "{key}" appears twice; first at line {first}'
+                shown = json.dumps(cut(key, KEY_CHARACTERS), ensure_ascii=False)
+                message = f"key {shown} appears twice; first at line {first}"
                 self._document.problem("yaml-duplicate-key", message, self._place(event))
             elif key == "<<" and event.implicit[0]:
                 raise self._special(event)

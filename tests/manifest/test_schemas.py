@@ -109,3 +109,10 @@ def test_every_mistake_in_a_schema_is_said(tmp_path: Path) -> None:
         "error bad-schema",
         "error remote-ref",
     ]
+
+
+def test_a_finding_is_short_however_long_a_name_is(tmp_path: Path) -> None:
+    schema = f"{{type: object, properties: {{? {'n' * 9000}\n: {{type: x}}}}}}"
+    (found,) = findings(tmp_path, {"a.tool.yaml": tool(input_schema=schema)})
+    assert len(found) < 800
+    assert "is not one of array" in found

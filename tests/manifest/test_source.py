@@ -68,6 +68,10 @@ REFUSED = [
         f"1:1: {NO_ALIAS}",
     ),
     ("a: 1\na: 2", '2:1: error yaml-duplicate-key: key "a" appears twice; first at line 1'),
+    (
+        "? {0}\n: 1\n? {0}\n: 2".format("k" * 90),
+        '3:3: error yaml-duplicate-key: key "{}…" appears twice; first at line 1'.format("k" * 59),
+    ),
     ("? [a]\n: 1", "1:3: error yaml-syntax: not valid YAML: a key must be a text"),
     (
         "a: 1\n---\nb: 1",
