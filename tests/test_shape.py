@@ -263,13 +263,6 @@ def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
     assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= floors
 
 
-def test_the_picture_of_the_floors_is_that_of_the_contract() -> None:
-    readme = (ROOT / "README.md").read_text()
-    picture = readme.partition("```text\n cli ")[2].partition("```")[0]
-    shown = [re.split(r"\s{2,}", line.strip())[0] for line in f"cli {picture}".splitlines()]
-    assert ["__main__", *shown] == list(LAYERS)
-
-
 def test_every_test_has_its_file() -> None:
     """tests/tools/test_policy.py is about tools/policy.py."""
     homes = [path.parent.relative_to(TESTS) / path.name for path in TESTS.rglob("*/test_*.py")]

@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 import shutil
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -87,6 +88,14 @@ def test_the_script_of_the_readme_calls_the_function_of_the_readme(
     capsys.readouterr()
     assert main(["call", "greet", "name=Ann", *where]) == 0
     assert capsys.readouterr().out == "HELLO, ANN!\n"
+
+
+def test_the_picture_of_the_floors_is_that_of_the_contract() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    floors = tools["importlinter"]["contracts"][0]["layers"]
+    picture = _found(r"^```text\n( cli .*?)^```")
+    shown = [re.split(r"\s{2,}", line.strip())[0] for line in picture.splitlines()]
+    assert ["__main__", *shown] == floors
 
 
 class Away(io.StringIO):
