@@ -13,6 +13,7 @@ from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, TaskId
 from penstock.core.profile import ADMIN, Profile
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
+from penstock.store.projection_writer import plain
 from penstock.store.tables import events, logs, tasks
 
 
@@ -53,7 +54,7 @@ class Lookup:
             .where(*_own(tasks, profile))
             .order_by(tasks.c.created_at.desc(), tasks.c.first_seq.desc())
         )
-        named = f'"message_id":"{message_id}"'
+        named = f'"message_id":"{plain(message_id)}"'
         small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
         row = await self._database.read(lambda each: each.execute(small).first())
         if row is not None:
@@ -89,7 +90,7 @@ class Lookup:
             .where(
                 or_(
                     events.c.blob_id.is_not(None),
-                    events.c.body.contains(f'"{name}"', autoescape=True),
+                    events.c.body.contains(f'"{plain(name)}"', autoescape=True),
                 )
             )
         )

@@ -4,13 +4,17 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings
 from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, SessionId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.store.lookup import MessageLocation
+from penstock.store.blobs import Blobs
+from penstock.store.database import Database
+from penstock.store.lookup import Lookup, MessageLocation
 from tests.kit.server import served
 from tests.kit.tools import Act, echo
 
@@ -45,6 +49,16 @@ async def test_a_message_of_others_is_not_found() -> None:
         assert await find(message, "assistant", HERE) is None
         for name in ("msg_none", "%", "", '"'):
             assert await find(MessageId(name), "assistant", LOCAL) is None
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "\ud83d"])
+async def test_no_name_is_too_strange_to_be_looked_for(
+    database: Database, blobs: Blobs, name: str
+) -> None:
+    """A model may ask for any artifact: there is none, whatever the database refuses."""
+    lookup = Lookup(database, blobs)
+    assert await lookup.find_artifact(ArtifactId(name), LOCAL) is None
+    assert await lookup.find_message(MessageId(name), "assistant", LOCAL) is None
 
 
 async def test_a_message_that_stands_in_the_blob_store_is_found() -> None:
