@@ -16,6 +16,7 @@ from penstock.flows.plan import Segments
 
 ON_ERROR = "on_error"
 """The label of the way that a failed step takes."""
+_ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;"})
 
 
 def mermaid(flow: Flow) -> str:
@@ -89,4 +90,5 @@ def _shape(step: AnyStep) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', "#quot;").replace("\n", " ") + '"'
+    """Return a label that is shown as it is: Mermaid takes `<` for HTML and `#` for an entity."""
+    return f'"{" ".join(text.split()).translate(_ENTITIES)}"'

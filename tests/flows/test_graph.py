@@ -50,6 +50,13 @@ def test_ways_have_the_words_of_their_branches() -> None:
     ]
 
 
+def test_a_label_is_shown_as_it_is() -> None:
+    """Jumps with labels: a branch may be called as one likes."""
+    branches = r'{"<b>C#</b>\r\n x": a, No: a}'
+    lines = drawn(f"- {{id: q, question: Q, branches: {branches}}}\n- {{id: a, agent: scout}}\n")
+    assert '  n1 -. "#lt;b#gt;C#35;#lt;/b#gt; x" .-> n2' in lines
+
+
 def test_words_of_mermaid_are_safe_as_ids() -> None:
     assert '    n1["end: agent"]' in drawn("- {id: end, agent: scout}\n")
 
