@@ -11,7 +11,7 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.schema import Schema
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import to_json
+from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import TOOL_ID
@@ -55,10 +55,11 @@ class RegisteredTool:
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the plugin's tool returns, as JSON."""
         inside, context = invocation.inside, ToolContext(invocation)
+        given = own_copy(input)
         if iscoroutinefunction(self.tool.run):
-            output = await self.tool.run(input, context)
+            output = await self.tool.run(given, context)
         else:
-            output = await inside.threads.run(partial(self.tool.run, input, context))
+            output = await inside.threads.run(partial(self.tool.run, given, context))
         if isawaitable(output):
             output = await output
         return to_json(output, inside.world.limits.json_depth)

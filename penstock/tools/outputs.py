@@ -27,7 +27,7 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def to_json(value: Any, depth: int) -> Any:
-    """Return the value as JSON; the same object when it is JSON already and flat.
+    """Return the value as JSON of its own: what a tool changes later changes nothing of it.
 
     Raises InvalidOutput that names the place: what has no JSON form, NaN, a path of this machine,
     more than `depth` levels.
@@ -36,8 +36,16 @@ def to_json(value: Any, depth: int) -> Any:
     if kind in _PLAIN:
         return value
     if kind is dict and all(type(k) is str and type(v) in _PLAIN for k, v in value.items()):
-        return value
+        return value.copy()
     return _convert(value, (), depth)
+
+
+def own_copy(value: Any) -> Any:
+    """Return a copy of JSON from the log, for code that may change what it is given."""
+    kind = type(value)
+    if kind is dict:
+        return {key: own_copy(each) for key, each in value.items()}
+    return [own_copy(each) for each in value] if kind is list else value
 
 
 def given_json(value: Any, depth: int, noun: str) -> Any:

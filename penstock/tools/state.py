@@ -10,7 +10,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StateWritten
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import given_json
+from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key
 
 MOST_SECONDS = 365 * 24 * 3600
@@ -92,7 +92,7 @@ class ToolState:
             settled = CallSettled(tool_id=GET, envelope=Envelope.success(found), ran=False)
             invocation.ledger.settle(path, settled)
         found = settled.envelope.output
-        return found[0] if found else default
+        return own_copy(found[0]) if found else default
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS

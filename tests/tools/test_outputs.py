@@ -130,6 +130,8 @@ def test_a_value_that_holds_itself_is_too_deep() -> None:
         to_json(value, DEPTH)
 
 
-def test_flat_json_is_not_copied() -> None:
-    value = {"a": 1, "b": "x"}
-    assert to_json(value, DEPTH) is value
+@pytest.mark.parametrize("value", [{"a": 1}, [1], {"a": {"b": [1]}}])
+def test_what_a_tool_changes_later_changes_no_outcome(value: Any) -> None:
+    outcome = to_json(value, DEPTH)
+    assert outcome == value
+    assert outcome is not value

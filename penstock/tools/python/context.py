@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from penstock.core.call import Call, Effect
@@ -15,7 +16,7 @@ from penstock.core.question import Option, QuestionStatus
 from penstock.core.scope import Scope, ScopeKind
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import given_json
+from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.reach import KeptState, ToolFiles, secret_of
 from penstock.tools.python.telling import checked_note, mime_of, question_form, question_text
 from penstock.tools.redaction import redacted_note
@@ -62,7 +63,8 @@ class ToolContext:
         except DepthExceeded as error:
             return error.envelope()
         calls = DetachedCalls(invocation, self._record)
-        return await invocation.join(calls.make(call, wait=wait))
+        envelope = await invocation.join(calls.make(call, wait=wait))
+        return replace(envelope, output=own_copy(envelope.output)) if envelope.ok else envelope
 
     def call_sync(
         self, tool_id: str, input: Mapping[str, Any] | None = None, *, wait: bool = True
@@ -103,7 +105,7 @@ class ToolContext:
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED or answer.get("cancel"):
             raise Rejected(f"nobody answered: {question}")
-        return answer["value"] if "value" in answer else answer.get("text")
+        return own_copy(answer["value"]) if "value" in answer else answer.get("text")
 
     def emit(
         self,

@@ -17,7 +17,7 @@ from penstock.core.events import NoteEmitted
 from penstock.core.schema import Problem, pointer
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import to_json
+from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.python.blocking import BlockingDetector
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import (
@@ -160,7 +160,7 @@ class FunctionTool(Generic[P, R]):
         else:
             return dict(input)
         try:
-            made = signature.model.model_validate(input)
+            made = signature.model.model_validate(own_copy(input))
         except ValidationError as error:
             problems = [
                 Problem(pointer([*each["loc"]]), each["msg"])

@@ -13,7 +13,7 @@ from penstock.core.scope import Scope, ScopeKind
 from penstock.resources.state import State
 from penstock.tools.given_secrets import note_given
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import given_json
+from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key
 from penstock.tools.state import ALWAYS, Always, IfRevision, StateWrite, check_state_key, check_ttl
 
@@ -44,7 +44,7 @@ class KeptState:
             settled = CallSettled(tool_id=name, envelope=Envelope.success(found), ran=False)
             self._invocation.ledger.settle(path, settled)
         found = settled.envelope.output
-        return found[0] if found else default
+        return own_copy(found[0]) if found else default
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS

@@ -327,3 +327,35 @@ async def test_plain_functions_that_call_plain_functions_do_not_starve_each_othe
     async with asyncio.timeout(5):
         envelopes = await asyncio.gather(*(bench.call("outer") for _ in range(4)))
     assert [each.output for each in envelopes] == [1, 1, 1, 1]
+
+
+TALLY = {"n": 0}
+
+
+@tool(effect="none", direct_call=True)
+async def tally() -> dict[str, int]:
+    """Return what it keeps for itself, and goes on to change."""
+    TALLY["n"] += 1
+    return TALLY
+
+
+async def test_what_code_does_to_a_value_afterwards_changes_nothing_that_is_recorded() -> None:
+    """A function that is entered again gets what it got before, whatever it made of it."""
+
+    async def change(ctx: ToolContext) -> list[Any]:
+        given, kept = {"a": [1]}, {"b": 1}
+        await ctx.state.put("given", given)
+        await ctx.state.session.put("kept", kept)
+        given["a"].append(2)
+        kept["b"] = 2
+        first, second = await ctx.call("tally"), await ctx.call("tally")
+        first.output["n"] = "changed"
+        (await ctx.state.get("given"))["a"].append(3)
+        (await ctx.state.session.get("kept"))["b"] = 3
+        told = await ctx.state.get("given"), await ctx.state.session.get("kept")
+        return [*told, second.output["n"] - 1]
+
+    bench = await open_workbench(doing(change), tally)
+    assert (await bench.call("does")).output == [{"a": [1]}, {"b": 1}, TALLY["n"] - 1]
+    outcomes = [each.envelope.output for each in await bench.settled() if each.tool_id == "tally"]
+    assert [each["n"] for each in outcomes] == [TALLY["n"] - 1, TALLY["n"]]

@@ -353,3 +353,16 @@ async def test_models_and_times_are_valid_outputs_of_their_hints() -> None:
 
     envelope = await (await open_workbench(good)).call("good")
     assert envelope.output == {"at": "2026-01-01T00:00:00Z", "items": [{"sku": "a"}]}
+
+
+async def test_what_a_function_does_to_its_input_stays_with_it() -> None:
+    @tool(effect="none")
+    def changes(x: Any, y: dict[str, Any], z: list[Any]) -> None:
+        """Change what was given."""
+        x.append(2)
+        y["b"] = 2
+        z[0]["c"] = 2
+
+    given = {"x": [1], "y": {"a": 1}, "z": [{}]}
+    assert (await (await open_workbench(changes)).call("changes", given)).ok
+    assert given == {"x": [1], "y": {"a": 1}, "z": [{}]}
