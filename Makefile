@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
-SHAPE := tests/test_shape.py tests/test_public.py
+SHAPE := tests/test_shape.py tests/test_pages.py tests/test_public.py
 KILLED := $(wildcard tests/journeys/test_*killed*.py)
 APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/shell $(KILLED) \
          $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/test_flow_run.py) \
