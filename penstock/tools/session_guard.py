@@ -6,12 +6,13 @@ plugins last.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
 from penstock.core.ids import TaskId
 from penstock.core.tool_names import ASK_USER, FINISH, SKILL_READ, SUBAGENT
+from penstock.tools.outputs import own_copy
 
 ALWAYS = (FINISH, ASK_USER, SKILL_READ)
 AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
@@ -81,7 +82,8 @@ class SessionGuard:
     def plugin_refusal(self, call: Call) -> CallError | None:
         """Return why a guard of a plugin refuses a call that all else allows; None if none does."""
         for guard in self.guards:
-            if (said := guard(call)) is not None:
+            shown = replace(call, input=own_copy(call.input))  # what runs is what was validated
+            if (said := guard(shown)) is not None:
                 return NotPermitted(said)
         return None
 

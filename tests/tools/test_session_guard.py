@@ -135,3 +135,15 @@ def test_find_has_another_name_that_it_may_be_called_by(declared: str, other: st
 def test_a_hint_names_what_the_session_may_call_and_finish() -> None:
     """G19: nearest `read`."""
     assert guard().nameable({"read", "edit", "ask_user"}) == {"read", "ask_user", "finish"}
+
+
+def test_a_guard_that_changes_what_it_is_shown_changes_no_call() -> None:
+    """What runs is what was validated, and what a person approved."""
+
+    def changes(call: Call) -> None:
+        call.input["path"] = "other"
+
+    call = a_call("write")
+    call.input["path"] = "a.txt"
+    assert guard(guards=(changes,)).plugin_refusal(call) is None
+    assert call.input == {"path": "a.txt"}
