@@ -33,6 +33,7 @@ class QuickJs:
         self._cache = cache
         self._inline_seconds = inline_seconds
         self._host: WasmHost | None = None
+        self._starting: asyncio.Future[WasmHost] | None = None
         self._entries: set[Entry] = set()
         self._left: asyncio.Future[None] | None = None
         """Waits, while this closes, for the next entry to end."""
@@ -46,9 +47,10 @@ class QuickJs:
         """Enter the script from its top; returns its output, which is JSON."""
         if self._is_closed:
             raise Cancelled("the sandbox is closed")
+        host = self._host or await self._started()
         timer = EntryTimer(self._clock, bounds.seconds, bounds.cpu_ms, spent_ms=bounds.spent_ms)
         request = EntryRequest(script=script, bridge=bridge, bounds=bounds, timer=timer)
-        entry = Entry(request, WasmGuest(self._opened(), request))
+        entry = Entry(request, WasmGuest(host, request))
         self._entries.add(entry)
         try:
             return await entry.run(input)
@@ -64,6 +66,8 @@ class QuickJs:
     async def close(self) -> None:
         """End whatever still runs."""
         self._is_closed = True
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
         for entry in self._entries:
             entry.stop()
         while self._entries:
@@ -72,6 +76,17 @@ class QuickJs:
         if self._host is not None:
             self._host.pool.close()
             self._host.engine.close()
+
+    async def _started(self) -> WasmHost:
+        """Start the engine in a thread, once: everybody else goes on while it is compiled."""
+        starting = self._starting
+        if starting is None or starting.done():  # it may have failed; then it is tried again
+            starting = asyncio.ensure_future(asyncio.to_thread(self._opened))
+            self._starting = starting
+        host = await asyncio.shield(starting)
+        if self._is_closed:
+            raise Cancelled("the sandbox is closed")
+        return host
 
     def _opened(self) -> WasmHost:
         if self._host is None:
