@@ -66,7 +66,7 @@ class QuickJs:
     async def close(self) -> None:
         """End whatever still runs."""
         self._is_closed = True
-        if self._starting is not None:
+        if self._starting is not None and not self._starting.done():
             await asyncio.wait([self._starting])
         for entry in self._entries:
             entry.stop()
