@@ -35,7 +35,7 @@ class StateCache:
         """
         if self._is_here(log_id):
             return
-        state = await self._caught_up(SessionState(log_id))
+        state = await self._folded(log_id, await self._log.head(log_id))
         if state.seq and not self._is_here(log_id):
             self.keep(state)
 
@@ -51,7 +51,7 @@ class StateCache:
             if not _erases(newer):
                 catch_up(state, newer)
                 return state
-        return await self._caught_up(SessionState(log_id))
+        return await self._folded(log_id, lease.head)
 
     def keep(self, state: SessionState) -> None:
         """Have the state at hand from now on, unless something in it was erased meanwhile."""
@@ -81,14 +81,19 @@ class StateCache:
         if log_id in self._held:
             self._stale.add(log_id)
 
-    async def _caught_up(self, state: SessionState) -> SessionState:
-        """Fold the rest of a log, a part at a time: others have their turn, however long it is."""
-        part: Sequence[Record] = await self._log.read(state.log_id, limit=_AT_ONCE)
-        while part:
+    async def _folded(self, log_id: LogId, head: int) -> SessionState:
+        """Fold a log, a part at a time: others have their turn, however long it is.
+
+        What was erased since it had this head may stand in a part before: it is begun anew.
+        """
+        state = SessionState(log_id)
+        while part := await self._log.read(log_id, after=state.seq, limit=_AT_ONCE):
+            if state.seq and _erases([record for record in part if record.seq > head]):
+                state, head = SessionState(log_id), part[-1].seq
+                continue
             catch_up(state, part)
             if len(part) < _AT_ONCE:
                 break
-            part = await self._log.read(state.log_id, after=state.seq, limit=_AT_ONCE)
         return state
 
     def _is_here(self, log_id: LogId) -> bool:

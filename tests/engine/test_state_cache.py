@@ -86,6 +86,31 @@ async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[in
     assert (log.parts, state.seq, state.tick) == (parts, events, events)
 
 
+class ErasedMeanwhile(PartedLog):
+    """Loses a message when its first part was read."""
+
+    async def read(
+        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Record]:
+        records = await super().read(log_id, after=after, limit=limit)
+        if len(self.parts) == 1:
+            told = TaskId(f"task_{LOG}")
+            await self.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
+        return records
+
+
+async def test_what_is_erased_between_two_parts_is_in_no_state() -> None:
+    shelf = Shelf(hears=False)
+    shelf.log = log = ErasedMeanwhile()
+    shelf.states = StateCache(log, (), most=9)
+    await shelf.say()
+    await log.append(await shelf.lease(), [Entry(NoteEmitted(event_type="t"), ONE)] * 4000)
+    await shelf.states.look_up(LOG)
+    state = shelf.states.find(LOG)
+    assert state
+    assert (log.parts, state.seq) == ([4000, 3, 4000, 3], 4003)
+
+
 async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
     shelf = Shelf(hears=False)
     await shelf.say()
