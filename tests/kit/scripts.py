@@ -1,8 +1,12 @@
 """Scripts written down in a test: plain JavaScript, as it is when it has been checked."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from penstock.sandbox.script import RUNTIME, Module, Script
+from penstock.sandbox.script import RUNTIME, Bounds, Module, Sandbox, Script
+from penstock.testing.bridge import FakeBridge
+
+BOUNDS = Bounds(seconds=5)
 
 
 def script_of(source: str, others: Mapping[str, str] | None = None) -> Script:
@@ -15,3 +19,9 @@ def script_of(source: str, others: Mapping[str, str] | None = None) -> Script:
         for name, text in sources.items()
     }
     return Script(entry="main.mjs", entrypoint="run", modules=modules, digest="digest")
+
+
+async def value_of(sandbox: Sandbox, expression: str, bridge: FakeBridge | None = None) -> Any:
+    """Return what a script gives that returns this expression."""
+    source = f"export const run = async () => ({expression});"
+    return await sandbox.run(script_of(source), {}, bridge or FakeBridge(), BOUNDS)

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.script import Bounds
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import BEGINS_MS, FakeBridge
-from tests.kit.scripts import script_of
-
-BOUNDS = Bounds(seconds=5)
+from tests.kit.scripts import value_of
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +20,6 @@ def sandbox(machine_code: Path) -> Iterator[QuickJs]:
     found.warm()
     yield found
     asyncio.run(found.close())
-
-
-async def value_of(sandbox: QuickJs, expression: str, bridge: FakeBridge | None = None) -> Any:
-    source = f"export const run = async () => ({expression});"
-    return await sandbox.run(script_of(source), {}, bridge or FakeBridge(), BOUNDS)
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,12 @@
 """What a script may ask of its host with flo and fetch, and what it is told when it errs."""
 
-import asyncio
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.core.call_errors import Cancelled
-from penstock.core.clock import SystemClock
-from penstock.sandbox.script import Bounds, Sandbox
-from penstock.sandbox.wasm.quickjs import QuickJs
-from penstock.sandbox.wasm.wasm_guest import WasmHost
+from penstock.sandbox.script import Sandbox
 from penstock.testing.bridge import FakeBridge, never
-from tests.kit.scripts import script_of
-
-BOUNDS = Bounds(seconds=5)
-
-
-async def value_of(sandbox: Sandbox, expression: str, bridge: FakeBridge | None = None) -> Any:
-    source = f"export const run = async () => ({expression});"
-    return await sandbox.run(script_of(source), {}, bridge or FakeBridge(), BOUNDS)
+from tests.kit.scripts import value_of
 
 
 async def asked_by(sandbox: Sandbox, expression: str, answer: Any = None) -> tuple[str, Any]:
@@ -377,60 +363,3 @@ async def test_a_step_inside_a_step_is_refused(sandbox: Sandbox) -> None:
     inner = "flo.task.step({ key: 'b', version: 1 }, () => 1).catch((e) => e.message)"
     nested = f"await flo.task.step({{ key: 'a', version: 1 }}, async () => await {inner})"
     assert "cannot stand in another" in await value_of(sandbox, nested, bridge)
-
-
-async def test_closing_ends_a_script_that_loops_in_a_thread(machine_code: Path) -> None:
-    sandbox = QuickJs(SystemClock(), machine_code, inline_seconds=0)
-    sandbox.warm()
-    run = asyncio.create_task(value_of(sandbox, "await (() => { for (;;); })()"))
-    await asyncio.wait([run], timeout=0.1)
-    await sandbox.close()
-    with pytest.raises(Cancelled, match="the script was ended: closed"):
-        await run
-
-
-class HeldUp(QuickJs):
-    """Starts its engine when it may."""
-
-    def __init__(self, cache: Path) -> None:
-        super().__init__(SystemClock(), cache)
-        self.asked, self.may = threading.Event(), threading.Event()
-
-    def _opened(self) -> WasmHost:
-        self.asked.set()
-        assert self.may.wait(10)
-        return super()._opened()
-
-
-async def test_the_engine_starts_once_while_others_go_on(machine_code: Path) -> None:
-    sandbox = HeldUp(machine_code)
-    runs = [asyncio.create_task(value_of(sandbox, "1 + 1")) for _ in range(3)]
-    await asyncio.to_thread(sandbox.asked.wait, 10)
-    runs[0].cancel()  # who leaves takes the engine from nobody
-    sandbox.may.set()
-    assert await asyncio.gather(*runs[1:]) == [2, 2]
-    await sandbox.close()
-
-
-async def test_a_sandbox_that_is_closed_while_it_starts_runs_nothing(machine_code: Path) -> None:
-    sandbox = HeldUp(machine_code)
-    run = asyncio.create_task(value_of(sandbox, "1 + 1"))
-    await asyncio.to_thread(sandbox.asked.wait, 10)
-    closing = asyncio.create_task(sandbox.close())
-    sandbox.may.set()
-    await closing
-    with pytest.raises(Cancelled, match="the sandbox is closed"):
-        await run
-
-
-async def test_a_closed_sandbox_ends_what_runs_and_takes_nothing_more(machine_code: Path) -> None:
-    sandbox = QuickJs(SystemClock(), machine_code)
-    bridge = FakeBridge({"callTool": never})
-    run = asyncio.create_task(value_of(sandbox, "await flo.callTool({ tool_id: 't' })", bridge))
-    while not bridge.asked:
-        await asyncio.wait([run], timeout=0.01)
-    await sandbox.close()
-    with pytest.raises(Cancelled):
-        await run
-    with pytest.raises(Cancelled):
-        await value_of(sandbox, "1")
