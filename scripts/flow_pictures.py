@@ -12,13 +12,13 @@ from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, DisplayCard
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewRun, Reply
-from penstock.cli.flow_board import CardBoard
-from penstock.cli.flow_view import draw
+from penstock.cli.flow.board import CardBoard
+from penstock.cli.flow.view import draw
 from penstock.core.events import Record
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage
-from penstock.flows.reading import flow_of
-from penstock.flows.svg import svg
+from penstock.flows.pictures.svg import svg
+from penstock.flows.reading.flow import flow_of
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say, slow, spend
 from penstock.testing.clock import START, FakeClock

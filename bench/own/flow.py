@@ -21,7 +21,7 @@ from penstock.flows.check import check_flow
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.definition import Flow
 from penstock.flows.plan import Plan, RunStatus
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 from penstock.models.model import CallDelta, Finished, ModelCard, ModelEvent, ModelRequest
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime

@@ -9,7 +9,7 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import FOLDERS, find_namesakes
 from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
-from penstock.resources.project_files import ProjectFiles, ProjectPath
+from penstock.resources.project.files import ProjectFiles, ProjectPath
 
 WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"
 SUFFIX = ".md"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.core.step import Output
-from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access
 
 
 class Tier(StrEnum):

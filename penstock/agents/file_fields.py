@@ -10,7 +10,7 @@ from penstock.manifest.authored_kinds import AuthoredWhole, Names
 from penstock.manifest.fields import Field, Kind
 from penstock.manifest.kinds import Flag, OneOf, Text
 from penstock.manifest.outputs import Outputs
-from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_TURNS = 1000

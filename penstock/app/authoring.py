@@ -12,8 +12,8 @@ from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
 from penstock.flows.authoring import WrittenFlow, write_flow
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import read_flow
-from penstock.resources.project_files import ProjectFiles
+from penstock.flows.reading.flow import read_flow
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.errands import Authoring
 from penstock.tools.resources import ProjectFolder
 

@@ -12,7 +12,7 @@ from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
 from penstock.flows.files import FlowFile
 from penstock.flows.library import FlowLibrary
-from penstock.flows.reading import ParsedFlow
+from penstock.flows.reading.flow import ParsedFlow
 
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
 TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]

@@ -14,8 +14,8 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.code import CodeEnvironment
-from penstock.flows.code_modules import ModuleLoader, module_loader
+from penstock.flows.code.modules import ModuleLoader, module_loader
+from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.constants import read_constants
 from penstock.flows.files import FlowFiles
 from penstock.flows.project_flows import ProjectFlows

@@ -14,9 +14,9 @@ from penstock.app.dry_runs import DryRuns
 from penstock.app.flows import coding_of, constants_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
-from penstock.app.plugins import Plugin, load_plugins
-from penstock.app.plugins_events import RunFollower
-from penstock.app.plugins_guards import guards_of
+from penstock.app.plugins.events import RunFollower
+from penstock.app.plugins.guards import guards_of
+from penstock.app.plugins.load import Plugin, load_plugins
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime

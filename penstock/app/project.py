@@ -10,8 +10,8 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
-from penstock.app.plugins import load_plugins
-from penstock.app.plugins_api import PluginApi
+from penstock.app.plugins.api import PluginApi
+from penstock.app.plugins.load import load_plugins
 from penstock.app.scripts import ProjectSandbox, with_engines
 from penstock.app.sections import Engine
 from penstock.app.settings import FILE, Settings

@@ -23,7 +23,7 @@ from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import started_flow
+from penstock.flows.reading.flow import started_flow
 from penstock.flows.report import unbegun
 
 TYPES = (

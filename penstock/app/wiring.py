@@ -35,7 +35,7 @@ from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.state import TaskState
 from penstock.flows.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
-from penstock.flows.code import CodeEnvironment, CodeSteps
+from penstock.flows.code.steps import CodeEnvironment, CodeSteps
 from penstock.flows.library import FlowLibrary, NoFlows
 from penstock.flows.materials import Materials
 from penstock.flows.project_flows import ProjectFlows

@@ -51,7 +51,7 @@ COMMANDS = (
     Command(
         "flow",
         "List, check, run or draw flows.",
-        lambda: late("penstock.cli.flow:COMMANDS"),
+        lambda: late("penstock.cli.flow.group:COMMANDS"),
     ),
     Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
     Command("debug", "Call one tool under a debugger.", lambda: late("penstock.cli.debug:debug")),

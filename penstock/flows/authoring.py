@@ -20,7 +20,7 @@ from penstock.flows.files import (
     odd_name,
 )
 from penstock.flows.project_flows import ProjectFlows
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 
 WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml or .yml"
 

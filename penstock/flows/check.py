@@ -14,7 +14,7 @@ from penstock.flows.checks.results import check_results
 from penstock.flows.checks.targets import check_targets
 from penstock.flows.checks.templates import check_templates
 from penstock.flows.checks.view import FlowView
-from penstock.flows.reading import ParsedFlow
+from penstock.flows.reading.flow import ParsedFlow
 
 MOST_FINDINGS = 1000
 """Of one check."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.reading_kinds import CONFIG
+from penstock.flows.reading.kinds import CONFIG
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.fields import Node, Wrong, found
 from penstock.manifest.manifest_folder import ManifestFolder

@@ -13,7 +13,7 @@ from penstock.agents.folders import MOST_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.library import file_name
-from penstock.flows.reading import ParsedFlow, read_flow
+from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
 from penstock.manifest.source import Document, Place

@@ -8,7 +8,7 @@ from penstock.flows.checks.subflows import is_literal, resolve
 from penstock.flows.definition import AnyStep, Flow, FlowRef
 from penstock.flows.files import SUFFIXES
 from penstock.flows.library import FlowLibrary, FlowSource
-from penstock.flows.reading import flow_of
+from penstock.flows.reading.flow import flow_of
 
 MOST_CHARACTERS = 16 * 1024 * 1024
 """Of all flows that one run keeps from its beginning."""

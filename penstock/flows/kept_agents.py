@@ -10,7 +10,7 @@ from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.core.envelope import Json
 from penstock.core.flow_events import AgentBegan
 from penstock.core.step import Output, ValueType
-from penstock.resources.project_access import Access
+from penstock.resources.project.access import Access
 
 _SETTINGS = tuple(each.name for each in fields(ChatSettings))
 

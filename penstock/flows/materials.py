@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
 from penstock.manifest.handbook import FILE_BYTES, Handbooks
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 SCHEME = "file://"

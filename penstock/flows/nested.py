@@ -12,7 +12,7 @@ from penstock.flows.inputs import run_inputs
 from penstock.flows.kept import meant
 from penstock.flows.library import FlowLibrary, FlowSource
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import flow_of
+from penstock.flows.reading.flow import flow_of
 from penstock.flows.run import Run
 from penstock.flows.session import VisitOutcome, failed
 from penstock.flows.starting import said_of

@@ -11,7 +11,7 @@ from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.core.late import late
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.code_modules import ModuleLoader
+from penstock.flows.code.modules import ModuleLoader
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.files import (
     BUILT_IN,
@@ -28,9 +28,9 @@ from penstock.flows.files import (
 )
 from penstock.flows.kept import led_to, too_much
 from penstock.flows.library import FlowSource, is_glob, matches, places_of, unknown_flow
-from penstock.flows.reading import ParsedFlow, flow_of, read_flow
+from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
 from penstock.manifest.discover import walk
-from penstock.resources.project_globs import glob
+from penstock.resources.project.globs import glob
 
 MOST_SEEN = 20_000
 """Files below the first `*` of a glob."""

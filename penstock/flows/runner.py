@@ -19,7 +19,7 @@ from penstock.flows.library import FlowLibrary, FlowSource, is_glob, source_of
 from penstock.flows.loops import RouteTaken
 from penstock.flows.nested import failed_inside, framed, referred, what_is_left
 from penstock.flows.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
-from penstock.flows.reading import started_flow
+from penstock.flows.reading.flow import started_flow
 from penstock.flows.run import Run
 from penstock.flows.session import VisitOutcome, failed
 from penstock.flows.step_context import StepContext, Visited

@@ -12,8 +12,8 @@ from penstock.flows.definition import Shell
 from penstock.flows.session import VisitOutcome, failed
 from penstock.flows.values import TemplateValues
 from penstock.manifest.template import Ref, parse, shown
-from penstock.resources.project_access import OPEN
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.access import OPEN
+from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import ShellEnd
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from penstock.tools.shell import ShellRun, check_on, run_in_project

@@ -11,7 +11,7 @@ from penstock.core.world import World
 from penstock.engine.suspend import ask
 from penstock.flows.agent_sessions import AgentSessions, AgentVisit, find_agent
 from penstock.flows.briefing import Expand, TaskOf, brief, wired
-from penstock.flows.code import CodeSteps, CodeVisit
+from penstock.flows.code.steps import CodeSteps, CodeVisit
 from penstock.flows.definition import (
     DECIDER,
     AgentDecision,

@@ -27,7 +27,7 @@ from penstock.flows.frame_events import FrameEvents
 from penstock.flows.kept import promised
 from penstock.flows.library import FlowLibrary, source_of
 from penstock.flows.plan import RunStatus
-from penstock.flows.reading import started_flow
+from penstock.flows.reading.flow import started_flow
 from penstock.flows.report import flow_result, unbegun
 from penstock.flows.run import Run
 from penstock.flows.runner import FlowRunner, RunContext

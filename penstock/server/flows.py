@@ -17,10 +17,10 @@ from penstock.core.profile import MANAGE, READ
 from penstock.flows.authoring import WrittenFlow, check_local, remove_flow, write_flow
 from penstock.flows.definition import Step
 from penstock.flows.files import FOLDERS, FlowFile
-from penstock.flows.graph import mermaid
 from penstock.flows.library import unknown_flow
+from penstock.flows.pictures.graph import mermaid
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import read_flow as reading
+from penstock.flows.reading.flow import read_flow as reading
 from penstock.flows.starting import FLOW_INVALID
 from penstock.server.bodies import Form, read_json
 from penstock.server.lists import Listed, page_of

@@ -7,7 +7,7 @@ from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.kept import led_to
 from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 
 FOLDER = "flows/"
 SUFFIX = ".yaml"

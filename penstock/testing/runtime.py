@@ -11,7 +11,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
-from penstock.flows.code import CodeEnvironment
+from penstock.flows.code.steps import CodeEnvironment
 from penstock.flows.library import FlowLibrary, NoFlows
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model

@@ -17,7 +17,7 @@ from penstock.core.signals import LeaseLost, Signal
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.resources.redact import Redactor
 from penstock.resources.workspace import Workspace
 from penstock.tools.artifacts import Artifacts

@@ -9,7 +9,7 @@ from penstock.core.clock import Moment
 from penstock.core.ids import ASSISTANT
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.tool_names import ASK_USER, SUBAGENT
-from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
 from penstock.tools.session_guard import (
     AUTHORING,

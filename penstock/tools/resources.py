@@ -10,8 +10,8 @@ from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.resources.media import Media
-from penstock.resources.project_access import Access
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.access import Access
+from penstock.resources.project.files import ProjectFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Workspace

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.core.call_errors import NotPermitted
-from penstock.resources.project_fence import Fence, fence
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.fence import Fence, fence
+from penstock.resources.project.files import ProjectFiles
 from penstock.sandbox.processes.shell import (
     GRACE_SECONDS,
     Enclosure,

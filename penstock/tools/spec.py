@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.retry import ONCE, RetryPolicy
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellSettings
 
 Exclusive = bool | str | Callable[[Json], str]

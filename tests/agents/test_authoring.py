@@ -6,7 +6,7 @@ import pytest
 
 from penstock.agents.authoring import WHERE, WrittenAgent, write_agent
 from penstock.agents.file import NOTHING_KNOWN
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 
 GOOD = "---\nname: scout\ndescription: Looks.\ntools:\n---\nLook.\r\n"
 ODD = "---\nname: scout\ntools:\n---\nLook."

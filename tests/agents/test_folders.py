@@ -8,7 +8,7 @@ import pytest
 from penstock.agents.charter import Tier
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, MOST_BYTES, MOST_FILES, load_agents
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 from penstock.manifest.handbook import find_handbooks
 
 

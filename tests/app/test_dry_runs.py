@@ -15,7 +15,7 @@ from penstock.core.world import World
 from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.files import read_flow_file
 from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.agents.folders import MOST_BYTES
 from penstock.flows.flow_document import parse_flow, source_lines
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import said_of
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"

@@ -14,7 +14,7 @@ from penstock.core.step import Output, ValueType
 from penstock.flows.kept_agents import kept_agent, kept_of
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.resources.project_access import Access
+from penstock.resources.project.access import Access
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
 from tests.kit.flows import (

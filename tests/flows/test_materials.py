@@ -8,7 +8,7 @@ import pytest
 from penstock.core.call_errors import CallError
 from penstock.flows.materials import Materials
 from penstock.manifest.handbook import FILE_BYTES, find_handbooks
-from penstock.resources.project_access import Access
+from penstock.resources.project.access import Access
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 from tests.kit.flows import worker
 

@@ -5,7 +5,7 @@ import pytest
 from penstock.core.events import NoteEmitted
 from penstock.core.ids import LogId
 from penstock.core.step import Outcome
-from penstock.flows.code import CodeEnvironment
+from penstock.flows.code.steps import CodeEnvironment
 from tests.kit.coding import place_of, run_code, settled, visit
 from tests.kit.flows import RUN
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.envelope import Status
-from penstock.flows.code import CodeEnvironment
+from penstock.flows.code.steps import CodeEnvironment
 from tests.kit.coding import place_of, run_code, settled, visit
 
 DO = "export default"

@@ -11,7 +11,7 @@ from penstock.core.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.flows.code import CodeEnvironment
+from penstock.flows.code.steps import CodeEnvironment
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.coding import place_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.core.envelope import Envelope
 from penstock.core.limits import Limits
-from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.tool import Tool

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from penstock.app.plugins_api import PluginApi
+from penstock.app.plugins.api import PluginApi
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.models.scripted import call
 from tests.kit.architect import AtWork, at_work

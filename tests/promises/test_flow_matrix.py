@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from penstock.app.plugins_api import PluginApi
+from penstock.app.plugins.api import PluginApi
 from penstock.builtins import TOOLS
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.core.events import CallSettled

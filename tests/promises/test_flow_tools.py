@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.app.plugins_api import PluginApi
+from penstock.app.plugins.api import PluginApi
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.skill_read import TOOLS as SKILL_READ

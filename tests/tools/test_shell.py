@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.call_errors import NotPermitted
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 from penstock.tools.threads import Threads
 

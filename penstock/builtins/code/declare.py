@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.builtin import Act, BuiltIn, builtin
 from penstock.tools.shell import ShellSettings
 from penstock.tools.spec import Look

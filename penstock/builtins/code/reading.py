@@ -9,9 +9,9 @@ from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project_files import ProjectFiles, ProjectPath, telling
-from penstock.resources.project_opening import open_to_read
-from penstock.resources.project_walk import entries, has_readable
+from penstock.resources.project.files import ProjectFiles, ProjectPath, telling
+from penstock.resources.project.opening import open_to_read
+from penstock.resources.project.walk import entries, has_readable
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation

@@ -10,10 +10,10 @@ from penstock.builtins.code.declare import FOLDER, YES_OR_NO, look_below, of_pro
 from penstock.core.call_errors import not_a_directory
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project_files import ProjectFiles, ProjectPath
-from penstock.resources.project_globs import glob as glob_of
-from penstock.resources.project_search import SECONDS, SearchHits, SearchQuery, search
-from penstock.resources.project_walk import FoundFile, has_readable, walk
+from penstock.resources.project.files import ProjectFiles, ProjectPath
+from penstock.resources.project.globs import glob as glob_of
+from penstock.resources.project.search import SECONDS, SearchHits, SearchQuery, search
+from penstock.resources.project.walk import FoundFile, has_readable, walk
 from penstock.tools.builtin import whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation

@@ -9,7 +9,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolTimeout
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.files import ProjectFiles
 from penstock.tools.builtin import builtin, whole
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation

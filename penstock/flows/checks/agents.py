@@ -7,7 +7,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import AgentCard
 from penstock.flows.checks.view import INPUTS, FlowView
 from penstock.flows.definition import AgentDecision, AgentStep, Fork, LoopDecision
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import Kind, parse

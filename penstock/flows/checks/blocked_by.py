@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import StepKind
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.authored_kinds import Item, meant, named_items
 from penstock.manifest.fields import quoted
 

@@ -6,7 +6,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.modules import WRITTEN, module_of, stems
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Code, Shell
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.steps import ParsedStep
 
 
 def check_code(view: FlowView) -> Iterator[Diagnostic]:

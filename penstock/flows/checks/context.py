@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
-from penstock.flows.reading import ParsedFlow
+from penstock.flows.reading.flow import ParsedFlow
 
 FLOW = "flow.yaml"
 """A folder with this file is one flow."""

@@ -15,7 +15,7 @@ from penstock.flows.checks.reachability import (
 )
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import AnyStep, Conditional, Fork, LoopDecision
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.fields import quoted
 
 PLAIN = frozenset({ON_COMPLETE, ON_ERROR, PRESENT, ABSENT})

@@ -7,7 +7,7 @@ from penstock.core.step import STANDARD_FIELDS
 from penstock.core.text import cut
 from penstock.flows.checks.view import FlowView, TemplateUse
 from penstock.flows.definition import Conditional
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import Kind, Ref

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.definition import FlowRef
-from penstock.flows.reading import ParsedFlow
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.flow import ParsedFlow
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.template import parse
 
 _GLOB = re.compile(r"[*?]")

@@ -6,7 +6,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.reachability import BRANCHES, Route, branches_of, routes_of
 from penstock.flows.checks.view import FlowView
 from penstock.flows.definition import Fork
-from penstock.flows.reading_steps import ParsedStep, option_items
+from penstock.flows.reading.steps import ParsedStep, option_items
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 

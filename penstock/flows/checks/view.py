@@ -19,8 +19,8 @@ from penstock.flows.definition import (
     Shell,
     StepKind,
 )
-from penstock.flows.reading import ParsedFlow
-from penstock.flows.reading_steps import ParsedStep, StepNode
+from penstock.flows.reading.flow import ParsedFlow
+from penstock.flows.reading.steps import ParsedStep, StepNode
 from penstock.manifest.source import Place
 from penstock.manifest.template import Broken, Kind, Ref, Template, parse
 

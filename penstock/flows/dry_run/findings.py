@@ -17,8 +17,8 @@ from penstock.flows.definition import LoopDecision
 from penstock.flows.dry_run.choices import CAP, EXIT, LOOP
 from penstock.flows.dry_run.dry_run import MOST_STARTS
 from penstock.flows.dry_run.outcome import DryRun, EmptyTemplate, ReachedBranch
-from penstock.flows.reading import ParsedFlow
-from penstock.flows.reading_steps import ParsedStep
+from penstock.flows.reading.flow import ParsedFlow
+from penstock.flows.reading.steps import ParsedStep
 from penstock.manifest.source import Place
 from penstock.manifest.template import Kind, parse
 

@@ -9,7 +9,7 @@ from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.flows.agent_sessions import AgentSessions, FindAgent, Outfit
 from penstock.flows.checks.reachability import PRESENT
-from penstock.flows.code import CodeSteps
+from penstock.flows.code.steps import CodeSteps
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.dry_run.choices import SUCCESS, Choice
 from penstock.flows.dry_run.guide import PathChooser

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.builtins.code.searching import TOOLS
-from penstock.resources.project_access import OPEN, Access
+from penstock.resources.project.access import OPEN, Access
 from tests.kit.folders import Folder, G, open_folder
 
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
-from penstock.resources.project_access import OPEN, Access
-from penstock.resources.project_files import ProjectFiles
+from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.files import ProjectFiles
 from tests.kit.folders import Folder, G, open_folder
 
 HINT = "Give more of the text around the one that is meant, or replaceAll"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.builtins.shell.bash import MOST_BYTES, TOOLS
-from penstock.resources.project_access import OPEN
+from penstock.resources.project.access import OPEN
 from penstock.tools.shell import OFF, ShellSettings
 from tests.kit.folders import Folder, G, open_folder
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import TOP, told
 
 SCOUT = AgentCard(name="scout", outputs=("topics",))

@@ -8,7 +8,7 @@ from penstock.agents.folders import load_agents
 from penstock.core.step import Output
 from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext, cards_of
-from penstock.flows.reading import read_flow
+from penstock.flows.reading.flow import read_flow
 
 
 def test_around_a_flow_of_nowhere_there_is_nothing() -> None:

@@ -1,0 +1,1 @@
+"""Plugins: what is installed or brought, and what it may register."""

@@ -1,0 +1,179 @@
+"""What a plugin is called with: what it may register, hear and start."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from penstock.app.plugins.events import Listener, Listeners
+from penstock.app.plugins.flows import PluginFlows
+from penstock.app.plugins.gates import Check, GateList, PluginGate
+from penstock.app.plugins.guards import Factory
+from penstock.app.plugins.tools import PluginTool, RegisteredTool, registered
+from penstock.builtins import TOOLS
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import ConfigError, NameTaken
+from penstock.core.tool_names import FINISH
+
+log = logging.getLogger(__name__)
+
+PREFIX = "flow:"
+_OURS = frozenset(each.spec.tool_id for each in TOOLS) | {FINISH}
+
+
+class PluginApi:
+    """What all plugins of a project share. What they register later counts at once."""
+
+    def __init__(self) -> None:
+        self.events = Listeners()
+        self.flows = PluginFlows(self.events.tell)
+        self.gates = GateList()
+        self.agents_dirs: list[Path] = []
+        """In the order of registration, as all of these."""
+        self.flows_dirs: list[Path] = []
+        self.skills_dirs: list[Path] = []
+        self.tools: dict[str, RegisteredTool] = {}
+        self.guards: list[Factory] = []
+        self.cards: list[Any] = []
+        """What displays may show; nothing here reads it."""
+        self.workflows: list[Any] = []
+        self.footer_segments: list[Any] = []
+        self.renew: Callable[[], None] = _nothing
+        """Reads the project again; set while it is open."""
+        self._functions = self._by_event()
+
+    def register_agents_dir(self, dir: str | Path) -> None:
+        """Take in the agents of a folder. Raises ConfigError unless its path is absolute."""
+        self._take(self.agents_dirs, dir)
+
+    def unregister_agents_dir(self, dir: str | Path) -> None:
+        """Leave a folder of agents out again."""
+        self._drop(self.agents_dirs, dir)
+
+    def register_flows_dir(self, dir: str | Path) -> None:
+        """Take in the flows of a folder. Raises ConfigError unless its path is absolute."""
+        self._take(self.flows_dirs, dir)
+
+    def unregister_flows_dir(self, dir: str | Path) -> None:
+        """Leave a folder of flows out again."""
+        self._drop(self.flows_dirs, dir)
+
+    def register_skills_dir(self, dir: str | Path) -> None:
+        """Take in handbooks. Raises ConfigError unless the path is absolute."""
+        self._take(self.skills_dirs, dir)
+
+    def register_tool(self, tool: PluginTool) -> None:
+        """Take in a tool for agent sessions that declare it; of two with one name the first counts.
+
+        Raises NameTaken for the name of a tool that is built in, or brought by the program, and
+        ConfigError for what is no tool.
+        """
+        made = registered(tool)
+        if made.spec.tool_id in _OURS:
+            raise NameTaken(f"{made.spec.tool_id!r} is a built-in tool; give yours another id")
+        if made.spec.tool_id in self.tools:
+            log.warning("a second tool %r of a plugin is left out", made.spec.tool_id)
+            return
+        self.tools[made.spec.tool_id] = made
+        try:
+            self.renew()
+        except NameTaken:
+            del self.tools[made.spec.tool_id]
+            raise
+
+    def register_guard(self, factory: Factory) -> None:
+        """Take in what makes a guard for each agent session; guards are asked last."""
+        self.guards.append(_callable("a guard's factory", factory))
+
+    def register_gate(self, name: str, check: Check, flows: Sequence[str], message: str) -> None:
+        """Let runs of these flows begin only while the check says yes.
+
+        `flows` are commands, or what they begin with and `*`.
+        """
+        commands = (flows,) if isinstance(flows, str) else tuple(flows)
+        wanted = tuple(each.removeprefix("/") for each in commands)
+        check = _callable("the check of a gate", check)
+        self.gates.add(PluginGate(name=name, check=check, flows=wanted, message=message))
+
+    def register_card(self, card: Any) -> None:
+        """Keep a card for displays."""
+        self.cards.append(card)
+
+    def register_workflow(self, workflow: Any) -> None:
+        """Keep what displays may show of a flow."""
+        self.workflows.append(workflow)
+
+    def register_footer_segment(self, segment: Any) -> None:
+        """Keep a segment for the footer of displays."""
+        self.footer_segments.append(segment)
+
+    def on(self, type: str, listener: Listener) -> None:
+        """Hear events of runs, by their name in either spelling. Raises NotFound."""
+        self.events.on(type, _callable("a listener", listener))
+
+    def emit(self, event: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Do what the function of an event does, with the members as its arguments.
+
+        Returns what it returns, perhaps to be awaited. Raises ConfigError for an unknown event.
+        """
+        function = self._functions.get(event)
+        if function is None:
+            raise ConfigError(f"there is no event {event!r}.{did_you_mean(event, self._functions)}")
+        given = dict(body or {})
+        try:
+            signature(function).bind(**given)
+        except TypeError as error:
+            raise ConfigError(
+                f"{event!r} takes {', '.join(signature(function).parameters) or 'nothing'}: {error}"
+            ) from None
+        return function(**given)
+
+    def _by_event(self) -> Mapping[str, Callable[..., Any]]:
+        """Return the function of each event."""
+        flows = self.flows
+        named: dict[str, Callable[..., Any]] = {
+            "register-agents-dir": self.register_agents_dir,
+            "unregister-agents-dir": self.unregister_agents_dir,
+            "register-flows-dir": self.register_flows_dir,
+            "unregister-flows-dir": self.unregister_flows_dir,
+            "register-skills-dir": self.register_skills_dir,
+            "register-tool": self.register_tool,
+            "register-guard-extension": self.register_guard,
+            "register-agent-extension": self.register_guard,
+            "register-gate": self.register_gate,
+            "register-card": self.register_card,
+            "register-workflow": self.register_workflow,
+            "register-footer-segment": self.register_footer_segment,
+            "run": flows.run,
+            "abort": flows.abort,
+            "delete-request": flows.delete,
+            "toggle-autonomous": flows.set_autonomous,
+            "rediscover": flows.rediscover,
+            "get-agents": flows.agents,
+            "list-flows": flows.list,
+        }
+        return {f"{PREFIX}{name}": function for name, function in named.items()}
+
+    def _take(self, folders: list[Path], given: str | Path) -> None:
+        folder = Path(given)
+        if not folder.is_absolute():
+            raise ConfigError(f"a plugin registers folders by absolute paths, found {str(given)!r}")
+        if folder not in folders:
+            folders.append(folder)
+            self.renew()
+
+    def _drop(self, folders: list[Path], given: str | Path) -> None:
+        if (folder := Path(given)) in folders:
+            folders.remove(folder)
+            self.renew()
+
+
+def _callable(noun: str, given: Any) -> Any:
+    if not callable(given):
+        raise ConfigError(f"{noun} of a plugin must be a function, found {given!r}")
+    return given
+
+
+def _nothing() -> None:
+    """Wait until the project is open: it is read after this."""

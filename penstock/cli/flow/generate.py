@@ -1,0 +1,63 @@
+"""First texts for the modules of a flow's code steps, where they are missing."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from penstock.app.flows import project_flows
+from penstock.cli.flow.run import FlowName
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import print_json
+from penstock.cli.plain import clean
+from penstock.cli.project import find
+from penstock.core.errors import NotFound
+from penstock.flows.authoring import check_local
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.code.templates import DRAFT, missing_drafts
+from penstock.flows.files import FlowFile, FlowRoot
+from penstock.flows.library import unknown_flow
+from penstock.flows.project_flows import ProjectFlows
+from penstock.resources.project.files import ProjectFiles
+
+Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write none.")]
+
+
+def generate(
+    name: FlowName, *, dry: Dry = False, project: ProjectFolder = None, as_json: AsJson = False
+) -> None:
+    """Write first texts for the code steps of a flow that have no module; nothing is overwritten.
+
+    Each ends in .default, so that no flow runs it: mend it, and take that off its name.
+    """
+    found = find(project)
+    texts = _texts(project_flows(found.settings, found.project), name.removeprefix("/"))
+    files = ProjectFiles(found.settings.root)
+    places = {path: files.at(path) for path in texts}
+    written = [path for path, place in places.items() if not files.whole(place).exists()]
+    for path in written if not dry else ():
+        files.write(places[path], texts[path].encode())
+    kept = [path for path in texts if path not in written]
+    if as_json:
+        print_json({"written": written, "kept": kept, "dryRun": dry})
+        return
+    for path in texts:
+        verb = "kept" if path in kept else "would write" if dry else "wrote"
+        print(clean(f"{verb} {path}"))
+    if not texts:
+        print("nothing is missing")
+    elif written and not dry:
+        print(f"mend each, and take {DRAFT} off its name")
+
+
+def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
+    """Return what is missing, by file. Raises NotFound, ReadOnly for a flow of somebody else."""
+    files: Mapping[str, FlowFile] = library.files().files
+    if command not in files:
+        raise unknown_flow(command, files)
+    file = files[command]
+    check_local(file)
+    flow = library.check(file)[0].flow
+    if flow is None:
+        raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
+    return missing_drafts(flow, FlowRoot(file.root).around(file, CheckContext()))

@@ -1,0 +1,162 @@
+"""Flows: list them, look at one, draw it; what became of their runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.app.flows import project_flows
+from penstock.app.runtime import Runtime
+from penstock.cli.answer import answer
+from penstock.cli.flow.check import check
+from penstock.cli.flow.generate import generate
+from penstock.cli.flow.run import FlowName, start
+from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean, pretty
+from penstock.cli.project import find, run
+from penstock.cli.render import print_table, when
+from penstock.core.errors import NotFound
+from penstock.core.ids import TaskId
+from penstock.core.task import FLOW, TaskRecord
+from penstock.flows.files import FlowFile, FlowFiles, local_by_path
+from penstock.flows.library import unknown_flow
+from penstock.flows.pictures.graph import mermaid
+from penstock.flows.pictures.svg import svg
+from penstock.server.flow_results import result_of, status_of
+from penstock.store.projections import Page, TasksOf
+
+OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this flow alone.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
+AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
+Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
+
+
+def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """List the flows of the project."""
+    found = find(project)
+    flows = project_flows(found.settings, found.project).list()
+    if as_json:
+        print_json({"flows": [each.to_wire() for each in flows]})
+        return
+    table = [
+        (
+            f"/{each.file.command}",
+            str(len(each.flow.steps) if each.flow is not None else 0),
+            "has errors" if each.errors else "",
+            each.description,
+        )
+        for each in flows
+    ]
+    print_table(("flow", "steps", "", "description"), table)
+
+
+def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
+    """Print the text of a flow, with what is wrong in it below."""
+    found = find(project)
+    library = project_flows(found.settings, found.project)
+    file = _file(library.files(), name)
+    read, diagnostics = library.check(file)
+    print(clean("\n".join(read.lines)))
+    for each in diagnostics:
+        note(clean(str(each)))
+
+
+def graph(
+    name: FlowName, *, as_svg: AsSvg = False, out: Out = None, project: ProjectFolder = None
+) -> None:
+    """Draw the flow: segments as boxes, dependencies, jumps with labels; as Mermaid text or SVG."""
+    found = find(project)
+    library = project_flows(found.settings, found.project)
+    file = _file(library.files(), name)
+    command, flow = file.command, library.check(file)[0].flow
+    if flow is None:
+        raise NotFound(f'"/{command}" has errors: penstock flow check {command} shows them')
+    text = svg(flow) if as_svg else mermaid(flow) + "\n"
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
+
+
+def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
+    """Print the result of a run as JSON."""
+
+    async def work(runtime: Runtime) -> None:
+        record = await runtime.parts.projections.find_task(TaskId(run_id))
+        if record is None or record.kind != FLOW:
+            raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
+        found = result_of(record)
+        if found is None:
+            raise NotFound(f"the run {run_id!r} has no result: it is {status_of(record)}")
+        print(clean(pretty(found)))
+
+    run(project, work)
+
+
+def runs(
+    name: OneFlow = None,
+    *,
+    limit: Most = 20,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, of all flows or of one, newest first; those of a flow that is gone stay."""
+    command = name and name.removeprefix("/")
+    of = TasksOf(kind=FLOW, agent=command)
+
+    async def work(runtime: Runtime) -> None:
+        found, _ = await runtime.parts.projections.tasks(of=of, page=Page(limit=limit))
+        if command and not found:
+            runtime.parts.flow_work.library.find(command)
+        if as_json:
+            print_json({"runs": [_run(each) for each in found]})
+            return
+        rows = [
+            (each.task_id, f"/{each.agent}", status_of(each), when(each.created_at))
+            for each in found
+        ]
+        print_table(("run", "flow", "status", "started"), rows)
+
+    run(project, work)
+
+
+def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
+    """End a run, whatever it is doing."""
+
+    async def work(runtime: Runtime) -> None:
+        record = await runtime.cancel(TaskId(run_id))
+        print(f"{record.task_id} {record.status.value}")
+
+    run(project, work)
+
+
+COMMANDS = {
+    "list": list_flows,
+    "show": show_flow,
+    "check": check,
+    "run": start,
+    "graph": graph,
+    "generate": generate,
+    "runs": runs,
+    "result": result,
+    "abort": abort,
+    "answer": answer,
+}
+
+
+def _file(files: FlowFiles, name: str) -> FlowFile:
+    """Return a flow by its command or by its path. Raises NotFound, with the nearest one."""
+    command = name.removeprefix("/")
+    found = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))
+    if found is None:
+        raise unknown_flow(command, files.files)
+    return found
+
+
+def _run(task: TaskRecord) -> dict[str, str]:
+    return {"runId": task.task_id, "flow": task.agent, "status": status_of(task)}

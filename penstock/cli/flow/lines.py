@@ -1,0 +1,92 @@
+"""A run of a flow as lines, one for each thing that a person wants to know."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock.cli.flow.cards import CardState, StepCard
+from penstock.cli.plain import clean
+from penstock.core.events import CallSettled, Record
+from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
+from penstock.core.text import cut, one_line
+from penstock.core.tool_names import FINISH
+
+GOOD, BAD, DIM, ODD = "green", "bold red", "dim", "yellow"
+_SUMMARY = 120
+
+
+class Lines:
+    """Prints what happens in a run."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def show(self, record: Record, card: StepCard | None) -> None:
+        """Print one event, if it is one that a person wants to know of."""
+        match record.event:
+            case StepStarted() if card is not None:
+                self._line(started_text(card))
+            case AgentBegan(model=model) if model:
+                self._line(Text(f"    {model}", DIM))
+            case CallSettled(tool_id=tool_id, envelope=envelope) if tool_id != FINISH:
+                self._line(Text(f"    {tool_id}: {envelope.status.value}", DIM))
+            case StepSettled() if card is not None:
+                self.settled(card)
+            case FlowTold(kind="flow_loop_iteration", body=body):
+                self._line(_round_text(body))
+            case FlowTold() as told:
+                self.told(told)
+            case _:
+                pass
+
+    def settled(self, card: StepCard) -> None:
+        """Print how a visit ended."""
+        self._line(settled_text(card))
+
+    def told(self, told: FlowTold) -> None:
+        """Print what is told beside the steps."""
+        body = told.body
+        match told.kind:
+            case "flow_auto_decision":
+                said = f"  {body['agentName']} decided: {body['chosenBranch']}"
+                self._line(Text(said, DIM))
+            case "flow_step_skipped":
+                self._line(Text(f"  · {body['stepId']} is skipped ({body['reason']})", DIM))
+            case "flow_warning":
+                self._line(Text(f"  ! {body['message']}", ODD))
+            case _:
+                pass
+
+    def _line(self, text: Text) -> None:
+        shown = Text(clean(text.plain), style=text.style)
+        self._console.print(shown, soft_wrap=True)
+
+
+def started_text(card: StepCard) -> Text:
+    """Return the line of a visit that begins."""
+    who = f" by {card.agent}" if card.agent else ""
+    return Text(f"▸ {card.step_id}{who}{_again(card)}", "bold")
+
+
+def settled_text(card: StepCard) -> Text:
+    """Return the line of a visit that is over."""
+    spent = f", {card.tokens} tokens" if card.tokens else ""
+    tried = ", tried again" if card.state is CardState.RETRIED else ""
+    is_good = card.state is CardState.DONE
+    why = f" {card.source}:" if card.source and not is_good else ""
+    seconds = card.milliseconds(card.ended or card.began) / 1000
+    summary = cut(one_line(card.summary or card.state.value), _SUMMARY)
+    mark = "✓" if is_good else "✗"
+    said = f"{mark} {card.step_id}{_again(card)} ({seconds:.1f} s{spent}{tried}){why} {summary}"
+    return Text(said, GOOD if is_good else BAD)
+
+
+def _again(card: StepCard) -> str:
+    return f", visit {card.visit}" if card.visit > 1 else ""
+
+
+def _round_text(body: Mapping[str, object]) -> Text:
+    forced = ", forced out" if body["forced"] else ""
+    said = f"  ↻ {body['stepId']}: round {body['iteration']} of {body['maxIterations']}{forced}"
+    return Text(said, DIM)

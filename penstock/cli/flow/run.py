@@ -1,0 +1,278 @@
+"""Runs a flow, and shows its steps to the person at the terminal, who may be asked."""
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+
+from penstock.agents.charter import DisplayCard
+from penstock.app.runtime import Runtime, outcome_of
+from penstock.chat.follow import LogSource, follow
+from penstock.chat.message import NewRun, Reply
+from penstock.cli.asking import YES, ask_here, asked_in, show_waiting
+from penstock.cli.background import Background, Feed, on_interrupt
+from penstock.cli.exit_codes import (
+    FAILED,
+    FINE,
+    INTERRUPTED,
+    INVALID_INPUT,
+    WAITING,
+    WRONG_USAGE,
+)
+from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
+from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
+from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.cli.output import note, print_json
+from penstock.cli.plain import clean
+from penstock.cli.project import opened
+from penstock.cli.stopping import TaskStopper
+from penstock.core.envelope import Envelope, Status
+from penstock.core.errors import InvalidAnswer, NotFound
+from penstock.core.events import Record, TaskEnded, TaskSuspended
+from penstock.core.ids import LogId, TaskId, new_id
+from penstock.core.question import QuestionRecord
+from penstock.core.task import TaskStatus
+from penstock.engine.bus import Live
+from penstock.flows.reading.flow import flow_of
+from penstock.flows.starting import TASK, TASK_REQUIRED, wanted_of
+
+FlowName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")
+]
+Item = TypeVar("Item")
+ABORT = "Abort this run? [y]es, Enter goes on> "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `penstock flow run` takes."""
+
+    name: FlowName
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="What it should do.")] = None
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="KEY=VALUE of a typed input.")
+    ] = None
+    auto: Annotated[bool | None, typer.Option("--auto/--ask", help="Whether nobody is asked.")] = (
+        None
+    )
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", help="Ask nothing: print its id, and leave once it waits for a person."
+        ),
+    ] = False
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(RunOptions)
+def start(options: RunOptions) -> None:
+    """Run a flow, and show its steps as they happen; questions are asked here.
+
+    Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
+    2 unknown flow or no task, 3 rejected, 4 it waits for a person.
+    """
+    texts = read_pairs(options.inputs or [])
+    context: AbstractAsyncContextManager[Runtime] = opened(options.project)
+    with Background() as background:
+        runtime = background.enter(context)
+        try:
+            code = _WatchedRun(runtime, background, options).through(texts)
+        except NotFound as error:
+            note(f"Error: {clean(str(error))}")
+            code = WRONG_USAGE
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        finally:
+            background.leave(context)
+    raise typer.Exit(code)
+
+
+def code_of(envelope: Envelope) -> int:
+    """Return how a command ends whose run came to this."""
+    if envelope.ok:
+        return FINE
+    if envelope.status is Status.SUSPENDED:
+        return WAITING
+    code = envelope.error.code if envelope.error else ""
+    if code in {NotFound.code, TASK_REQUIRED}:
+        return WRONG_USAGE
+    is_rejected = (envelope.output or {}).get("status") == "rejected"
+    return INVALID_INPUT if is_rejected else FAILED
+
+
+class _WatchedRun:
+    """A run, with the person who looks at it."""
+
+    def __init__(self, runtime: Runtime, background: Background, options: RunOptions) -> None:
+        self._runtime = runtime
+        self._background = background
+        self._options = options
+        self._command = options.name.removeprefix("/")
+        self._board = _board(runtime, options)
+        self._is_asking = sys.stdin.isatty() and not (options.as_json or options.detach)
+        self._task_id = TaskId(new_id("task"))
+        self._shown = 0
+        self._stopping: TaskStopper | None = None
+
+    def through(self, texts: Mapping[str, str]) -> int:
+        """Start the run, go with it to its end, print its result; returns the exit code."""
+        task, inputs = self._given(texts)
+        asked = NewRun(
+            command=self._command, task=task, inputs=inputs, autonomous=self._options.auto
+        )
+        self._background.do(self._runtime.start_flow(asked, task_id=self._task_id))
+        is_json, is_detached = self._options.as_json, self._options.detach
+        if is_detached and not is_json:
+            print(self._task_id, flush=True)
+        envelope = outcome_of(self._end())
+        if is_json or not is_detached:
+            _print_result(envelope, as_json=is_json)
+        return code_of(envelope)
+
+    def _given(self, texts: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
+        """Return the task and the inputs of the run; the person is asked for what is missing."""
+        source = self._runtime.parts.flow_work.library.find(self._command)
+        flow, task = flow_of(source.text, source.path), self._options.task
+        inputs = values_of(texts, flow.inputs if flow is not None else ())
+        if not self._is_asking:
+            return task, inputs
+        there = {*inputs} if task is None else {*inputs, TASK}
+        said = asked_for(wanted_of(source, self._command), there)
+        return said.pop(TASK, task), inputs | said
+
+    def _end(self) -> Reply:
+        """Return how the run stands, after every question that the person answered."""
+        while True:
+            self._show()
+            reply = self._background.do(self._runtime.wait(self._task_id))
+            assert reply is not None  # noqa: S101  it waits as long as it takes
+            if reply.status is not TaskStatus.SUSPENDED or not self._answer(reply):
+                return reply
+
+    def _show(self) -> None:
+        """Show what happens, until the run has ended or waits."""
+        feed = self._background.feed(self._items())
+        with on_interrupt(feed.interrupt), self._board:
+            while (item := self._next(feed)) is not None:
+                self._board.take(item)
+                if isinstance(item, Record):
+                    self._shown = item.seq
+                    if isinstance(item.event, TaskEnded | TaskSuspended):
+                        return
+
+    def _next(self, feed: Feed[Item]) -> Item | None:
+        while True:
+            try:
+                return self._taken(feed)
+            except (KeyboardInterrupt, TimeoutError):
+                with self._board.aside():
+                    if self._stopping is not None:
+                        self._stopping.leave()
+                    if self._wants_abort():
+                        self._abort()
+
+    def _taken(self, feed: Feed[Item]) -> Item | None:
+        """Wait for what happens next. Raises TimeoutError when the run takes too long to end."""
+        clock = self._runtime.parts.clock
+        until = clock.monotonic() + self._stopping.seconds if self._stopping else None
+        while True:
+            try:
+                return feed.take(TICK_SECONDS)
+            except TimeoutError:
+                if until is not None and clock.monotonic() >= until:
+                    raise
+                self._board.tick()
+
+    async def _items(self) -> AsyncIterator[Live]:
+        parts = self._runtime.parts
+        source = LogSource(log=parts.log, bus=parts.bus, limits=parts.limits)
+        log_id, after = LogId(self._task_id), self._shown
+        async for item in follow(source, log_id, after=after, task_id=self._task_id):
+            yield item
+
+    def _wants_abort(self) -> bool:
+        """Whether the person who pressed Ctrl-C wants the run to end; without one it ends."""
+        if not self._is_asking:
+            return True
+        try:
+            with on_interrupt(None):
+                return input(ABORT).strip().lower() in YES
+        except (EOFError, KeyboardInterrupt):
+            return True
+
+    def _abort(self) -> None:
+        self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
+
+    def _answer(self, reply: Reply) -> bool:
+        """Put open questions to the person, until the run goes on; False when one stays open.
+
+        After a question of a run that it waits for comes the next one there, until that is over.
+        """
+        asked: QuestionRecord | None = reply.questions[0]
+        while asked is not None:
+            if not self._ask(asked, reply):
+                return False
+            is_own = asked.task_id == self._task_id or self._stopping is not None
+            asked = None if is_own else self._next_in(reply)
+        return True
+
+    def _next_in(self, reply: Reply) -> QuestionRecord | None:
+        feed = self._background.feed(asked_in(self._runtime, reply.runs))
+        with on_interrupt(feed.interrupt):
+            return self._next(feed)
+
+    def _ask(self, asked: QuestionRecord, reply: Reply) -> bool:
+        """Put a question to the person until it is answered, or the run aborted.
+
+        False when it stays open.
+        """
+        is_taken = False
+        while self._is_asking and self._stopping is None and not is_taken:
+            try:
+                with on_interrupt(None):
+                    body = ask_here(asked)
+            except KeyboardInterrupt:
+                if self._wants_abort():
+                    self._abort()
+                continue
+            if body is None:
+                break
+            try:
+                self._background.do(self._runtime.answer(asked.question.question_id, body))
+            except InvalidAnswer as error:
+                note(clean(str(error)))
+            else:
+                is_taken = True
+        if not is_taken and self._stopping is None:
+            show_waiting(reply.questions)
+        return is_taken or self._stopping is not None
+
+
+def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
+    """Return what shows the run: on stderr, as stdout has the result alone."""
+    parts = runtime.parts
+
+    def card_of(name: str) -> DisplayCard:
+        agent = parts.agents.find(name)
+        return agent.charter.card if agent is not None else DisplayCard()
+
+    console = Console(highlight=False, stderr=True, quiet=options.as_json)
+    title = f"/{options.name.removeprefix('/')}"
+    return board_for(console, parts.clock, title=title, card_of=card_of)
+
+
+def _print_result(envelope: Envelope, *, as_json: bool) -> None:
+    if as_json:
+        print_json(envelope.output if envelope.output is not None else envelope.to_wire())
+        return
+    if envelope.status is Status.SUSPENDED:
+        return
+    result = envelope.output or {}
+    error = envelope.error.message if envelope.error else ""
+    last = result.get("lastResult") or {}
+    print(clean(str(result.get("reason") or error or last.get("summary") or "")))

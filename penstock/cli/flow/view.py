@@ -1,0 +1,230 @@
+"""How the cards of a run look on a screen of a given size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from penstock.agents.charter import DisplayCard
+from penstock.cli.flow.cards import Cards, CardState, StepCard
+from penstock.cli.plain import clean
+from penstock.core.text import one_line
+
+CARD_HEIGHT = 5
+LEAST_WIDTH = 34
+MOST_WIDTH = 56
+LEAST_DETAIL, MOST_DETAIL = 5, 11
+SPARE = 2
+"""Lines below that stay free: for what a terminal echoes, and for the cursor."""
+MOST_DETAIL_WIDTH = 2 * MOST_WIDTH
+_COLOURS = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
+_NAMED = frozenset({"red", "green", "yellow", "blue", "magenta", "cyan", "white"})
+_STYLES = {
+    CardState.WAITING: "bold yellow",
+    CardState.DONE: "green",
+    CardState.FAILED: "bold red",
+    CardState.BLOCKED: "red",
+    CardState.RETRIED: "yellow",
+    CardState.ABORTED: "red",
+}
+_MARKS = {CardState.WORKING: "▸", CardState.WAITING: "?", CardState.DONE: "✓"}
+_SAID_LINES = 4
+_MINUTE, _HOUR = 60, 3600
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is to be seen: the cards that are on the board, at a moment."""
+
+    title: str
+    cards: Cards
+    shown: Sequence[StepCard]
+    now: int
+
+    @property
+    def newest(self) -> StepCard | None:
+        """The card that did something last, of those at work if there are any."""
+        at_work = [each for each in self.shown if not each.is_over]
+        return max(at_work or self.shown, key=lambda each: each.touched, default=None)
+
+
+def fits(view: View, console: Console) -> bool:
+    """Whether there is room for every card, and for what one of them does."""
+    return _free_lines(view, console) >= LEAST_DETAIL
+
+
+def draw(view: View, console: Console) -> RenderableType:
+    """Return the board: lower than the screen by what is to spare."""
+    parts: list[RenderableType] = [_header(view)]
+    if rounds := _rounds(view.cards):
+        parts.append(rounds)
+    if not fits(view, console):
+        return Group(*parts, *_crowd(view, console.height - len(parts) - SPARE))
+    if view.shown:
+        parts.append(_grid(view, console.width))
+    if (card := view.newest) is not None and (lines := _doings(card, console)):
+        height = min(_free_lines(view, console), MOST_DETAIL, len(lines) + 2)
+        parts.append(_detail(card, lines[2 - height :], console))
+    return Group(*parts)
+
+
+def _free_lines(view: View, console: Console) -> int:
+    rows = -(-len(view.shown) // _columns(view, console.width))
+    return console.height - 1 - SPARE - bool(view.cards.rounds) - rows * CARD_HEIGHT
+
+
+def _columns(view: View, width: int) -> int:
+    return max(min(len(view.shown), width // LEAST_WIDTH), 1)
+
+
+def _header(view: View) -> Text:
+    cards = view.cards
+    began = view.now if cards.began is None else cards.began
+    at_work = sum(each.state is CardState.WORKING for each in view.shown)
+    waiting = sum(each.state is CardState.WAITING for each in view.shown)
+    figures = [span(view.now - began), f"{cards.settled} done", f"{at_work} at work"]
+    figures += [f"{waiting} waits for you"] * bool(waiting)
+    figures.append(f"{cards.tokens:,} tokens")
+    header = Text(clean(one_line(view.title)), "bold", no_wrap=True, overflow="ellipsis")
+    return header.append(f"  {' · '.join(figures)}", "dim")
+
+
+def _rounds(cards: Cards) -> Text | None:
+    """Return how often ways back were taken."""
+    said = [
+        f"↻ {name}: {each.iteration} of {each.most}{', forced out' if each.is_forced else ''}"
+        for name, each in cards.rounds.items()
+    ]
+    return (
+        Text(clean("   ".join(said)), "yellow", no_wrap=True, overflow="ellipsis") if said else None
+    )
+
+
+def _grid(view: View, width: int) -> Table:
+    columns = _columns(view, width)
+    each_width = min(width // columns, MOST_WIDTH)
+    grid = Table.grid()
+    for _ in range(columns):
+        grid.add_column(width=each_width)
+    for start in range(0, len(view.shown), columns):
+        row = view.shown[start : start + columns]
+        grid.add_row(*(_panel(each, view.now, each_width) for each in row))
+    return grid
+
+
+def _panel(card: StepCard, now: int, width: int) -> Panel:
+    again = f" {card.visit}" if card.visit > 1 else ""
+    style = _STYLES.get(card.state) or _colour(card.face)
+    last = card.summary if card.is_over else card.tool
+    lines = [
+        _line(_who(card)),
+        _line(_figures(card, now), "dim"),
+        _line(last or "…", "" if card.is_over else "italic"),
+    ]
+    role = _short(card.face.role or card.face.card_type, width // 2 - 4)
+    return Panel(
+        Group(*lines),
+        title=Text(f"{_MARKS.get(card.state, '✗')} {_short(card.step_id, width - 10)}{again}"),
+        title_align="left",
+        subtitle=Text(role) if role else None,
+        subtitle_align="right",
+        border_style=style,
+        box=box.ROUNDED,
+        width=width,
+        height=CARD_HEIGHT,
+    )
+
+
+def _who(card: StepCard) -> str:
+    label, agent = card.face.label, card.agent
+    if not label or label.lower() == agent.lower():
+        return label or agent
+    return f"{label} ({agent})"
+
+
+def _figures(card: StepCard, now: int) -> str:
+    measures = {
+        "calls": _counted(card.calls, "call"),
+        "turns": _counted(card.turns, "turn"),
+        "files": _counted(card.files, "file"),
+    }
+    tokens = f"{card.tokens:,} tokens"
+    figures = [card.state.value, span(card.milliseconds(now)), tokens]
+    if (more := measures.get(card.face.metric)) is not None:
+        figures.insert(2, more)
+    return " · ".join(figures)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _crowd(view: View, room: int) -> list[Text]:
+    """Return a line for each card, as many as there is room for."""
+    most = max(room, 1)
+    lines = [
+        _line(
+            f"{_MARKS.get(each.state, '✗')} {each.step_id}  {_figures(each, view.now)}  {each.tool}"
+        )
+        for each in view.shown
+    ]
+    left = len(lines) - most + 1
+    return lines if len(lines) <= most else [*lines[: most - 1], _line(f"… and {left} more", "dim")]
+
+
+def _doings(card: StepCard, console: Console) -> list[Text]:
+    """Return what a card did last: what its agent said, and which tools it called."""
+    lines = [_line(f"{each.mark} {each.text}", "dim") for each in card.deeds]
+    if card.saying.strip():
+        said = Text(clean(card.saying.strip())).wrap(console, _detail_width(console) - 4)
+        lines += list(said)[-_SAID_LINES:]
+    return lines
+
+
+def _detail(card: StepCard, lines: Sequence[Text], console: Console) -> Panel:
+    width = _detail_width(console)
+    who = f" · {card.agent}" if card.agent else ""
+    return Panel(
+        Group(*lines),
+        title=Text(_short(f"{card.step_id}{who}", width - 8)),
+        title_align="left",
+        border_style="dim",
+        box=box.ROUNDED,
+        width=width,
+        height=len(lines) + 2,
+    )
+
+
+def _detail_width(console: Console) -> int:
+    return min(console.width, MOST_DETAIL_WIDTH)
+
+
+def _colour(face: DisplayCard) -> str:
+    """Return the colour of a card at work: that of its type, whatever the type is."""
+    kind = face.card_type.lower()
+    return kind if kind in _NAMED else _COLOURS[crc32(kind.encode()) % len(_COLOURS)]
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(clean(one_line(text)), style, no_wrap=True, overflow="ellipsis")
+
+
+def _short(text: str, most: int) -> str:
+    shown = Text(clean(one_line(text)))
+    shown.truncate(max(most, 4), overflow="ellipsis")
+    return shown.plain
+
+
+def span(milliseconds: int) -> str:
+    """Return a span of time as people read it."""
+    seconds = milliseconds / 1000
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    if seconds < _HOUR:
+        return f"{int(seconds) // _MINUTE} min {int(seconds) % _MINUTE:02d} s"
+    return f"{int(seconds) // _HOUR} h {int(seconds) % _HOUR // _MINUTE:02d} min"

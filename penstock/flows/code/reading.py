@@ -1,0 +1,112 @@
+"""How what an author wrote for a code step becomes a script of the sandbox (section 7.9)."""
+
+import json
+import posixpath
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+from penstock.core.diagnostics import Diagnostic
+from penstock.flows.checks.modules import SUFFIXES
+from penstock.flows.code.modules import ReadModule
+from penstock.sandbox.reading.folder import Absence, Files
+from penstock.sandbox.reading.imports import RefusedImport, target
+from penstock.sandbox.reading.lexer import Statement
+from penstock.sandbox.reading.modules import WantedScript, load
+from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.script import Loaded
+from penstock.tools.scripts.manifests import open_scanner
+
+EXPORTS = ("default", "run")
+"""What a module may export its function as, the best first."""
+STEP, HARD_ERROR = ".penstock/step.mjs", ".penstock/hard_error.mjs"
+"""Two files that every module finds beside itself: what calls it, and `FlowHardError`."""
+OF_FLOWS = "/pi-flows"
+"""A package import that ends so means HARD_ERROR."""
+_HARD_ERROR = """\
+export class FlowHardError extends Error {
+  name = "FlowHardError";
+}
+Object.defineProperty(globalThis, "FlowHardError", { value: FlowHardError });
+"""
+_STEP = """\
+import "./hard_error.mjs";
+import { EXPORT as begin } from SPECIFIER;
+
+export default async ({ input, about, signalMs }) => {
+  if (typeof begin !== "function") throw new TypeError("EXPORT must be a function");
+  let summary, timer, controller;
+  const context = {
+    ...about,
+    cwd: ".",
+    logger: (message) => console.log(message),
+    setSummary: (text) => { summary = `${text}`; },
+    get signal() {
+      if (controller === undefined) {
+        controller = new AbortController();
+        const late = () => controller.abort(new DOMException("the time is up", "TimeoutError"));
+        timer = setTimeout(late, signalMs);
+      }
+      return controller.signal;
+    },
+  };
+  try {
+    return { value: await begin(input, context), summary };
+  } finally {
+    clearTimeout(timer);
+  }
+};
+"""
+
+
+def open_reader(cache: Path | None) -> ReadModule:
+    """Return what reads modules; what it made of them is kept in the cache."""
+    return partial(read_module, scanner=open_scanner(cache))
+
+
+def read_module(path: str, files: Files, *, scanner: Scanner) -> Loaded:
+    """Return the script of a module, or all that is wrong; `files` are those beside it."""
+    folder, name = posixpath.split(path)
+    if not name.endswith(tuple(f".{each}" for each in SUFFIXES)):
+        said = f'"{name}" must end in .mts, .ts, .mjs or .js'
+        return _broken("import-extension", said, path)
+    for export in EXPORTS:
+        more = {STEP: _step(name, export), HARD_ERROR: _HARD_ERROR}
+        wanted = WantedScript(
+            files=_Beside(files, more), folder=folder, entry=STEP, resolve=_resolve
+        )
+        loaded = load(wanted, scanner)
+        if not any(each.file == posixpath.join(folder, STEP) for each in loaded.problems):
+            return loaded
+    said = f'"{name}" must export a function, as default or as run'
+    return _broken("entrypoint-missing", said, path)
+
+
+class _Beside:
+    """The files of a folder, with some more."""
+
+    def __init__(self, files: Files, more: Mapping[str, str]) -> None:
+        self._files = files
+        self._more = more
+
+    def read(self, name: str, most: int) -> bytes | Absence:
+        more = self._more.get(name)
+        return self._files.read(name, most) if more is None else more.encode()
+
+    def names(self) -> Iterable[str]:
+        return self._files.names()
+
+
+def _step(name: str, export: str) -> str:
+    specifier = json.dumps(f"../{name}")
+    return _STEP.replace("EXPORT", export).replace("SPECIFIER", specifier)
+
+
+def _resolve(importer: str, statement: Statement, folder: str) -> str | RefusedImport:
+    if statement.specifier.endswith(OF_FLOWS):
+        return HARD_ERROR
+    return target(importer, statement, folder)
+
+
+def _broken(code: str, message: str, path: str) -> Loaded:
+    return Loaded(problems=(Diagnostic(code=code, message=message, file=path),))

@@ -1,0 +1,1 @@
+"""A flow as a picture: in Mermaid, and in SVG."""

@@ -1,0 +1,302 @@
+"""Where everything stands when a flow is drawn: segments under each other, steps in layers."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from penstock.flows.definition import AnyStep, Flow, Step
+from penstock.flows.pictures.graph import jumps, only_known
+from penstock.flows.plan import Segments
+
+LETTER = 7.2
+"""How wide a letter is; the picture is drawn in letters of one width."""
+SMALL = 0.88
+"""How wide a letter of a caption is, compared to that."""
+NODE_HEIGHT = 44.0
+MOST_IN_A_ROW = 5
+MOST_LETTERS = 26
+LEAST_WIDTH = 132.0
+MISSING = "no such step"
+_GAP, _ROW_GAP, _PADDING, _MARGIN = 24.0, 52.0, 26.0, 20.0
+LABEL_LETTERS = 16
+_LANE_PADDING = 14.0
+_SLOTS = 5
+_SLOT = 7.0
+_WIDE = frozenset("WF")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle; `x` and `y` are its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        """Where it is cut in halves, from left to right."""
+        return self.x + self.width / 2
+
+    @property
+    def bottom(self) -> float:
+        """Where it ends."""
+        return self.y + self.height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A step; `step` is None where a flow names one that it does not have."""
+
+    step_id: str
+    box: Box
+    step: AnyStep | None
+
+    @property
+    def caption(self) -> str:
+        """What stands under its name: who does what."""
+        return _caption(self.step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Where control may go besides on, and the column beside the steps in which it is drawn."""
+
+    label: str
+    source: Node
+    target: Node
+    x: float
+    slot: int
+    """Of several ways that leave or reach a step, which: they stand beside each other."""
+
+    @property
+    def words(self) -> str:
+        """Its label, as far as there is room for it."""
+        return fitted(self.label, LABEL_LETTERS)
+
+    @property
+    def width(self) -> float:
+        """How much room its words need."""
+        return letters(self.words) * LETTER
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it leads up, or nowhere else."""
+        return self.target.box.y <= self.source.box.y
+
+    @property
+    def leaves(self) -> tuple[float, float, float]:
+        """Where it leaves its step (x and y), and how deep it goes before it turns."""
+        box, shift = self.source.box, _shift(self.slot)
+        return box.middle + shift, box.bottom, box.bottom + 14 + _SLOT * (self.slot % _SLOTS)
+
+    @property
+    def arrives(self) -> tuple[float, float, float]:
+        """Where it reaches its step (x and y), and how high it turns towards it."""
+        box, shift = self.target.box, _shift(self.slot + 2)
+        return box.middle + shift, box.y, box.y - 12 - 3 * (self.slot % _SLOTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A flow with a place for each of its parts."""
+
+    width: float
+    height: float
+    segments: Sequence[Box]
+    nodes: Sequence[Node]
+    needs: Sequence[tuple[Node, Node]]
+    """Steps, each with one that it waits for, which comes first."""
+    lanes: Sequence[Lane]
+
+
+def drawing(flow: Flow) -> Drawing:
+    """Return where everything of a flow stands; a flow with errors can be drawn too."""
+    flow = only_known(flow)
+    segments = Segments(flow.steps)
+    ways = [(step.step_id, *each) for step in flow.steps for each in jumps(step)]
+    missing = dict.fromkeys(target for *_, target in ways if target not in flow.by_id)
+    boxes, nodes = _stacked(flow, segments, list(missing))
+    by_id = {each.step_id: each for each in nodes}
+    lanes = _lanes([(by_id[one], label, by_id[other]) for one, label, other in ways], boxes)
+    needs = [
+        (by_id[before], by_id[step.step_id])
+        for step in flow.steps
+        for before in segments.blockers(step)
+    ]
+    return _framed(boxes, nodes, needs, lanes)
+
+
+def letters(text: str) -> int:
+    """Return how many letters wide a text is."""
+    return sum(2 if unicodedata.east_asian_width(each) in _WIDE else 1 for each in text)
+
+
+def fitted(text: str, most: int) -> str:
+    """Return a text in so many letters, with what is left out at its end marked."""
+    if letters(text) <= most:
+        return text
+    kept = text[: most - 1]
+    while letters(kept) > most - 1:
+        kept = kept[:-1]
+    return kept + "…"
+
+
+def _stacked(
+    flow: Flow, segments: Segments, missing: Sequence[str]
+) -> tuple[list[Box], list[Node]]:
+    """Place every segment under the one before, and what is missing under the last."""
+    node_width = _node_width(flow, missing)
+    rows = [_rows(segment, segments) for segment in segments.all]
+    most = max(len(row) for segment in rows for row in segment)
+    width = most * node_width + (most - 1) * _GAP + 2 * _PADDING
+    boxes, nodes, y = [], [], _MARGIN
+    for segment in rows:
+        height = len(segment) * (NODE_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PADDING
+        boxes.append(Box(x=0, y=y, width=width, height=height))
+        for number, row in enumerate(segment):
+            top = y + _PADDING + number * (NODE_HEIGHT + _ROW_GAP)
+            nodes += _in_a_row([(each, flow.by_id[each]) for each in row], width, top, node_width)
+        y += height + _ROW_GAP
+    for start in range(0, len(missing), most):
+        nodes += _in_a_row(
+            [(each, None) for each in missing[start : start + most]], width, y, node_width
+        )
+        y += NODE_HEIGHT + _ROW_GAP
+    return boxes, nodes
+
+
+def _node_width(flow: Flow, missing: Sequence[str]) -> float:
+    """Return how wide steps are drawn: as wide as the longest name or caption, if that may be."""
+    names = [letters(each) for each in [*flow.by_id, *missing]]
+    captions = [letters(_caption(each)) * SMALL for each in flow.steps]
+    return max(LEAST_WIDTH, min(max(*names, *captions), MOST_LETTERS) * LETTER + 28)
+
+
+def _caption(step: AnyStep | None) -> str:
+    if step is None:
+        return MISSING
+    said = getattr(step, "agent", None) or step.kind.value
+    most = f", at most {step.max_iterations}" if step.max_iterations is not None else ""
+    return f"{said}{most}{', then the end' if step.is_last else ''}"
+
+
+def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
+    """Return the steps of a segment in rows: each is below all that it waits for.
+
+    What stands later in the file counts for nothing: there a flow has an error.
+    """
+    depths: dict[str, int] = {}
+    layers: dict[int, list[str]] = {}
+    for each in segment:
+        before = (depths.get(name, -1) for name in segments.blockers(each))
+        depth = depths[each.step_id] = 1 + max(before, default=-1)
+        layers.setdefault(depth, []).append(each.step_id)
+    return [
+        layer[start : start + MOST_IN_A_ROW]
+        for _, layer in sorted(layers.items())
+        for start in range(0, len(layer), MOST_IN_A_ROW)
+    ]
+
+
+def _in_a_row(
+    steps: Sequence[tuple[str, AnyStep | None]], width: float, y: float, each_width: float
+) -> list[Node]:
+    """Place steps beside each other in the middle."""
+    whole = len(steps) * each_width + (len(steps) - 1) * _GAP
+    left = (width - whole) / 2
+    return [
+        Node(
+            step_id=step_id,
+            step=step,
+            box=Box(
+                x=left + place * (each_width + _GAP), y=y, width=each_width, height=NODE_HEIGHT
+            ),
+        )
+        for place, (step_id, step) in enumerate(steps)
+    ]
+
+
+def _lanes(ways: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list[Lane]:
+    """Give each way a column of its own height: ways on to the right, ways back to the left."""
+    columns = {True: _Columns(), False: _Columns()}
+    used: dict[str, int] = {}
+    found: list[tuple[Lane, int]] = []
+    for source, label, target in ways:
+        slot = used[source.step_id] = used.get(source.step_id, -1) + 1
+        lane = Lane(label=label, source=source, target=target, x=0, slot=slot)
+        found.append((lane, columns[lane.is_back].take(lane)))
+    right = boxes[0].width
+    away = {side: each.middles() for side, each in columns.items()}
+    return [
+        replace(lane, x=-away[True][column] if lane.is_back else right + away[False][column])
+        for lane, column in found
+    ]
+
+
+class _Columns:
+    """The columns on one side of a drawing, each with the heights that are taken in it."""
+
+    def __init__(self) -> None:
+        self._taken: list[list[tuple[float, float]]] = []
+        self._widths: list[float] = []
+
+    def take(self, lane: Lane) -> int:
+        """Take the first column that is free at the height of a way; returns its number."""
+        begin, end = sorted((lane.leaves[2], lane.arrives[2]))
+        span = (begin - 8, max(end, begin + 20) + 8)
+        number = next((n for n, each in enumerate(self._taken) if _is_free(each, span)), None)
+        if number is None:
+            number = len(self._taken)
+            self._taken.append([])
+            self._widths.append(0)
+        self._taken[number].append(span)
+        self._widths[number] = max(self._widths[number], lane.width)
+        return number
+
+    def middles(self) -> list[float]:
+        """Return how far from the steps the middle of each column is."""
+        ends = accumulate(width + _LANE_PADDING for width in self._widths)
+        return [end - width / 2 for end, width in zip(ends, self._widths, strict=True)]
+
+
+def _is_free(taken: Sequence[tuple[float, float]], span: tuple[float, float]) -> bool:
+    return all(span[1] <= begin or end <= span[0] for begin, end in taken)
+
+
+def _framed(
+    boxes: Sequence[Box],
+    nodes: Sequence[Node],
+    needs: Sequence[tuple[Node, Node]],
+    lanes: Sequence[Lane],
+) -> Drawing:
+    """Move everything to the right of the left edge, and say how large the whole is."""
+    left = min([0.0, *(each.x - each.width / 2 for each in lanes)]) - _MARGIN
+    right = max([boxes[0].width, *(each.x + each.width / 2 for each in lanes)]) + _MARGIN
+    bottom = max(each.box.bottom for each in nodes) + _PADDING + 2 * _MARGIN
+    moved = {
+        each.step_id: replace(each, box=replace(each.box, x=each.box.x - left)) for each in nodes
+    }
+    return Drawing(
+        width=right - left,
+        height=bottom,
+        segments=[replace(each, x=each.x - left) for each in boxes],
+        nodes=list(moved.values()),
+        needs=[(moved[one.step_id], moved[other.step_id]) for one, other in needs],
+        lanes=[
+            replace(
+                each,
+                source=moved[each.source.step_id],
+                target=moved[each.target.step_id],
+                x=each.x - left,
+            )
+            for each in lanes
+        ],
+    )
+
+
+def _shift(slot: int) -> float:
+    """Return how far from the middle of a step the n-th way touches it."""
+    return (0.0, 18.0, -18.0, 36.0, -36.0)[slot % _SLOTS]

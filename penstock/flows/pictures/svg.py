@@ -1,0 +1,172 @@
+"""A flow as a picture in SVG, drawn without a browser."""
+
+import re
+from collections.abc import Iterator
+from html import escape
+
+from penstock.flows.definition import Flow
+from penstock.flows.pictures.drawing import (
+    LETTER,
+    SMALL,
+    Box,
+    Drawing,
+    Lane,
+    Node,
+    drawing,
+    fitted,
+)
+from penstock.flows.pictures.graph import ON_ERROR
+
+_REFUSED = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+"""What XML does not take, and what turns the direction of a line."""
+_ROUND = 10.0
+_COLOURS = {
+    "needs": "#3e4c59",
+    "next": "#9aa5b1",
+    "on": "#2b6cb0",
+    "back": "#b7791f",
+    "error": "#c53030",
+}
+"""Of lines, by what they mean."""
+_STYLE = """\
+text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2933}
+.small{font-size:10.5px;fill:#52606d}
+.segment{fill:#f5f7fa;stroke:#cbd2d9}
+.node rect{fill:#fff;stroke:#3e4c59;stroke-width:1.2}
+.router rect{fill:#fff8e6;stroke:#b7791f}
+.missing rect{fill:#fff5f5;stroke:#c53030;stroke-dasharray:4 3}
+path{fill:none;stroke-width:1.2}
+.next path{stroke-dasharray:2 3}
+.error path{stroke-dasharray:5 3}
+.label{paint-order:stroke;stroke:#fff;stroke-width:5px;stroke-linejoin:round}
+"""
+
+
+def svg(flow: Flow) -> str:
+    """Return the flow as the text of an SVG file."""
+    made = drawing(flow)
+    width, height = _number(made.width), _number(made.height)
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+            f"<title>{_text(flow.name)}</title>",
+            f"<style>{_STYLE}</style>",
+            f"<defs>{''.join(map(_tip, _COLOURS))}</defs>",
+            '<rect width="100%" height="100%" fill="#fff"/>',
+            *_parts(made),
+            "</svg>\n",
+        ]
+    )
+
+
+def _parts(made: Drawing) -> Iterator[str]:
+    for number, box in enumerate(made.segments, 1):
+        label = f'<text class="small" x="{_number(box.x + 8)}" y="{_number(box.y + 15)}">'
+        yield f'<g class="segment-{number}">{_rect(box, "segment")}{label}{number}</text></g>'
+    for one, other in zip(made.segments, made.segments[1:], strict=False):
+        yield f'<g class="next">{_path(_down(one, other), "next")}</g>'
+    for before, after in made.needs:
+        line = _curve(before.box, after.box)
+        names = f'data-from="{_text(before.step_id)}" data-to="{_text(after.step_id)}"'
+        yield f'<g class="needs" {names}>{_path(line, "needs")}</g>'
+    yield from map(_lane, made.lanes)
+    yield from map(_node, made.nodes)
+    yield from map(_label, made.lanes)
+
+
+def _node(node: Node) -> str:
+    step, box = node.step, node.box
+    kind = "missing" if step is None else "router" if step.is_router else "plain"
+    room = int((box.width - 16) / LETTER)
+    name, small = _text(fitted(node.step_id, room)), _text(fitted(node.caption, int(room / SMALL)))
+    whole = _text(f"{node.step_id}: {node.caption}")
+    x = f'x="{_number(box.middle)}" text-anchor="middle"'
+    return (
+        f'<g class="node {kind}" data-step="{_text(node.step_id)}"><title>{whole}</title>'
+        f"{_rect(box, round_=20 if kind == 'router' else 5)}"
+        f'<text {x} y="{_number(box.y + 19)}">{name}</text>'
+        f'<text class="small" {x} y="{_number(box.y + 35)}">{small}</text></g>'
+    )
+
+
+def _lane(lane: Lane) -> str:
+    names = f'data-from="{_text(lane.source.step_id)}" data-to="{_text(lane.target.step_id)}"'
+    whole = f"<title>{_text(lane.label)}</title>"
+    return f'<g class="jump {_way(lane)}" {names}>{whole}{_path(_around(lane), _way(lane))}</g>'
+
+
+def _label(lane: Lane) -> str:
+    """Return the words of a way, over everything else."""
+    y = (lane.leaves[2] + lane.arrives[2]) / 2 + 4
+    colour = _COLOURS[_way(lane)]
+    place = f'x="{_number(lane.x)}" y="{_number(y)}" text-anchor="middle"'
+    return f'<text class="label" {place} style="fill:{colour}">{_text(lane.words)}</text>'
+
+
+def _way(lane: Lane) -> str:
+    return "error" if lane.label == ON_ERROR else "back" if lane.is_back else "on"
+
+
+def _around(lane: Lane) -> str:
+    """Return the line of a way: down, aside, along its lane, and to its step from above."""
+    (x, y, turn), (to_x, to_y, to_turn) = lane.leaves, lane.arrives
+    points = [(x, y), (x, turn), (lane.x, turn), (lane.x, to_turn), (to_x, to_turn), (to_x, to_y)]
+    line = f"M{_point(*points[0])}"
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        begin, end = _near(corner, before), _near(corner, after)
+        line += f"L{_point(*begin)}Q{_point(*corner)} {_point(*end)}"
+    return f"{line}L{_point(*points[-1])}"
+
+
+def _near(corner: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Return a point close to a corner, on the way to another point."""
+    across, along = other[0] - corner[0], other[1] - corner[1]
+    far = abs(across) + abs(along)
+    part = min(_ROUND / far, 0.5) if far else 0.0
+    return corner[0] + across * part, corner[1] + along * part
+
+
+def _curve(one: Box, other: Box) -> str:
+    begin, end, bend = (one.middle, one.bottom), (other.middle, other.y), 24.0
+    return (
+        f"M{_point(*begin)}C{_point(begin[0], begin[1] + bend)} "
+        f"{_point(end[0], end[1] - bend)} {_point(*end)}"
+    )
+
+
+def _down(one: Box, other: Box) -> str:
+    return f"M{_point(one.middle, one.bottom)}L{_point(other.middle, other.y)}"
+
+
+def _path(line: str, kind: str) -> str:
+    return f'<path d="{line}" stroke="{_COLOURS[kind]}" marker-end="url(#tip-{kind})"/>'
+
+
+def _tip(kind: str) -> str:
+    """Return the tip of the arrows of one colour."""
+    size = 'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
+    shape = f'<path d="M0 0L8 4L0 8z" style="fill:{_COLOURS[kind]}"/>'
+    return f'<marker id="tip-{kind}" {size}>{shape}</marker>'
+
+
+def _rect(box: Box, kind: str = "", *, round_: int = 6) -> str:
+    named = f' class="{kind}"' if kind else ""
+    place = f'x="{_number(box.x)}" y="{_number(box.y)}"'
+    size = f'width="{_number(box.width)}" height="{_number(box.height)}"'
+    return f'<rect{named} {place} {size} rx="{round_}"/>'
+
+
+def _point(x: float, y: float) -> str:
+    return f"{_number(x)} {_number(y)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _text(text: str) -> str:
+    """Return a text as XML takes it, between tags and in an attribute."""
+    return escape(_REFUSED.sub("\ufffd", text).replace("\n", " ")).replace("\t", " ")

@@ -1,0 +1,143 @@
+"""A flow from its text: what it says, where it stands, and all that is wrong in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
+from penstock.core.flow_events import FlowStarted
+from penstock.flows.definition import AGENTS_AT_ONCE, Flow
+from penstock.flows.flow_document import parse_flow, source_lines
+from penstock.flows.reading.inputs import RunInputs
+from penstock.flows.reading.kinds import CONFIG, Switch
+from penstock.flows.reading.steps import ParsedStep, read_steps
+from penstock.manifest.authored_kinds import AuthoredWhole, warn, warn_unknown
+from penstock.manifest.fields import WRONG, Field, Node
+from penstock.manifest.kinds import Text
+from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.source import Document, Place
+
+WHAT = "the flow"
+MOST_AT_ONCE = 64
+_MOST_KEPT = 32
+"""Flows that are not read again for their next run."""
+_TEXT = Text(wanted="text", least=1)
+_TOP = Place(line=1, column=1)
+_NOWHERE = ManifestFolder(folder=Path(), shown=".")
+"""A flow is read from its text alone; what lies beside it is asked for by the checks."""
+FIELDS = (
+    Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
+    Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
+    Field(
+        key="max_concurrent",
+        kind=AuthoredWhole(low=1, high=MOST_AT_ONCE),
+        meaning="agent steps of a segment at once",
+        default=AGENTS_AT_ONCE,
+    ),
+    Field(key="task_required", kind=Switch(), meaning="a start needs a task", default=False),
+    Field(key="task_prompt", kind=_TEXT, meaning="the text of that question"),
+    Field(key="config", kind=CONFIG, meaning="constants of templates", default={}),
+    Field(key="inputs", kind=RunInputs(), meaning="typed inputs of a run", default=()),
+)
+STEPS, NO_EFFECT = "steps", "auto_end"
+KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedFlow:
+    """What was read of a flow; what is wrong in the text alone is noted."""
+
+    document: Document
+    source: str | bytes = field(repr=False)
+    steps: Sequence[ParsedStep] = ()
+    """The mappings among the steps, broken ones too."""
+    flow: Flow | None = None
+    """None if there is an error."""
+    inputs: Sequence[str] = ()
+    """The names of typed inputs."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file in findings."""
+        return self.document.file
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What is wrong in the text alone."""
+        return in_file_order(self.document.problems)
+
+    @property
+    def text(self) -> str:
+        """The text as it stands there; what is none of UTF-8 is replaced."""
+        source = self.source
+        return source if isinstance(source, str) else source.decode(errors="replace")
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """The lines of the text."""
+        return source_lines(self.source)
+
+
+def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
+    """Read a flow; whatever the text is, problems are noted, and nothing raises."""
+    document = parse_flow(text, file)
+    if document.value is None:
+        return ParsedFlow(document=document, source=text)
+    node = Node(document=document, home=_NOWHERE, what=WHAT, value=document.value)
+    warn_unknown(node, KNOWN, WHAT)
+    if NO_EFFECT in node.value:
+        warn(node.at(NO_EFFECT), "no-effect", f'"{NO_EFFECT}" is accepted and has no effect')
+    values = {each.key: _read(node, each) for each in FIELDS}
+    steps = read_steps(node.at(STEPS)) if STEPS in node.value else _missing(node, STEPS)
+    return ParsedFlow(
+        document=document,
+        source=text,
+        steps=steps,
+        flow=None if has_error(document.problems) else _flow(values, steps),
+        inputs=[each.name for each in values["inputs"]],
+    )
+
+
+@lru_cache(_MOST_KEPT)
+def flow_of(text: str, file: str) -> Flow | None:
+    """Return the flow of a text, None if it has an error; runs read the same text many times."""
+    return read_flow(text, file).flow
+
+
+def started_flow(started: FlowStarted) -> Flow | None:
+    """Return the flow of a run as the run keeps it; None if it has an error."""
+    return flow_of(started.texts[started.file], started.file)
+
+
+def _read(node: Node, field: Field) -> Any:
+    if field.key not in node.value:
+        if field.required:
+            _missing(node, field.key)
+        return field.default
+    value = field.kind.read(node.at(field.key))
+    return field.default if value is WRONG else value
+
+
+def _missing(node: Node, key: str) -> Sequence[ParsedStep]:
+    node.refuse(
+        "missing-field",
+        f'missing required field "{key}"',
+        at=_TOP,
+        suggestion=f'add "{key}:" at the top of the file',
+    )
+    return ()
+
+
+def _flow(values: Mapping[str, Any], steps: Sequence[ParsedStep]) -> Flow:
+    return Flow(
+        name=values["name"],
+        description=values["description"],
+        steps=tuple(each.step for each in steps),
+        max_concurrent=values["max_concurrent"],
+        needs_task=values["task_required"],
+        task_prompt=values["task_prompt"],
+        config=values["config"],
+        inputs=values["inputs"],
+    )

@@ -1,0 +1,60 @@
+"""The values that a run takes, as authors declare them."""
+
+from dataclasses import dataclass
+
+from penstock.core.step import ValueType
+from penstock.flows.definition import RunInput
+from penstock.flows.reading.kinds import Anything
+from penstock.manifest.authored_kinds import part, warn_unknown
+from penstock.manifest.fields import WRONG, Node, Wrong, quoted
+from penstock.manifest.kinds import Flag, Text
+from penstock.manifest.outputs import IDENTIFIER, VALUE_TYPE, fits, required
+
+INPUT_FIELDS = ("type", "required", "default", "description")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInputs:
+    """What a run of the flow takes."""
+
+    wanted: str = "a mapping of names to {type, required, default, description}"
+
+    def read(self, node: Node) -> tuple[RunInput, ...] | Wrong:
+        """Return the inputs that could be read."""
+        if node.value is None:
+            return ()
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.wanted)
+        found = [_run_input(node.at(name), name) for name in node.value]
+        return tuple(each for each in found if each is not None)
+
+
+def _run_input(node: Node, name: str) -> RunInput | None:
+    if not IDENTIFIER.fullmatch(name):
+        node.refuse(
+            "bad-input-name", f"input {quoted(name)} must be an identifier", at=node.key_place
+        )
+        return None
+    if not isinstance(node.value, dict):
+        node.wrong_type("{type, required, default, description}")
+        return None
+    warn_unknown(node, INPUT_FIELDS, node.name)
+    word = required(node, "type", VALUE_TYPE)
+    if word is WRONG:
+        return None
+    value_type = ValueType(word)
+    default = part(node, "default", Anything(), None)
+    if default is not None and not fits(default, value_type):
+        node.at("default").wrong_type(_called(value_type))
+    return RunInput(
+        name=name,
+        value_type=value_type,
+        is_required=part(node, "required", Flag(), default=False),
+        default=default,
+        description=part(node, "description", Text(wanted="text"), ""),
+    )
+
+
+def _called(value_type: ValueType) -> str:
+    article = "an" if value_type in {ValueType.OBJECT, ValueType.ARRAY} else "a"
+    return f"{article} {value_type}"

@@ -1,0 +1,1 @@
+"""The files of a project, for tools that read, search and change them."""

@@ -1,0 +1,174 @@
+"""A project's folder as an agent sees it: where a path leads, and whether it may go there."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import NoReturn, TypeVar
+
+from penstock.core.call_errors import CallError, NotPermitted, tool_failure
+from penstock.resources.project.access import OPEN, PROTECTED, Access
+from penstock.resources.project.opening import open_to_read, replace_file
+from penstock.resources.project.turns import turn
+
+T = TypeVar("T")
+
+MOST_WRITTEN = 1 << 20
+_ABSENT = {errno.ENOENT, errno.ENAMETOOLONG, errno.EINVAL}
+_IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPath:
+    """One place in a project, links resolved."""
+
+    told: str
+    """As the caller named it."""
+    real: str
+    """From the project's folder, with `/`; the folder itself is the empty text."""
+
+    @property
+    def shown(self) -> str:
+        """How it is called in a list."""
+        return self.real or "."
+
+
+class ProjectFiles:
+    """The files of a project, for one agent. What is refused raises NotPermitted."""
+
+    __slots__ = ("access", "root")
+
+    def __init__(self, root: Path, access: Access = OPEN) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.access = access
+
+    def at(self, told: str) -> ProjectPath:
+        """Return where a path leads: one outside of the project is refused."""
+        try:
+            whole = self.root / told
+            named = os.path.normpath(whole)
+            real = self._inside(os.path.realpath(whole))
+        except (OSError, ValueError):
+            raise tool_failure("not_found", f"{told!r} is no path of a file") from None
+        if real is None:
+            raise NotPermitted(f'"{told}" is outside the project.')
+        name = self._inside(named)
+        if name is not None and name != real and self.is_hidden(name):
+            raise NotPermitted(f'"{told}" {PROTECTED}')
+        return ProjectPath(told=told, real=real)
+
+    def readable(self, told: str) -> ProjectPath:
+        """Return where a path leads that the agent may read."""
+        path = self.at(told)
+        if why := self.access.why_unreadable(path.real):
+            raise NotPermitted(f'"{told}" {why}')
+        return path
+
+    def writable(self, told: str) -> ProjectPath:
+        """Return where a path leads that the agent may write."""
+        path = self.at(told)
+        if why := self.access.why_unwritable(path.real):
+            raise NotPermitted(f'"{told}" {why}')
+        return path
+
+    def start(self, told: str) -> ProjectPath:
+        """Return where a search may begin: a file that is readable, or a folder with such files."""
+        path = self.at(told)
+        whole = self.whole(path)
+        with telling(path):
+            is_folder, is_there = whole.is_dir(), whole.exists()
+        if is_folder:
+            if not self.access.may_read_below(path.real):
+                self.refuse(path)
+            return path
+        self.readable(told)
+        if not is_there:
+            raise tool_failure("not_found", f"there is no {told!r} in the project")
+        return path
+
+    def refuse(self, folder: ProjectPath) -> NoReturn:
+        """Refuse a folder in which nothing is readable."""
+        is_hidden = folder.real and self.is_hidden(folder.real)
+        why = PROTECTED if is_hidden else self.access.not_readable
+        raise NotPermitted(f'"{folder.told}" {why}')
+
+    def whole(self, path: ProjectPath) -> Path:
+        """Return the place on the machine."""
+        return self.root / path.real
+
+    def sees(self, real: str) -> bool:
+        """Whether the agent may read the file at a path without links."""
+        return not self.access.why_unreadable(real)
+
+    def is_hidden(self, path: str) -> bool:
+        """Whether a path is protected from every agent."""
+        return self.access.hides(path)
+
+    def real_of(self, whole: str) -> str | None:
+        """Return where a place on the machine leads, from the project; None if it leads out."""
+        try:
+            return self._inside(os.path.realpath(whole))
+        except OSError:
+            return None
+
+    def read(self, path: ProjectPath, most: int) -> bytes:
+        """Return the bytes of a file of at most so many."""
+        with telling(path), open_to_read(self.root, path.real) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
+        return content
+
+    def write(self, path: ProjectPath, content: bytes) -> bool:
+        """Write a file, whole or not at all, and the folders above; returns whether it is new."""
+        with turn(self.root, path.real):
+            return self._replace(path, content)
+
+    def change(self, path: ProjectPath, changed: Callable[[bytes], tuple[bytes, T]]) -> T:
+        """Write what becomes of the bytes of a file, and return what else is told of it.
+
+        Nobody who writes files of projects comes between.
+        """
+        with turn(self.root, path.real):
+            content, told = changed(self.read(path, MOST_WRITTEN))
+            self._replace(path, content)
+        return told
+
+    def _replace(self, path: ProjectPath, content: bytes) -> bool:
+        if len(content) > MOST_WRITTEN:
+            raise tool_failure(
+                "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
+            )
+        with telling(path):
+            return replace_file(self.root, path.real, content)
+
+    def _inside(self, whole: str) -> str | None:
+        place = PurePath(whole)
+        if not place.is_relative_to(self.root):
+            return None
+        real = place.relative_to(self.root).as_posix()
+        return "" if real == "." else real
+
+
+@contextmanager
+def telling(path: ProjectPath) -> Iterator[None]:
+    """Make words for the model of what the system says about a file."""
+    try:
+        yield
+    except OSError as error:
+        raise _told(error, path) from None
+
+
+def _told(error: OSError, path: ProjectPath) -> CallError:
+    if isinstance(error, IsADirectoryError):
+        return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")
+    if error.errno in _ABSENT:
+        return tool_failure("not_found", f"there is no {path.told!r} in the project")
+    if error.errno in _IN_THE_WAY:
+        return tool_failure(
+            "not_a_directory", f"a file or a link stands in the way of {path.told!r}"
+        )
+    said = error.strerror or type(error).__name__
+    return tool_failure("not_accessible", f"the system does not give {path.told!r}: {said}")

@@ -1,0 +1,115 @@
+"""Lines that match a pattern: a program of its own, so that a pattern which never ends can be cut.
+
+`python -I -m penstock.resources.project.matching` reads one request from stdin, as JSON, and writes
+a line of JSON for each file with matches, then one that says how it ended.
+"""
+
+import json
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.resources.project.opening import open_to_read
+
+MOST_BYTES = 32 << 20
+"""Larger files are not searched."""
+_MOST_CHARS = 500
+_LOOKED_AT = 8192
+_MOST_SECONDS = 60
+"""Then it ends by itself, should nobody be left to end it."""
+_WORD = re.compile(r"[\w /,:;=@<>\"'-]+")
+
+
+class Matching:
+    """One search: its pattern, and what it has found so far."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        text = re.escape(request["pattern"]) if request["literal"] else request["pattern"]
+        self._regex = re.compile(text, re.IGNORECASE if request["ignore_case"] else 0)
+        is_plain = request["literal"] or _WORD.fullmatch(request["pattern"])
+        needle = request["pattern"] if is_plain and not request["ignore_case"] else ""
+        self._needle = needle.encode("utf-8", "replace")
+        self._context: int = request["context"]
+        self._left: int = request["limit"]
+        self.is_cut = False
+        """There are more lines that match than were wanted."""
+
+    def lines(self, path: str, content: bytes) -> list[str]:
+        """Return the lines of a file that match, with those around them."""
+        if self._needle not in content:
+            return []
+        lines = content.decode("utf-8", "replace").split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        matching = []
+        for number, line in enumerate(lines):
+            if self._regex.search(line.removesuffix("\r")):
+                if not self._left:
+                    self.is_cut = True
+                    break
+                self._left -= 1
+                matching.append(number)
+        return list(self._shown(path, lines, matching))
+
+    def _shown(self, path: str, lines: Sequence[str], matching: list[int]) -> Iterator[str]:
+        wanted, before = set(matching), -1
+        for number in matching:
+            first = max(number - self._context, before + 1)
+            if self._context and before >= 0 and first > before + 1:
+                yield "--"
+            for each in range(first, min(number + self._context + 1, len(lines))):
+                if each > number and each in wanted:
+                    break
+                yield _line(path, each, lines[each], "-:"[each in wanted])
+                before = each
+
+
+def read_content(root: Path, real: str) -> bytes | None:
+    """Return the bytes of a text file; None if it is none, or too large, or gone."""
+    try:
+        with open_to_read(root, real) as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError:
+        return None
+    if len(content) > MOST_BYTES or b"\0" in content[:_LOOKED_AT]:
+        return None
+    return content
+
+
+def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what is found in each file, then how it ended."""
+    try:
+        matching = Matching(request)
+    except (re.error, OverflowError, RecursionError) as error:
+        yield {"bad_pattern": str(error)}
+        return
+    root = Path(request["root"])
+    for path, real in request["files"]:
+        content = read_content(root, real)
+        found = [] if content is None else matching.lines(path, content)
+        if found:
+            yield {"found": found}
+        if matching.is_cut:
+            break
+    yield {"cut": matching.is_cut}
+
+
+def _line(path: str, number: int, line: str, mark: str) -> str:
+    text = line.removesuffix("\r")
+    shown = text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
+    return f"{path}{mark}{number + 1}{mark} {shown}"
+
+
+def _main() -> None:
+    if hasattr(signal, "alarm"):
+        signal.alarm(_MOST_SECONDS)
+    for each in search(json.load(sys.stdin)):
+        sys.stdout.write(f"{json.dumps(each)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,31 @@
+"""Who changes a file of a project takes turns with others: what one reads, no other overwrites."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from penstock.core.late import late
+
+_COUNT = 64
+"""Files share so many locks: two of one lock wait for each other, and no lock is left behind."""
+_locks = tuple(threading.Lock() for _ in range(_COUNT))
+Held = Callable[[Path], AbstractContextManager[Any]]
+_held: Held = (
+    late("penstock.resources.project.flock:held")
+    if os.name == "posix"
+    else lambda folder: nullcontext()
+)
+
+
+@contextmanager
+def turn(root: Path, path: str) -> Iterator[None]:
+    """Keep others from changing a file, in this process and, where the system can, in others.
+
+    The path has no links in it. It is not to be asked for again by who has it.
+    """
+    whole = root / path
+    with _locks[hash(str(whole)) % _COUNT], _held(whole.parent):
+        yield

@@ -1,0 +1,145 @@
+"""The board at a terminal: cards in place, lines for those that are over."""
+
+import re
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from penstock.cli.flow.board import CardBoard, LineBoard, board_for
+from penstock.core.clock import Moment
+from penstock.engine.bus import Live
+from penstock.testing.clock import FakeClock
+from tests.kit.flow_steps import ends, piece, records, says, starts, tells
+
+_FOLDED = re.compile(r"✓ step-(\d+) \(")
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+
+
+class Screen:
+    """A terminal that remembers everything that it was sent."""
+
+    def __init__(self, height: int = 24) -> None:
+        self.out = StringIO()
+        self.console = Console(
+            file=self.out, width=80, height=height, force_terminal=True, highlight=False
+        )
+        self.clock = FakeClock(Moment(0))
+        self.board = CardBoard(self.console, self.clock, title="/demo")
+
+    def take(self, *items: Live) -> None:
+        for item in items:
+            self.clock.advance(1)
+            self.board.take(item)
+
+    def said(self) -> str:
+        """Return what came since this was asked last, without what moves the cursor."""
+        text = _STEERING.sub("", self.out.getvalue())
+        self.out.seek(0)
+        self.out.truncate()
+        return text
+
+
+def test_cards_change_in_place_and_end_as_lines() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts(), says("Hm.")))
+        assert "╭─ ▸ look" in screen.said()
+        screen.take(piece("It is fine."))
+        assert "It is fine." in screen.said()
+        screen.take(*records(ends(duration_ms=1500)))
+        assert "╭─ ✓ look" in screen.said()
+    assert screen.said().splitlines()[-1] == "✓ look (1.5 s, 5 tokens) seen all"
+
+
+def test_those_that_are_over_make_room_for_those_at_work() -> None:
+    """Finished cards fold into a line, the one that was over first before the others."""
+    screen = Screen(height=20)
+    with screen.board:
+        for number in range(20):
+            name = f"step-{number}"
+            screen.take(*records(starts(name), ends(name)))
+        folded = [int(number) for number in _FOLDED.findall(screen.said())]
+        assert folded == list(range(16))
+    assert len(_FOLDED.findall(screen.said())) == 4
+
+
+def test_a_step_without_an_agent_is_a_line_as_soon_as_it_is_over() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts("build", ""), ends("build")))
+        assert "✓ build (1.0 s) seen all" in screen.said()
+        screen.board.tick()
+        assert "╭─ ✓ build" not in screen.said()
+
+
+def test_what_is_told_beside_the_steps_stands_above_the_board() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts(), tells("flow_warning", message="odd")))
+        assert "  ! odd" in screen.said()
+
+
+def test_time_goes_on_while_nothing_happens() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+        screen.clock.advance(59)
+        screen.said()
+        screen.board.tick()
+        assert "1 min 00 s" in screen.said()
+
+
+def test_much_that_happens_at_once_is_drawn_once() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+        screen.said()
+        for _ in range(100):
+            screen.board.take(piece("word "))
+        assert screen.said() == ""
+        screen.board.tick()
+        assert screen.said().count("╭─ ▸ look") == 1
+
+
+def test_others_print_while_the_board_is_away() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts("done"), ends("done"), starts()))
+        screen.said()
+        with screen.board.aside():
+            assert screen.said().strip().splitlines()[-1].startswith("✓ done")
+            screen.board.tick()
+            assert screen.said() == ""
+        assert "╭─ ▸ look" in screen.said()
+    screen.said()
+    with screen.board.aside():
+        assert screen.said() == ""
+
+
+def test_what_goes_on_later_is_on_the_board_again() -> None:
+    screen = Screen()
+    with screen.board:
+        screen.take(*records(starts()))
+    screen.said()
+    with screen.board:
+        assert "╭─ ▸ look" in screen.said()
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "kind", "quiet", "board"),
+    [
+        (True, "xterm-256color", False, CardBoard),
+        (True, "dumb", False, LineBoard),
+        (False, "xterm", False, LineBoard),
+        (True, "xterm", True, LineBoard),
+    ],
+)
+def test_cards_are_for_terminals_alone(
+    is_terminal: bool, kind: str, quiet: bool, board: type[CardBoard | LineBoard]
+) -> None:
+    environment = {"TERM": kind}
+    console = Console(
+        file=StringIO(), force_terminal=is_terminal, quiet=quiet, _environ=environment
+    )
+    assert isinstance(board_for(console, FakeClock(), title="/demo"), board)

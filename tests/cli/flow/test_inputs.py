@@ -1,0 +1,53 @@
+"""What a run at a terminal begins with."""
+
+from typing import Any
+
+import pytest
+import typer
+
+from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
+from penstock.core.slash import Wanted
+from penstock.core.step import ValueType
+from penstock.flows.definition import RunInput
+
+NUMBER, TEXT = Wanted(question="n (number): how many?", is_text=False), Wanted(question="For whom?")
+
+
+def test_an_input_is_json_or_a_text() -> None:
+    pairs = ["n=3", "t=a=b", "l=[1]", "e=", "b=true", 's="x"', f"deep={'[' * 100_000}"]
+    wanted: dict[str, Any] = {"n": 3, "t": "a=b", "l": [1], "e": "", "b": True, "s": "x"}
+    assert values_of(read_pairs(pairs), ()) == {**wanted, "deep": "[" * 100_000}
+
+
+def test_a_flow_that_wants_a_text_gets_it_as_it_was_written() -> None:
+    declared = [RunInput(name="code", value_type=ValueType.STRING)]
+    texts = {"code": "42", "other": "42"}
+    assert values_of(texts, declared) == {"code": "42", "other": 42}
+    assert values_of({"code": '"42"'}, declared) == {"code": "42"}
+
+
+def test_what_is_no_pair_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="an input is key=value, found 'n'"):
+        read_pairs(["n"])
+
+
+def test_what_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answers = iter([" 3 ", " ", "Ann"])
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return next(answers)
+
+    monkeypatch.setattr("builtins.input", answer)
+    wanted = {"n": NUMBER, "m": NUMBER, "there": NUMBER, "task": TEXT}
+    assert asked_for(wanted, {"there"}) == {"n": 3, "task": "Ann"}
+    assert asked == ["n (number): how many?> "] * 2 + ["For whom?> "]
+
+
+def test_who_ends_the_input_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(prompt: str) -> str:
+        raise EOFError(prompt)
+
+    monkeypatch.setattr("builtins.input", ended)
+    assert asked_for({"n": NUMBER, "task": TEXT}, ()) == {}

@@ -1,0 +1,182 @@
+"""`penstock flow run`: exit codes, inputs, questions at a terminal, Ctrl-C."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.flow.run import code_of
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from tests.kit.flow_server import ASKS, LOOK, laid
+from tests.kit.flows import HEAD
+from tests.kit.terminal import Terminal
+
+pytestmark = pytest.mark.slow("opens a store for each command")
+Run = Callable[..., tuple[int, str, str]]
+NEEDY = LOOK.replace("steps:", "inputs: {n: {type: number, required: true}}\nsteps:")
+EAGER = LOOK.replace("steps:", "task_required: true\ntask_prompt: For whom?\nsteps:")
+TWICE = ASKS.replace("Go: look", "Go: sure").replace(
+    "  - {id: look",
+    '  - {id: sure, question: "Sure?", branches: {Yes: look, No: tell}}\n  - {id: look',
+)
+OUTER = HEAD + "steps:\n  - {id: inner, type: code, outputs: [said], tools: [execute_workflow]}\n"
+INNER = """export default async () => {
+  const { output } = await flo.callTool({
+    tool_id: "execute_workflow", input: { workflowId: "twice" },
+  });
+  return { said: output.status };
+};
+"""
+FAILS = HEAD + "steps:\n  - {id: look, handler: none.mts}\n"
+
+
+@pytest.fixture
+def flows(project: Path) -> Path:
+    """The project, with agents and flows."""
+    texts = {"look": LOOK, "asks": ASKS, "needy": NEEDY, "eager": EAGER, "fails": FAILS}
+    return laid(project, {f"{name}.yaml": text for name, text in texts.items()})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["look"], 0, "I am the offline model"),
+        (["/look", "a task"], 0, "I am the offline model"),
+        (["lok"], 2, "there is no flow \"/lok\". Did you mean 'look'?"),
+        (["eager"], 2, "the flow needs a task. For whom?"),
+        (["eager", "Ann"], 0, "I am the offline model"),
+        (["needy"], 3, "the inputs do not fit: /inputs/n"),
+        (["needy", "--input", "n=x"], 3, "the inputs do not fit: /inputs/n"),
+        (["needy", "--input", "n=3"], 0, "I am the offline model"),
+        (["needy", "--input", "n"], 2, "an input is key=value, found 'n'"),
+        (["asks"], 4, "answer it: penstock answer q_"),
+        (["asks", "--auto"], 0, "I am the offline model"),
+        (["lok", "--detach"], 2, "Did you mean 'look'?"),
+    ],
+)
+def test_a_run_ends_with_its_code(
+    flows: Path, run: Run, arguments: list[str], code: int, said: str
+) -> None:
+    """A run: 0 success, 1 error, 2 unknown flow or no task, 3 rejected, 4 waits for a person."""
+    ended, out, told = run("flow", "run", *arguments)
+    assert ended == code, told
+    assert said in " ".join((out + told).replace("│", " ").split())
+
+
+def test_steps_are_shown_beside_the_result(flows: Path, run: Run) -> None:
+    _, out, told = run("flow", "run", "look")
+    assert "▸ look by scout" in told
+    assert "✓ look" in told
+    assert "▸" not in out
+
+
+def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
+    code, out, told = run("flow", "run", "look", "--json")
+    assert (code, json.loads(out)["status"], told) == (0, "success", "")
+    code, out, _ = run("flow", "run", "asks", "--json")
+    assert (code, json.loads(out)["status"]) == (4, "suspended")
+    assert json.loads(out)["error"]["details"]["question_ids"][0].startswith("q_")
+
+
+def test_who_is_not_to_be_asked_gets_the_ids(flows: Path, run: Run) -> None:
+    """A terminal: "Without one, or with `--detach`: exit 4 and the question ids"."""
+    code, out, told = run("flow", "run", "asks", "--detach")
+    assert (code, out.startswith("task_"), out.count("\n")) == (4, True, 1)
+    question = told.partition("penstock answer ")[2].split()[0]
+    assert question.startswith("q_")
+    assert run("answer", question, "Go")[0] == 0
+    code, out, _ = run("flow", "run", "look", "--detach")
+    assert code == 0
+    assert json.loads(run("flow", "result", out.strip())[1])["status"] == "success"
+
+
+def test_nobody_is_asked_at_a_terminal_who_does_not_want_it(flows: Path) -> None:
+    with Terminal("flow", "run", "asks", "--detach", cwd=flows) as terminal:
+        terminal.until("answer it: penstock answer q_")
+        assert terminal.ended() == 4
+
+
+@pytest.mark.parametrize(
+    ("envelope", "code"),
+    [
+        (Envelope.success({}), 0),
+        (Envelope(Status.SUSPENDED), 0),
+        (Envelope(Status.FAILED, {"status": "error"}, ErrorDetail(code="X", message="m")), 1),
+        (Envelope(Status.FAILED, {"status": "aborted"}, ErrorDetail(code="X", message="m")), 1),
+        (Envelope(Status.FAILED, {"status": "rejected"}, ErrorDetail(code="X", message="m")), 3),
+        (Envelope(Status.FAILED, None, ErrorDetail(code="NOT_FOUND", message="m")), 2),
+        (Envelope(Status.FAILED, None, ErrorDetail(code="TASK_REQUIRED", message="m")), 2),
+        (Envelope(Status.SUSPENDED, None, ErrorDetail(code="SUSPENDED", message="m")), 4),
+    ],
+)
+def test_an_outcome_has_a_code(envelope: Envelope, code: int) -> None:
+    assert code_of(envelope) == code
+
+
+def test_a_question_is_asked_at_the_terminal(flows: Path) -> None:
+    """On a terminal `penstock flow run` asks at once; numbers from 1 choose options."""
+    with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("/asks  0.0 s · 0 done")
+        terminal.until("? Go on?")
+        terminal.until("answer, or /cancel> ")
+        terminal.type("9")
+        terminal.until("answer must be one of: Go, Stop")
+        terminal.until("answer, or /cancel> ")
+        terminal.type("2")
+        terminal.until("✓ tell")
+        assert terminal.ended() == 0
+
+
+def test_a_task_and_inputs_that_are_needed_are_asked_for(flows: Path) -> None:
+    """`penstock flow run` at a terminal asks at once: for all that the flow needs to begin."""
+    laid(
+        flows,
+        {
+            "eager.yaml": EAGER.replace(
+                "steps:", "inputs: {n: {type: number, required: true}}\nsteps:"
+            )
+        },
+    )
+    with Terminal("flow", "run", "eager", cwd=flows) as terminal:
+        terminal.until("For whom?> ")
+        terminal.type("Ann")
+        terminal.until("n (number): what is it to be?> ")
+        terminal.type("3")
+        terminal.until("✓ look")
+        assert terminal.ended() == 0
+
+
+def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
+    """Ctrl-C aborts after asking."""
+    with Terminal("flow", "run", "asks", cwd=flows) as terminal:
+        terminal.until("answer, or /cancel> ")
+        terminal.interrupt_until("Abort this run?")
+        terminal.type("")
+        terminal.until("answer, or /cancel> ")
+        terminal.interrupt_until("Abort this run?")
+        terminal.type("y")
+        terminal.until("Cancelling")
+        assert terminal.ended() == 1
+    (ended,) = json.loads(run("flow", "runs", "--json")[1])["runs"]
+    assert ended["status"] == "aborted"
+
+
+def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: Path) -> None:
+    laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
+    with Terminal("flow", "run", "outer", cwd=flows) as terminal:
+        for asked, answer in (("Go on?", "Go"), ("Sure?", "Yes")):
+            terminal.until(asked)
+            terminal.until("/cancel> ")
+            terminal.type(answer)
+        terminal.until("✓ inner")
+        assert terminal.ended() == 0
+
+
+def test_what_is_asked_in_a_run_of_a_step_may_be_answered_later(flows: Path, run: Run) -> None:
+    laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
+    code, _, told = run("flow", "run", "outer")
+    assert (code, "Go on?" in told) == (4, True)
+    question = re.findall("penstock answer (q_[a-z0-9]+)", told)[-1]
+    assert "Sure?" in "".join(map(str, run("answer", question, "Go")))

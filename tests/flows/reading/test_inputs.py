@@ -1,0 +1,42 @@
+"""What a run of a flow takes."""
+
+import pytest
+
+from penstock.core.step import ValueType
+from penstock.flows.definition import RunInput
+from penstock.flows.reading.flow import read_flow
+from tests.flows.texts import TOP, told
+
+STEP = "- {id: a, agent: b}\n"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "wanted"),
+    [
+        ("", ()),
+        ("{}", ()),
+        ("{a: {type: number}}", (RunInput(name="a", value_type=ValueType.NUMBER),)),
+        (
+            "{a: {type: string, required: true, default: x, description: y}}",
+            (
+                RunInput(
+                    name="a",
+                    value_type=ValueType.STRING,
+                    is_required=True,
+                    default="x",
+                    description="y",
+                ),
+            ),
+        ),
+    ],
+)
+def test_inputs_of_a_run_have_types(inputs: str, wanted: tuple[RunInput, ...]) -> None:
+    flow = read_flow(f"inputs: {inputs}\n{TOP}{STEP}", "flows/demo.yaml").flow
+    assert flow is not None
+    assert flow.inputs == wanted
+
+
+@pytest.mark.parametrize("inputs", ["3", "[a]", "{a: 1}", "{a: {}}", "{1: {type: string}}"])
+def test_other_inputs_are_refused(inputs: str) -> None:
+    said = told(read_flow(f"inputs: {inputs}\n{TOP}{STEP}", "flows/demo.yaml").findings)
+    assert [each.split()[:2] for each in said] == [["1", "error"]]

@@ -1,0 +1,57 @@
+"""What a command may touch of a project, as places."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.fence import Fence, fence
+from penstock.resources.project.files import ProjectFiles
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    names = (
+        *(".env", ".env.local", ".penstock/db", ".git/config", "agents/a.md", "penstock.toml"),
+        *("src/gen/x", "src/x.tool.yaml", "node_modules/y.tool.yaml", ".pi/flows/z.yaml"),
+    )
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "flows").symlink_to("/etc")
+    return tmp_path
+
+
+HIDDEN = (".env", ".env.local", ".penstock")
+KEPT = (".git", "penstock.toml", "agents", ".pi/flows", "src/x.tool.yaml")
+
+
+@pytest.mark.parametrize(
+    ("access", "kept", "writable"),
+    [
+        (OPEN, KEPT, ("",)),
+        (Access(write=("src/gen/**",)), KEPT, ("src/gen",)),
+        (Access(write=("src/*.py", "new/**")), KEPT, ("src",)),
+        (Access(write=("agents/**",)), tuple({*KEPT} - {"agents"}), ("agents",)),
+        (Access(write=("**",)), (".git",), ("",)),
+        (Access(write=()), KEPT, ()),
+    ],
+)
+def test_what_is_hidden_kept_and_writable(
+    root: Path, access: Access, kept: tuple[str, ...], writable: tuple[str, ...]
+) -> None:
+    """§12.3: "writable only below the literal prefixes of `access.write`, protected hidden"."""
+    found = fence(ProjectFiles(root, access))
+    kept = tuple(each for each in KEPT if each in kept)
+    assert found == Fence(hidden=HIDDEN, kept=kept, writable=writable)
+
+
+def test_places_of_the_runtime_are_hidden_too(root: Path) -> None:
+    found = fence(ProjectFiles(root, Access(private=("src/gen", "gone"))))
+    assert found.hidden == (*HIDDEN, "src/gen")
+
+
+def test_a_protected_name_that_is_a_link_hides_what_it_leads_to(root: Path) -> None:
+    (root / "secrets").touch()
+    (root / ".env.link").symlink_to("secrets")
+    assert "secrets" in fence(ProjectFiles(root)).hidden

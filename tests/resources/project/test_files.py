@@ -1,0 +1,157 @@
+"""Where a path leads in a project, and the exact words of a refusal.
+
+§12.2: "A path is taken relative to the project root, made absolute, normalised, links resolved."
+"""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.call_errors import CallError
+from penstock.resources.project.access import OPEN, Access
+from penstock.resources.project.files import ProjectFiles
+
+G = Access(agent="g", read=("src/**", "docs/*.md"), write=("src/gen/**",))
+NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for name in ("src/a.py", "src/a/b.py", "docs/x.md", "docs/sub/x.md", "README.md", ".env"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / "src/l").symlink_to("../docs/sub/x.md")
+    (root / "src/out").symlink_to("/etc/hosts")
+    (root / "src/gone").symlink_to(tmp_path / "not-there")
+    (root / "src/folder").symlink_to(root / "docs")
+    (root / "src/loop").symlink_to("loop")
+    (root / "src/env").symlink_to("../.env")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("told", "real"),
+    [
+        ("src/a/b.py", "src/a/b.py"),
+        ("docs/x.md", "docs/x.md"),
+        ("src/../docs/x.md", "docs/x.md"),
+        ("./src//a.py", "src/a.py"),
+        ("{root}/src/a.py", "src/a.py"),
+        ("src/folder/x.md", "docs/x.md"),
+    ],
+)
+def test_what_is_readable_is_found(root: Path, told: str, real: str) -> None:
+    """G1."""
+    assert ProjectFiles(root, G).readable(told.format(root=root)).real == real
+
+
+@pytest.mark.parametrize(
+    ("access", "told", "why"),
+    [
+        (G, "docs/sub/x.md", NOT_READABLE),
+        (G, "README.md", NOT_READABLE),
+        (G, "src/l", NOT_READABLE),
+        (G, "src/folder/sub/x.md", NOT_READABLE),
+        (G, "../x", "is outside the project."),
+        (G, "/etc/hosts", "is outside the project."),
+        (G, "src/out", "is outside the project."),
+        (G, "src/gone", "is outside the project."),
+        (G, "src/../../project2/x", "is outside the project."),
+        (OPEN, ".env", "is protected."),
+        (OPEN, "src/env", "is protected."),
+        (OPEN, "src/../.env", "is protected."),
+        (OPEN, ".penstock/db", "is protected."),
+    ],
+)
+def test_what_is_not_readable_is_refused_by_its_own_name(
+    root: Path, access: Access, told: str, why: str
+) -> None:
+    """G2, G3, G7."""
+    with pytest.raises(CallError) as error:
+        ProjectFiles(root, access).readable(told)
+    assert (error.value.code, str(error.value)) == ("NOT_PERMITTED", f'"{told}" {why}')
+
+
+@pytest.mark.parametrize(
+    ("access", "told", "why"),
+    [
+        (G, "src/gen/a.py", None),
+        (G, "src/gen/new/deep/a.py", None),
+        (G, "src/a.py", 'is not writable for agent "g". access.write: src/gen/**.'),
+        (OPEN, "agents/x.md", "is protected."),
+        (Access(write=("agents/**",)), "agents/x.md", None),
+        (OPEN, "src/gone", "is outside the project."),
+        (OPEN, "src/env", "is protected."),
+    ],
+)
+def test_what_may_be_written(root: Path, access: Access, told: str, why: str | None) -> None:
+    """G4, G8; "for a new file: [the links] of its nearest existing parent"."""
+    files = ProjectFiles(root, access)
+    if why is None:
+        assert files.write(files.writable(told), b"x")
+        assert (root / told).read_text() == "x"
+        return
+    with pytest.raises(CallError) as error:
+        files.writable(told)
+    assert str(error.value) == f'"{told}" {why}'
+
+
+def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
+    (root / ".env.local").symlink_to("README.md")
+    with pytest.raises(CallError, match="is protected"):
+        ProjectFiles(root).readable(".env.local")
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("none.txt", "there is no 'none.txt' in the project"),
+        ("src", "'src' is a directory, or no plain file"),
+        ("README.md/x", "a file or a link stands in the way of 'README.md/x'"),
+        ("src/loop", "a file or a link stands in the way of 'src/loop'"),
+        ("x" * 300, f"there is no {'x' * 300!r} in the project"),
+        ("a\0b", "'a\\x00b' is no path of a file"),
+        ("\ud800", "'\\ud800' is no path of a file"),
+    ],
+)
+def test_what_the_system_says_becomes_words(root: Path, told: str, why: str) -> None:
+    files = ProjectFiles(root)
+    with pytest.raises(CallError) as error:
+        files.read(files.readable(told), 100)
+    assert str(error.value) == why
+
+
+def test_a_file_over_its_limit_is_refused(root: Path) -> None:
+    files = ProjectFiles(root)
+    with pytest.raises(CallError, match="has more than 3 bytes"):
+        files.read(files.readable("README.md"), 3)
+    with pytest.raises(CallError, match="a file has at most 1048576 bytes, this has 1048577"):
+        files.write(files.writable("new"), b"x" * (1024 * 1024 + 1))
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("tests", f'"tests" {NOT_READABLE}'),
+        ("README.md", f'"README.md" {NOT_READABLE}'),
+        (".penstock", '".penstock" is protected.'),
+        ("..", '".." is outside the project.'),
+        ("src/none", "there is no 'src/none' in the project"),
+        (f"src/{'x' * 300}", f"there is no 'src/{'x' * 300}' in the project"),
+    ],
+)
+def test_where_no_search_begins(root: Path, told: str, why: str) -> None:
+    """G6: "in `tests`: refused as G2"."""
+    for folder in ("tests", ".penstock"):
+        (root / folder).mkdir()
+    with pytest.raises(CallError) as error:
+        ProjectFiles(root, G).start(told)
+    assert str(error.value) == why
+
+
+def test_the_project_may_itself_be_named_by_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    files = ProjectFiles(tmp_path / "link")
+    assert files.readable(f"{tmp_path}/link/README.md").real == "README.md"
+    assert files.at(".").shown == "."

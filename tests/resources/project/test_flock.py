@@ -1,0 +1,37 @@
+"""The lock on a folder: what another process finds of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.resources.project.flock import held
+
+PROBE = """
+import fcntl, os, sys
+place = os.open(sys.argv[1], os.O_RDONLY)
+try:
+    fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("free")
+except BlockingIOError:
+    print("held")
+"""
+
+
+def probe(folder: Path) -> str:
+    """Return how another process finds the folder."""
+    asked = [sys.executable, "-ISc", PROBE, str(folder)]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_another_process_finds_the_folder_held_until_it_is_let_go(tmp_path: Path) -> None:
+    with held(tmp_path) as is_held:
+        assert (is_held, probe(tmp_path)) == (True, "held")
+    assert probe(tmp_path) == "free"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_or_none_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("gone", "file"):
+        with held(tmp_path / name) as is_held:
+            assert not is_held

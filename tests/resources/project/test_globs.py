@@ -1,0 +1,91 @@
+"""Patterns for paths: `*` and `?` inside a name, `**` across names, and never slow."""
+
+import pytest
+
+from penstock.resources.project.globs import glob, name_pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("src/**", "src/a/b.py", True),
+        ("src/**", "src", False),
+        ("src/**", "srcs/a", False),
+        ("docs/*.md", "docs/x.md", True),
+        ("docs/*.md", "docs/sub/x.md", False),
+        ("docs/*.md", "a/docs/x.md", False),
+        ("**/*.py", "a.py", True),
+        ("**/*.py", "a/b/c.py", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b", True),
+        ("src/", "src/x/y", True),
+        ("src/", "src", False),
+        ("src/**.py", "src/b.py", True),
+        ("src/**.py", "src/a/b.py", True),
+        ("./a.txt", "a.txt", True),
+        ("?", "é", True),
+        ("?", "/", False),
+        ("*", ".hidden", True),
+        ("a[b]", "a[b]", True),
+        ("*", "two\nlines", True),
+        ("/etc/**", "etc/x", False),
+        ("../x", "x", False),
+        ("src/../**", "x", False),
+        ("", "x", False),
+        ("/", "x", False),
+    ],
+)
+def test_a_pattern_fits_whole_paths(pattern: str, path: str, *, fits: bool) -> None:
+    """Shows "anchored: `*` and `?` without `/`, `**` with; … ends in `/` means all below"."""
+    assert glob(pattern).fits(path) is fits
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "may"),
+    [
+        ("docs/*.md", "", True),
+        ("docs/*.md", "docs", True),
+        ("docs/*.md", "docs/sub", False),
+        ("docs/*.md", "tests", False),
+        ("src/**", "src/a", True),
+        ("a/b", "a/b", False),
+        ("**/x", "anything", True),
+        ("/x", "", False),
+    ],
+)
+def test_a_folder_is_known_in_which_nothing_can_fit(
+    pattern: str, folder: str, *, may: bool
+) -> None:
+    assert glob(pattern).may_fit_below(folder) is may
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [("src/gen/**", "src/gen"), ("docs/*.md", "docs"), ("**", ""), ("a.txt", "a.txt"), ("b/", "b")],
+)
+def test_the_literal_prefix_ends_before_the_first_pattern(pattern: str, literal: str) -> None:
+    assert glob(pattern).literal == literal
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 60 + "b", "**a" * 60 + "b", "**/" * 60 + "b"])
+def test_many_stars_take_no_time(pattern: str) -> None:
+    assert not glob(pattern).fits("/".join(["a" * 200] * 20))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("[a-c]x", "bx", True),
+        ("[!a-c]x", "bx", False),
+        ("[^a]", "b", True),
+        ("[]]", "]", True),
+        ("[[]", "[", True),
+        ("[z-a]", "z", False),
+        ("[", "[", True),
+        ("\\*", "*", True),
+        ("\\*", "x", False),
+        ("a\\", "a\\", True),
+    ],
+)
+def test_classes_and_escapes_are_those_of_git(pattern: str, name: str, *, fits: bool) -> None:
+    assert bool(name_pattern(pattern, classes=True).fullmatch(name)) is fits
