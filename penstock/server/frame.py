@@ -41,20 +41,30 @@ Frame = tuple[Position, dict[str, Any]]
 class UnseenFrames:
     """The frames that a reader has not seen yet: each stands after the last."""
 
-    __slots__ = ("_frames", "last")
+    __slots__ = ("_frames", "_held", "last")
 
     def __init__(self, last: Position) -> None:
         self.last = last
         """The place that the reader has come to."""
         self._frames: list[Frame] = []
+        self._held: list[Frame] = []
 
     def add(self, position: Position, frame: dict[str, Any]) -> None:
         """Take in a frame, unless the reader has come past its place."""
-        if position > self.last:
-            self.last = position
-            self._frames.append((position, frame))
+        while self._held and self._held[0][0] < position:
+            self._show(*self._held.pop(0))
+        self._show(position, frame)
+
+    def hold(self, position: Position, frame: dict[str, Any]) -> None:
+        """Keep a frame back until one comes that stands after it: others stand before it."""
+        self._held.append((position, frame))
 
     def take(self) -> list[Frame]:
         """Return what was added since the last time."""
         frames, self._frames = self._frames, []
         return frames
+
+    def _show(self, position: Position, frame: dict[str, Any]) -> None:
+        if position > self.last:
+            self.last = position
+            self._frames.append((position, frame))

@@ -8,7 +8,13 @@ from starlette.responses import Response
 from penstock.chat.follow import LogTail
 from penstock.chat.message import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
-from penstock.core.events import Record, ReplyReceived, TaskEnded
+from penstock.core.events import (
+    CancelRequested,
+    MessageReceived,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.task import TaskRecord
 from penstock.engine.bus import LiveReply
@@ -20,6 +26,8 @@ from penstock.store.projections import Page
 
 NO_CONTENT = 204
 _NEWEST = Page(limit=1)
+_HANDED_IN = (MessageReceived, CancelRequested)
+"""Events without a frame, which may come while a reply is on its way."""
 _NEXT = 100
 """So many events are looked through for the reply that follows another event."""
 
@@ -121,8 +129,9 @@ async def _beginning(site: Site, log_id: LogId, resume: Resume) -> _Beginning:
             _check_units(shown, following, parts.bus.reply(log_id))
         task = task or await parts.projections.task_at(log_id, shown.seq)
     elif resume.from_now:
+        newest = Position(await _before_handed_in(site, log_id, head))
         reply = parts.bus.reply(log_id)
-        shown = Position(head) if reply is None else Position(reply.base, reply.units)
+        shown = newest if reply is None else Position(reply.base, reply.units)
         task = task or await parts.projections.task_at(log_id, head)
     elif task is not None:
         shown = Position(task.first_seq)
@@ -157,6 +166,13 @@ def _end_of(seq: int, following: Sequence[Record]) -> int | None:
             case _:
                 pass
     return None
+
+
+async def _before_handed_in(site: Site, log_id: LogId, head: int) -> int:
+    """Return the newest event before what people handed in: a model may have been asked there."""
+    newest = await site.runtime.parts.log.read(log_id, after=max(head - _NEXT, 0), limit=_NEXT)
+    inside = (each.seq for each in reversed(newest) if not isinstance(each.event, _HANDED_IN))
+    return next(inside, head)
 
 
 async def _start(site: Site, log_id: LogId, task: TaskRecord | None) -> Position:

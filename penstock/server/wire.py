@@ -248,8 +248,10 @@ class ChatFrames:
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
         waits = self._queue.pop(task_id, None) is not None
         if waits and self._task is not None and task_id != self._task:
-            self._unseen.add(Position(seq), _error(task_id, event))
-            return
+            is_asked = len(self._results) == len(self._calls)
+            tell = self._unseen.hold if is_asked else self._unseen.add
+            tell(Position(seq), _error(task_id, event))
+            return  # what the model says meanwhile stands before it
         if not waits and task_id != self._task:
             return
         self._task = None

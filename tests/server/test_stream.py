@@ -135,6 +135,27 @@ async def test_a_reply_in_flight_is_taken_up_in_the_middle() -> None:
         assert frames(newest.text)[0][1]["delta"] == ", Ann."
 
 
+async def test_who_joins_between_two_tries_of_a_reply_has_all_of_it() -> None:
+    """`from=now`: what is to come, also when a message was handed in since the model was asked."""
+    hold = Hold()
+    model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
+    async with served(model=model) as server:
+        name = (await server.client.post(f"{CHAT}/conversations")).json()["id"]
+        first = asyncio.create_task(server.stream("Hi", conversationId=name))
+        await hold.reached()
+        bus = server.runtime.parts.bus
+        if reply := bus.reply(LogId(name)):
+            bus.end(reply)
+        second = asyncio.create_task(server.stream("Ho", conversationId=name))
+        await settle(server)
+        now = asyncio.create_task(server.follow(name, **{"from": "now"}))
+        await settle(server)
+        hold.release()
+        said = [each.get("delta") for _, each in frames((await now).text)]
+        assert [each for each in said if each] == ["One.", "Two."]
+        await asyncio.gather(first, second)
+
+
 async def test_a_place_that_a_reply_in_flight_has_not_come_to_is_refused() -> None:
     """Malformed id, or one beyond the log: 400 `BAD_LAST_EVENT_ID`.
 

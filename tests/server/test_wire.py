@@ -30,7 +30,16 @@ from penstock.core.question import QuestionStatus
 from penstock.core.task import TaskStatus
 from penstock.server.frame import Position
 from penstock.server.wire import ChatFrames, StreamView
-from tests.kit.stories import START, Story, approval, frames_of, kinds, no_tools, spent
+from tests.kit.stories import (
+    START,
+    Story,
+    approval,
+    frames_of,
+    kinds,
+    no_tools,
+    spent,
+    tool_call,
+)
 
 
 def test_a_restarted_reply_is_taken_back() -> None:
@@ -217,6 +226,38 @@ def test_a_task_cancelled_in_the_queue() -> None:
     story.add(TaskEnded(status=TaskStatus.CANCELLED, error=error))
     assert kinds(frames.feed(story.items[-1:])) == ["8 error"]
     assert frames.is_over
+
+
+def cancelled_in_line(story: Story) -> None:
+    """Let a second message wait, and be cancelled."""
+    first, story.task_id = story.task_id, TaskId("task_09")
+    story.add(MessageReceived(message_id=MessageId("msg_09"), content="?"))
+    error = ErrorDetail(code="CANCELLED", message="the task was cancelled")
+    story.add(TaskEnded(status=TaskStatus.CANCELLED, error=error))
+    story.task_id = first
+
+
+def test_a_task_cancelled_in_the_queue_takes_nothing_from_the_reply_on_its_way() -> None:
+    """Ids rise strictly, and the joined deltas of the last reply equal `content`."""
+    story = Story(1, "msg_01", "msg_02")
+    story.begin(1)
+    story.say("Hel")
+    cancelled_in_line(story)
+    story.say("lo")
+    story.whole()
+    story.end("Hello", 1, spent(1, 1, 1, 0))
+    live = frames_of(story)
+    shown = ["3 message_start", "3.0 thinking", "3.3 content_delta", "3.5 content_delta"]
+    assert kinds(live) == [*shown, "5 error", "7 message_complete"]
+    assert kinds(frames_of(story, [*story.stored], Position(3, 3))) == kinds(live)[3:]
+    assert frames_of(story, [*story.stored], Position(5)) == live[-1:]
+
+
+def test_a_task_cancelled_in_the_queue_is_told_at_once_while_a_tool_is_at_work() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    story.ask(1, tool_call(1, "look"))
+    cancelled_in_line(story)
+    assert kinds(frames_of(story))[-1] == "6 error"
 
 
 def test_direct_calls_of_a_conversation_have_no_frames() -> None:
