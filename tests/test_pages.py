@@ -24,3 +24,34 @@ def test_every_file_that_a_page_names_is_there() -> None:
             if not home.exists() and not home.with_suffix(".py").exists()
         ]
     assert wrong == [], "\n".join(wrong)
+
+
+def test_every_decision_is_in_the_list_of_decisions_by_its_title() -> None:
+    """`docs/decisions/README.md` is where a reader begins."""
+    pages = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
+    titles = [each.read_text().partition("\n")[0].removeprefix("# ") for each in pages]
+    wanted = [
+        f"- [{number}]({page.name}) {rest}"
+        for page, title in zip(pages, titles, strict=True)
+        for number, _, rest in [title.partition(" ")]
+    ]
+    listed = (ROOT / "docs/decisions/README.md").read_text().splitlines()
+    assert [each for each in listed if each.startswith("- [")] == wanted
+
+
+def test_every_link_of_a_page_leads_somewhere() -> None:
+    """To a file that is there, and where it names a heading, to one that the file has."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    wrong = []
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+            path, _, heading = link.partition("#")
+            home = page.parent / path if path else page
+            if not home.exists() or (heading and heading not in _anchors(home)):
+                wrong.append(f"{page.relative_to(ROOT)}: {link}")
+    assert wrong == [], "\n".join(wrong)
+
+
+def _anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in heads}
