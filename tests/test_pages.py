@@ -26,9 +26,10 @@ def test_every_file_that_a_page_names_is_there() -> None:
     assert wrong == [], "\n".join(wrong)
 
 
-def test_every_decision_is_in_the_list_of_decisions_by_its_title() -> None:
-    """`docs/decisions/README.md` is where a reader begins."""
+def test_every_decision_is_short_and_in_the_list_of_decisions_by_its_title() -> None:
+    """`docs/decisions/README.md` is where a reader begins; a page has at most 40 lines."""
     pages = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
+    assert [each.name for each in pages if len(each.read_text().splitlines()) > 40] == []
     titles = [each.read_text().partition("\n")[0].removeprefix("# ") for each in pages]
     wanted = [
         f"- [{number}]({page.name}) {rest}"
