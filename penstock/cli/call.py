@@ -88,6 +88,8 @@ def call(
         print_json(envelope.to_wire())
     else:
         print(clean(envelope_text(envelope)))
+        if known is None:
+            note("which there are: penstock tools list --direct")
     raise typer.Exit(watched.code(envelope))
 
 

@@ -40,23 +40,23 @@ def place_of(error: ErrorDetail, tool: ToolManifest | None) -> SourcePosition | 
     return SourcePosition(file=folder + name, line=line, column=column)
 
 
-def excerpt(project: Project, place: SourcePosition) -> str:
+def excerpt(project: Project, at: SourcePosition) -> str:
     """Return the place, and the lines around it; the place alone if the file cannot be read."""
-    shown = f"{place.file}:{place.line}:{place.column}"
+    shown = f"{at.file}:{at.line}:{at.column}"
     try:
-        lines = (project.root / place.file).read_text(encoding="utf-8").splitlines()
+        lines = (project.root / at.file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return shown
-    if place.line > len(lines):
+    if at.line > len(lines):
         return shown
-    first = max(place.line - AROUND, 1)
-    last = min(place.line + AROUND, len(lines))
+    first = max(at.line - AROUND, 1)
+    last = min(at.line + AROUND, len(lines))
     width = len(str(last))
     told = [shown]
     for number in range(first, last + 1):
-        sign = ">" if number == place.line else " "
+        sign = ">" if number == at.line else " "
         told.append(f"{sign} {number:>{width}} | {lines[number - 1]}".rstrip())
-        if number == place.line:
-            before = re.sub(r"[^\t]", " ", lines[number - 1][: place.column - 1])
+        if number == at.line:
+            before = re.sub(r"[^\t]", " ", lines[number - 1][: at.column - 1])
             told.append(f"  {'':>{width}} | {before}^")
     return "\n".join(told)

@@ -149,10 +149,10 @@ async def follow_run(name: str, run_id: str, request: Request) -> Response:
         raise BadLastEventId(f"this run has not come to event {given}")
     if task.ended_seq is not None and shown >= Position(task.ended_seq):
         return Response(status_code=NO_CONTENT)
-    place = site.streams.enter(profile)
+    slot = site.streams.enter(profile)
     tail = LogTail(site.source, task.log_id, after=max(task.first_seq - 1, 0))
     frames = RunFrames(task.task_id, name, shown)
-    return EventStream(tail, frames, place, headers={"x-task-id": task.task_id})
+    return EventStream(tail, frames, slot, headers={"x-task-id": task.task_id})
 
 
 @router.post(

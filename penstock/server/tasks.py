@@ -183,11 +183,14 @@ async def _spent(site: Site, task: TaskRecord) -> tuple[int, Usage, TaskEnded | 
     records = await log.read(task.log_id, after=task.first_seq - 1)
     own = [each.event for each in records if each.task_id == task.task_id]
     replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
+    prices = [each.usage.cost_usd for each in replies]
+    known = [each for each in prices if each is not None]
     usage = Usage(
         input_tokens=sum(each.usage.input_tokens for each in replies),
         output_tokens=sum(each.usage.output_tokens for each in replies),
         model_calls=len(replies),
         tool_calls=sum(isinstance(each, CallSettled) and each.ran for each in own),
+        cost_usd=sum(known) if prices and len(known) == len(prices) else None,
     )
     mine = [each.event for each in records if each.task_id == task.task_id and each.path is None]
     turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]

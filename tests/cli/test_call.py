@@ -60,10 +60,11 @@ def test_wrong_usage_is_two_and_a_wrong_input_is_three(
 
 
 def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> None:
-    code, out, _ = run("call", "helo", "name=Ann")
+    code, out, told = run("call", "helo", "name=Ann")
     assert code == 1
     assert out.startswith("failed: TOOL_NOT_FOUND: ")
     assert "'hello'" in out
+    assert told == "which there are: penstock tools list --direct\n"
 
 
 def test_skills_may_be_selected_for_the_call(run: Run) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.scripted import ScriptedModel, call, say, spend
 from penstock.store.projections import Page
 from tests.kit.server import CHAT, frames, served
 from tests.kit.tools import Act, calling
@@ -37,6 +37,18 @@ async def test_a_task_that_waits() -> None:
         await server.runtime.wait(parked["taskId"])
         task = (await server.client.get(f"/api/tasks/{parked['taskId']}")).json()
         assert (task["status"], task["error"]["code"]) == ("cancelled", "CANCELLED")
+
+
+@pytest.mark.parametrize(("price", "shown"), [(0.5, 0.5), (None, None)])
+async def test_a_task_that_waits_tells_what_it_has_cost_so_far(
+    price: float | None, shown: float | None
+) -> None:
+    """None when some model has no price, and only then."""
+    model = ScriptedModel([spend(10, 10, price) + call("mail")])
+    async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
+        parked = (await server.say("Mail")).json()
+        task = (await server.client.get(f"/api/tasks/{parked['taskId']}")).json()
+        assert task["usage"]["costUsd"] == shown
 
 
 async def test_a_direct_call_has_its_envelope() -> None:
