@@ -52,6 +52,7 @@ class DetachedCalls:
                         raise
                     envelope = self._suspended(found)
                 self._record(call, envelope)
+                await self._note_first()
                 return envelope
         return await self._invocation.pass_on(call)
 
@@ -100,6 +101,15 @@ class DetachedCalls:
         """
         key = self._ledger.idempotency_key(call.path)
         self._ledger.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), call.path)
+
+    async def _note_first(self) -> None:
+        """See to it that the outcome is on disk before a function that may be cut sees it.
+
+        While it is not, a crash at the function's own work looks like one where it waits.
+        """
+        if self._invocation.spec.is_cut_short:
+            await self._ledger.held.commit()
+            await self._ledger.held.make_sure()
 
     def _suspended(self, found: Call) -> Envelope:
         """Return what a call that does not wait answers: the questions that are open in it."""

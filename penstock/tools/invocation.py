@@ -299,15 +299,13 @@ class Invocation:
 
     async def settle_inside(self, *, cancel: bool) -> None:
         """Wait for the calls that the tool left running; raises LeaseLost if one met it."""
-        if not self._aside:
-            return
         if cancel:
             self.cut_inside()
         try:
-            await asyncio.wait(self._aside)
+            await self._inside_over()
         except asyncio.CancelledError:
             self.cut_inside()
-            await asyncio.wait(self._aside)
+            await self._inside_over()
             raise
         for task in self._aside:
             error = None if task.cancelled() else task.exception()
@@ -315,7 +313,8 @@ class Invocation:
                 self.signal = error
 
     def cut_inside(self) -> None:
-        """Cancel the calls that the tool left running."""
+        """Cancel the calls that the tool left running; no other follows them."""
+        self.end()
         for task in self._aside:
             task.cancel("the call around it has ended")
 
@@ -357,6 +356,11 @@ class Invocation:
     def is_cancelled(self) -> bool:
         """Whether nobody wants the call's outcome any more."""
         return self.has_ended or self.ledger.task.cancel_requested
+
+    async def _inside_over(self) -> None:
+        """Wait for all calls inside: who goes on with the outcome of one may make another."""
+        while running := [each for each in self._aside if not each.done()]:
+            await asyncio.wait(running)
 
     def _inner(self) -> Caller:
         selection = self.caller.newest()

@@ -34,8 +34,8 @@ from penstock.server.application import create_application
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 
-ERRAND = "Run the errand."
-"""Said to the model, it asks for the one tool that calls a script."""
+ERRANDS = {"Run the errand.": "errand", "Do not wait.": "hurried"}
+"""Said to the model, it asks for one tool that has all done."""
 EFFECTS, MOMENTS = "effects", "moments"
 LIMITS = {
     "lease_seconds": 0.6,
@@ -131,7 +131,21 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         """Call a script that does several things at once."""
         return (await ctx.call("order", {})).output
 
-    return inner, outer, plain, guarded, asking, errand
+    @tool(direct_call=True)
+    async def posting(ctx: ToolContext) -> list[str]:
+        """Call two others without waiting for people, then do something itself."""
+        ended = [await ctx.call("guarded", wait=False)]
+        ended += [await ctx.call("inner", {"number": 1}, wait=False)]
+        moment.effect("posting")
+        return [each.status.value for each in ended]
+
+    @tool(effect="none")
+    async def hurried(ctx: ToolContext) -> Any:
+        """Have it posted, then wait for what nobody waited for."""
+        posted, guarded = await ctx.call("posting"), await ctx.call("guarded")
+        return [posted.status.value, posted.output, guarded.status.value]
+
+    return inner, outer, plain, guarded, asking, errand, posting, hurried
 
 
 def script(request: ModelRequest) -> ScriptedReply:
@@ -142,9 +156,9 @@ def script(request: ModelRequest) -> ScriptedReply:
     if any(each.name == "finish" for each in request.tools):
         return _in_a_flow(request)
     last = max(i for i, each in enumerate(request.messages) if isinstance(each, UserMessage))
-    if request.messages[last] == UserMessage(ERRAND):
+    if errand := ERRANDS.get(request.messages[last].content):
         is_done = last < len(request.messages) - 1
-        return say("All ", "is ", "done.") if is_done else call("errand")
+        return say("All ", "is ", "done.") if is_done else call(errand)
     done = [each for each in request.messages[last:] if isinstance(each, AssistantMessage)]
     match len(done):
         case 0:

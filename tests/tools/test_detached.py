@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
-from penstock.core.signals import Suspend
+from penstock.core.signals import LeaseLost, Suspend
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
@@ -171,6 +171,33 @@ async def test_what_runs_at_once_needs_no_wait() -> None:
     assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
     assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
     assert len(send.runs) == 2
+
+
+@pytest.mark.parametrize("effect", Effect)
+@pytest.mark.parametrize("approved", [False, True])
+async def test_a_function_is_cut_at_its_own_work_behind_a_call_that_it_did_not_wait_for(
+    effect: Effect, *, approved: bool
+) -> None:
+    """What ran may not run again: the outcome is on disk before the function goes on."""
+    done = []
+
+    @tool(effect="write")
+    async def pays(ctx: ToolContext) -> str:
+        """Call another, then do something, and be killed."""
+        await ctx.call("send", {"to": "a"}, wait=False)
+        done.append("paid")
+        raise LeaseLost("killed")
+
+    send = Act("send", echo, effect=effect, direct_call=True, requires_approval=approved)
+    bench = await open_workbench(pays, send, clock=(clock := FakeClock()))
+    with pytest.raises(LeaseLost):
+        await bench.call("pays")
+    clock.advance(bench.world.limits.lease_seconds + 1)
+    await bench.take_over()
+    envelope = await bench.call("pays")
+    assert envelope.error
+    assert envelope.error.code == "INTERRUPTED"
+    assert done == ["paid"]
 
 
 @tool(effect="write")

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import UpstreamUnavailable
@@ -103,6 +104,50 @@ async def test_siblings_of_a_call_that_waits_run_on_and_settle(counted: Counted)
     bench.enter()
     assert (await bench.call("grouped")).output == ["ann", {"n": 0}, {"n": 0}]
     assert counted.runs == 3
+
+
+async def test_a_branch_beside_a_call_that_waits_runs_on_to_its_end(counted: Counted) -> None:
+    @tool(effect="none")
+    async def branching(*, ctx: ToolContext) -> list[Any]:
+        """Wait for a person in one branch, and make two calls in the other."""
+
+        async def branch() -> Any:
+            return [(await ctx.call(each)).output for each in ("look", "post")]
+
+        sent, others = await asyncio.gather(ctx.call("send", {"to": "ann"}), branch())
+        return [sent.output, *others]
+
+    bench = await open_workbench(branching, counted.send, counted.post, counted.look)
+    with pytest.raises(Suspend):
+        await bench.call("branching")
+    assert {each.tool_id for each in await bench.settled()} == {"post", "look"}
+    await bench.answer({"decision": "approve"})
+    bench.enter()
+    assert (await bench.call("branching")).output == ["ann", {"n": 0}, {"n": 0}]
+    assert counted.runs == 3
+
+
+async def test_what_a_tool_leaves_running_may_call_on_until_its_last_call_is_over(
+    counted: Counted,
+) -> None:
+    left = []
+
+    @tool(effect="none")
+    async def leaving(*, ctx: ToolContext) -> str:
+        """Leave a task behind."""
+
+        async def post(number: int) -> None:
+            for _ in range(number):
+                await ctx.call("post")
+
+        left.append(asyncio.create_task(post(3)))
+        await checkpoint()
+        return "left"
+
+    bench = await open_workbench(leaving, counted.post)
+    assert (await bench.call("leaving")).output == "left"
+    assert counted.runs == 3
+    await left[0]
 
 
 async def test_an_error_in_a_task_group_is_told_as_itself() -> None:
