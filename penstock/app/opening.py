@@ -89,7 +89,7 @@ async def open_project(
 
     Raises DeclarationError for files that are wrong, if the settings are strict.
     """
-    async with _prepared(settings, project, added) as runtime:
+    async with _prepared(settings, project, added) as runtime, _swept(runtime):
         await runtime.parts.launcher.open()
         yield runtime
 
@@ -103,6 +103,20 @@ async def visit_project(settings: Settings, project: Project) -> AsyncIterator[R
     async with _prepared(settings, project, Extras()) as runtime:
         await runtime.parts.launcher.attend()
         yield runtime
+
+
+@asynccontextmanager
+async def _swept(runtime: Runtime) -> AsyncIterator[None]:
+    """Have bytes that nothing has any more deleted, until the block ends."""
+    kept = runtime.parts.database_parts
+    if kept is None:
+        yield
+        return
+    kept.sweeper.open()
+    try:
+        yield
+    finally:
+        await kept.sweeper.close()
 
 
 @asynccontextmanager
@@ -139,7 +153,7 @@ async def open_storage(
         settings.database, synchronous=settings.synchronous, limits=world.limits
     )
     try:
-        blobs = open_blobs(settings.blob_place)
+        blobs = open_blobs(settings.blob_place, clock)
         catalog = project.bundle.permissions
         database_parts = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
         yield Storage(

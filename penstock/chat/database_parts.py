@@ -15,6 +15,7 @@ from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.health import look
 from penstock.store.lookup import Lookup
+from penstock.store.sweeper import Sweeper
 
 
 class DatabaseParts:
@@ -35,6 +36,7 @@ class DatabaseParts:
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
+        self.sweeper = Sweeper(self.erasure, blobs, clock, seconds=database.limits.loose_seconds)
         self.vault = SqlVault(database, cipher, clock)
         self.web_links = WebLinks(database, clock)
         self.sign_ins = SignIns(database, self.keys, clock)

@@ -140,6 +140,8 @@ class Limits:
     """Free disk space under which the server says that it is not ready."""
     blob_url_seconds: int = 3600
     """How long a signed link works."""
+    loose_seconds: int = 3600
+    """How long bytes stay that no file has any more, and how often such are looked for."""
     web_link_seconds: int = 600
     """How long a link of `/web` works, if nobody uses it before."""
     web_key_seconds: int = 12 * 3600

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from penstock.core.clock import Clock, Moment, SystemClock
 from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
 from penstock.core.ids import BlobId
 from penstock.core.late import late
@@ -22,12 +23,13 @@ _SMALL = 256 * 1024
 class Blobs:
     """Bytes that are kept once, whoever puts them, and are on disk when `put` returns.
 
-    Those that were put more than once have a mark beside them. An event that names bytes has put
-    them, so what has no mark is named by one event at most.
+    Those that were put more than once have a mark beside them, which says when that was last. An
+    event that names bytes has put them, so what has no mark is named by one event at most.
     """
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, clock: Clock | None = None) -> None:
         self._objects = objects
+        self._clock = clock or SystemClock()
 
     @property
     def folder(self) -> Path | None:
@@ -38,13 +40,18 @@ class Blobs:
         """Keep the bytes; the same bytes have the same id."""
         blob_id = await _hash(data)
         if not await self._objects.put(blob_id, data, anew=True):
+            await self._objects.put(_mark(blob_id), b"%d" % self._clock.now())
             await self._mend(blob_id, data)
-            await self._objects.put(_mark(blob_id), b"")
         return blob_id
 
     async def is_shared(self, blob_id: BlobId) -> bool:
         """Whether the bytes were put more than once, so that several may have them."""
         return await self._objects.exists(_mark(blob_id))
+
+    async def is_wanted_since(self, blob_id: BlobId, since: Moment) -> bool:
+        """Whether somebody has put the bytes again since then, who may not have noted it yet."""
+        mark = await self._objects.find(_mark(blob_id))
+        return mark is not None and mark.isdigit() and int(mark) >= since
 
     async def get(self, blob_id: BlobId) -> bytes:
         """Return the bytes. Raises NotFound, or StoreCorrupt when they are not what was put."""
@@ -68,21 +75,25 @@ class Blobs:
         for name in (_mark(blob_id), blob_id):
             await self._objects.delete(name)
 
+    async def tidy(self, before: Moment) -> None:
+        """Remove what was begun before then and cut off, as by the end of the process."""
+        await self._objects.tidy(before)
+
     async def try_write(self) -> None:
         """Write a little and take it away, to learn whether anything can be. Raises StoreError."""
         await self._objects.put(_TRIED, b"")
         await self._objects.delete(_TRIED)
 
     async def _mend(self, blob_id: BlobId, data: bytes) -> None:
-        """Replace what a crash cut off before it was on disk."""
+        """Replace what a crash cut off before it was on disk, or somebody deleted just now."""
         if self.folder is not None and await self._objects.find(blob_id) != data:
             await self._objects.put(blob_id, data)
 
 
-def open_blobs(url: str) -> Blobs:
+def open_blobs(url: str, clock: Clock | None = None) -> Blobs:
     """Return the blobs at a path, `file:///dir`, `memory:///`, or `s3://bucket/prefix`."""
     try:
-        return Blobs(_objects(url))
+        return Blobs(_objects(url), clock)
     except PermissionError as error:
         raise StoreReadOnly(f"the blobs at {url!r} cannot be written: {error}") from error
     except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import ObjectStore, from_url
 
+from penstock.core.clock import Moment
 from penstock.store.objects import failure
 
 PutMode = Literal["create", "overwrite"]
@@ -51,6 +52,9 @@ class Bucket:
         """Free the name; nothing happens if it is free."""
         with suppress(FileNotFoundError):
             await _asked(obstore.delete_async(self._store, name))
+
+    async def tidy(self, before: Moment) -> None:
+        """Remove nothing: a bucket keeps no parts that can be seen."""
 
 
 def open_bucket(url: str) -> Bucket:

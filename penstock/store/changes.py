@@ -157,10 +157,15 @@ class Changes:
 
 def keep_media(connection: Connection, change: MediaChange, at: Moment) -> None:
     """Keep bytes under an id; what has expired goes."""
+    drop_expired(connection, at)
+    connection.execute(media.insert().values(**asdict(change)))
+
+
+def drop_expired(connection: Connection, at: Moment) -> None:
+    """Forget the media that have expired; their bytes are looked through later."""
     over = media.delete().where(media.c.expires_at <= at).returning(media.c.blob_id)
     for blob_id in connection.execute(over).scalars().all():
         _loosen(connection, blob_id, at)
-    connection.execute(media.insert().values(**asdict(change)))
 
 
 def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:

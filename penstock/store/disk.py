@@ -3,13 +3,16 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from penstock.core.clock import Moment
 from penstock.core.ids import new_id
 from penstock.store.objects import failure
 
 _Found = TypeVar("_Found")
+_PART = "part"
 
 
 class Disk:
@@ -40,9 +43,13 @@ class Disk:
         """Free the name; nothing happens if it is free."""
         await _asked(lambda: (self._folder / name).unlink(missing_ok=True))
 
+    async def tidy(self, before: Moment) -> None:
+        """Remove what was begun before then and cut off."""
+        await _asked(lambda: _remove_parts(self._folder, before))
+
     def _put(self, name: str, content: bytes, *, anew: bool) -> bool:
         """Write beside it, then give it the name: nobody sees a part, whatever happens."""
-        path, part = self._folder / name, self._folder / new_id("part")
+        path, part = self._folder / name, self._folder / new_id(_PART)
         is_new = not (anew and _is_there(path))
         try:
             if is_new:
@@ -82,6 +89,13 @@ def _is_there(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _remove_parts(folder: Path, before: Moment) -> None:
+    for part in folder.glob(f"{_PART}_*"):
+        with suppress(FileNotFoundError):
+            if 1000 * part.stat().st_mtime < before:
+                part.unlink()
 
 
 def _write(path: Path, content: bytes) -> None:

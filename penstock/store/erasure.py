@@ -1,15 +1,15 @@
 """Erasing at a person's wish: the one exception to a log that only grows."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, case, func, or_, select, true
 
-from penstock.core.clock import Clock
+from penstock.core.clock import Clock, Moment
 from penstock.core.codec import decode, encode, kind_of
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound, SessionBusy, StoreCorrupt
@@ -32,7 +32,7 @@ from penstock.core.flow_events import AgentBegan, FlowTold
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.text import one_line
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_log
+from penstock.store.changes import drop_expired, drop_log
 from penstock.store.database import Database
 from penstock.store.log_units import SendUnit
 from penstock.store.projection_writer import ProjectionWriter
@@ -112,17 +112,22 @@ class Erasure:
 
         await self._database.write(unit, order=log_id)
         await self._drop(found)
-        await self.sweep()
+        while await self.sweep() == _SWEPT_AT_ONCE:
+            pass
 
-    async def sweep(self) -> int:
+    async def sweep(self, *, before: Moment | None = None) -> int:
         """Delete the bytes of removed files that nothing else has; returns how many there were.
 
-        It looks through all events, so it is not for every task. Raises StoreError.
+        At most so many at once: of those that were removed before then, if that is said, and that
+        nobody has put again since. It may look through all events, so it is not for every task.
+        Raises StoreError.
         """
-        wanted = select(loose_blobs.c.blob_id).limit(_SWEPT_AT_ONCE)
-        loose = await self._database.read(lambda each: each.execute(wanted).scalars().all())
-        await self._drop(loose)
-        swept = loose_blobs.delete().where(loose_blobs.c.blob_id.in_(loose))
+        now = self._clock.now()
+        if not await self._database.read(partial(_is_untidy, before, now)):
+            return 0
+        loose = await self._database.write(partial(_take_loose, before, now))
+        kept = await self._drop(loose, before)
+        swept = loose_blobs.delete().where(loose_blobs.c.blob_id.in_(set(loose) - kept))
         await self._database.write(lambda each: each.execute(swept))
         return len(loose)
 
@@ -147,8 +152,8 @@ class Erasure:
             task_id = received.supersedes
             large = found[task_id] = await self._large(log_id, task_id)
 
-    async def _drop(self, blob_ids: Iterable[BlobId]) -> None:
-        """Delete the blobs that nothing refers to any more.
+    async def _drop(self, blob_ids: Iterable[BlobId], before: Moment | None = None) -> set[BlobId]:
+        """Delete the blobs that nothing refers to; returns those that were put again since then.
 
         Events are looked through only for those that were put more than once.
         """
@@ -158,8 +163,13 @@ class Erasure:
         used = {each for each in shared if await read(partial(_is_used, each))}
         if shared - used:
             used |= await self._named_in_large()
+        kept: set[BlobId] = set()
         for blob_id in unused - used:
-            await self._blobs.delete(blob_id)
+            if before is not None and await self._blobs.is_wanted_since(blob_id, before):
+                kept.add(blob_id)
+            else:
+                await self._blobs.delete(blob_id)
+        return kept
 
     async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
         """Return the blobs that outcomes name whose own bodies stand in the blob store."""
@@ -310,6 +320,26 @@ def _named_in(kind: str, body: str) -> set[BlobId]:
         return _files_of(decode(kind, body))
     except ValueError:
         return set(map(BlobId, _BLOB_ID.findall(body)))
+
+
+def _is_untidy(before: Moment | None, now: Moment, connection: Connection) -> bool:
+    """Whether there is anything that a sweep would do: most find nothing, and write nothing."""
+    loose = select(loose_blobs.c.blob_id).where(_is_due(before))
+    expired = select(media.c.blob_id).where(media.c.expires_at <= now)
+    return any(connection.execute(each.limit(1)).first() is not None for each in (loose, expired))
+
+
+def _take_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
+    """Return loose blobs that nobody else takes meanwhile; what has expired is loose by this."""
+    drop_expired(connection, now)
+    due = _is_due(before)
+    some = select(loose_blobs.c.blob_id).where(due).limit(_SWEPT_AT_ONCE)
+    taken = loose_blobs.update().where(due, loose_blobs.c.blob_id.in_(some)).values(at=now)
+    return connection.execute(taken.returning(loose_blobs.c.blob_id)).scalars().all()
+
+
+def _is_due(before: Moment | None) -> ColumnElement[bool]:
+    return true() if before is None else loose_blobs.c.at < before
 
 
 def _is_file(blob_id: BlobId, connection: Connection) -> bool:

@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 from typing import Protocol
 
+from penstock.core.clock import Moment
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -36,6 +37,10 @@ class Objects(Protocol):
 
     async def delete(self, name: str) -> None:
         """Free the name; nothing happens if it is free."""
+        ...
+
+    async def tidy(self, before: Moment) -> None:
+        """Remove what was begun before then and cut off, if such is left at all."""
         ...
 
 

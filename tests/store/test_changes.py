@@ -19,7 +19,7 @@ from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
-from penstock.testing.clock import FakeClock
+from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started
 
 TALK, ANN = Scope(ScopeKind.SESSION, CHAT), Scope(ScopeKind.PROFILE, "ann")
@@ -108,10 +108,10 @@ async def test_bytes_of_media_stay_until_they_expire(
             media_type="text/plain",
             size=5,
             filename=None,
-            expires_at=Moment(1000 + number),
+            expires_at=Moment(START + 1000 + number),
         )
         changes = Changes(Statements(database.dialect), Limits())
-        await database.write(partial(changes.make, change=kept, at=Moment(1000 * number)))
+        await database.write(partial(changes.make, change=kept, at=Moment(START + 1000 * number)))
         if blob_id == both:
             for written in (both, other):
                 await write(database, TALK, written)

@@ -1,10 +1,12 @@
 """Named bytes as files: whole or not at all, whatever becomes of the folder."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from penstock.core.clock import Moment
 from penstock.core.errors import StoreError
 from penstock.store.disk import Disk
 
@@ -28,6 +30,17 @@ async def test_what_a_crash_left_beside_is_in_nobodys_way(tmp_path: Path) -> Non
     disk = Disk(tmp_path)
     assert await disk.put("name", b"whole", anew=True)
     assert await disk.find("name") == b"whole"
+
+
+async def test_what_a_crash_left_beside_goes_when_it_is_old(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    await disk.put("name", b"whole")
+    for name, seconds in (("part_old", 10), ("part_new", 20), ("name", 10)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    await disk.tidy(Moment(20_000))
+    left = [await disk.exists(name) for name in ("part_old", "part_new", "name")]
+    assert left == [False, True, True]
 
 
 @pytest.mark.parametrize("left", ["nothing", "a file"])
