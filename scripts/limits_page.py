@@ -14,6 +14,7 @@ PAST = {
     "nested_calls": "the envelope `BUDGET_EXCEEDED`",
     "nested_in_flight": "further ones wait their turn",
     "host_calls": "a `FloError`, `BUDGET_EXCEEDED`",
+    "recorded_bytes": "a `FloError`, `BUDGET_EXCEEDED`",
     "message_bytes": "`TypeError`",
     "log_bytes": "cut, with a mark",
     "log_lines": "dropped, after one mark",

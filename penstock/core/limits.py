@@ -24,6 +24,8 @@ class Limits:
     """Calls, and requests, that one script has under way at once; further ones wait their turn."""
     host_calls: int = 10_000
     """What one attempt of a script may ask of its host, of all kinds."""
+    recorded_bytes: int = 64 * MIB
+    """Results of what one attempt of a script asks of its host, together, as they are recorded."""
     events: int = 1000
     """Events that one attempt of a script may emit."""
     event_bytes: int = 32 * KIB

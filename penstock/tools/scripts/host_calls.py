@@ -77,6 +77,7 @@ class ToolCalls:
     async def _call(self, call: Call, *, wait: bool) -> Settled:
         async with self._places:
             envelope = await self._detached.make(call, wait=wait)
+        self._recording.count(envelope.output)
         _, at_ms = self._invocation.ledger.task.delivered.get(call.path, (0, self._clock.now()))
         return Settled(value=wire(envelope), at_ms=at_ms)
 

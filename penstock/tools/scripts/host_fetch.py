@@ -79,7 +79,9 @@ class FetchCalls:
             if effect is Effect.WRITE and not self._may_repeat:
                 self._recording.refuse(path, FETCH, Interrupted(CUT))
             raise
-        return self._recording.settle(path, FETCH, answer)
+        if effect is Effect.WRITE:  # it happened: the script is to know
+            return self._recording.settle(path, FETCH, answer)
+        return self._recording.settle_read(path, FETCH, answer)
 
     async def _start(self, path: CallPath) -> None:
         """Note that something is about to be sent. Raises Interrupted after a crash in it."""

@@ -38,4 +38,4 @@ class FileCalls:
             content = await self._invocation.workspace.read(file, most=most)
         except CallError as error:
             return self._recording.refuse(path, READ, error)
-        return self._recording.settle(path, READ, content)
+        return self._recording.settle_read(path, READ, content)

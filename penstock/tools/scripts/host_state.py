@@ -63,7 +63,7 @@ class StateCalls:
             page = await self._access.state.page(scope, prefix, limit=limit, cursor=cursor)
             told = {"entries": [entry_to_wire(each) for each in page.entries]}
             more = {"next_cursor": page.next_cursor} if page.next_cursor is not None else {}
-            return self._recording.settle(path, "state.list", told | more)
+            return self._recording.settle_read(path, "state.list", told | more)
 
         return self._recording.live(path, listed())
 
@@ -86,7 +86,7 @@ class StateCalls:
     async def _got(self, path: CallPath, scope: Scope, key: str) -> Settled:
         entry = await self._access.state.find(scope, key)
         value = None if entry is None else entry_to_wire(entry)
-        return self._recording.settle(path, "state.get", value)
+        return self._recording.settle_read(path, "state.get", value)
 
     def _change(self, verb: StateVerb, arguments: Any) -> Answer:
         scope = self._scope(arguments, read_key(arguments, self._limits))

@@ -1,5 +1,6 @@
 """`task.step`: a piece of work that is done once in a task, whoever asks for it again."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,6 @@ RETRY = {
     "multiplier": (1, 10),
     "max_backoff_ms": (0, MOST_WAIT_MS),
 }
-OTHER_ARGUMENTS = 'step "{key}" version {version} was used with other arguments'
 
 
 class StepCalls:
@@ -47,14 +47,15 @@ class StepCalls:
         name = _name(arguments)
         check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
         if self._invocation.ledger.step_in is not None:
-            raise TypeError(f"step {name}: a step is open already; one at a time, none inside")
+            raise TypeError(
+                f"{_said(arguments)}: a step is open already; one at a time, none inside"
+            )
         given = {each: arguments[each] for each in ARGUMENTS if each in arguments}
         wanted = self._invocation.caller.secrets.json(given)
         written = self._values.find(PARTITION, name)
         step = _new(wanted) if written is None else written.value
         if canonical(step["arguments"]) != canonical(wanted):
-            key, version = arguments["key"], arguments["version"]
-            raise TypeError(OTHER_ARGUMENTS.format(key=key, version=version))
+            raise TypeError(f"{_said(arguments)} was used with other arguments")
         self._recording.came_past(*map(CallPath, step.get("inside", ())))
         if self._failed_here(step):
             self._recording.came_past(path := CallPath(step["failed"]["path"]))
@@ -63,9 +64,10 @@ class StepCalls:
         if "output" in step:
             path = CallPath(step["path"])
             self._recording.came_past(path)
+            self._recording.count(step["output"])
             return self._recording.recorded(path, _settled(step))
         if problem := _problem(arguments.get("input_schema"), arguments.get("input")):
-            raise TypeError(f"input of step {name} is not valid: {problem}")
+            raise TypeError(f"input of {_said(arguments)} is not valid: {problem}")
         _policy(arguments.get("retry"))
         if written is None:
             self._write(name, step)
@@ -80,7 +82,7 @@ class StepCalls:
         name = _name(arguments)
         written = self._values.find(PARTITION, name)
         if written is None or self._open != name:
-            raise TypeError(f"step {name} is not open")
+            raise TypeError(f"{_said(arguments)} is not open")
         step = dict(written.value)
         problem = None
         if "error" not in arguments:
@@ -88,7 +90,7 @@ class StepCalls:
             wrong = _problem(step["arguments"].get("output_schema"), output)
             if wrong is None:
                 return self._finish(name, step, output)
-            problem = f"output of step {name} is not valid: {wrong}"
+            problem = f"output of {_said(arguments)} is not valid: {wrong}"
         self._end(step)
         return self._failed(name, step, problem, arguments.get("error"))
 
@@ -111,6 +113,7 @@ class StepCalls:
 
     def _finish(self, name: str, step: dict[str, Any], output: Any) -> Settled:
         self._end(step)
+        self._recording.count(output)
         path = self._recording.place(SETTLE, [name, "output"], Effect.WRITE)
         step |= {"output": output, "path": path}
         self._write(name, step)
@@ -156,6 +159,12 @@ def _name(arguments: Any) -> str:
     if not is_number and not (isinstance(version, str) and version):
         raise TypeError(f'step "{key}": version must be a text or a positive integer')
     return canonical([key, version])
+
+
+def _said(arguments: Any) -> str:
+    """Return how messages name a step, whose name was read."""
+    key, version = arguments["key"], arguments["version"]
+    return f"step {json.dumps(key, ensure_ascii=False)} version {version}"
 
 
 def _new(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class ValueCalls:
         if (found := self._recording.find(path)) is not None:
             return found
         written = self._values.find(partition, key)
-        return self._recording.settle(path, name, None if written is None else written.value)
+        return self._recording.settle_read(path, name, None if written is None else written.value)
 
     def _put(self, name: str, partition: str, arguments: Any) -> Settled:
         key, value = self._key(arguments), arguments.get("value")

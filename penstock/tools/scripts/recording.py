@@ -10,9 +10,11 @@ from typing import Any
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, CallError
+from penstock.core.canonical import compact
 from penstock.core.changes import Change
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events import CallSettled, NoteEmitted
+from penstock.core.text import size_text
 from penstock.sandbox.bridge import Refusal, Settled
 from penstock.store.state_entry import TYPE_ERROR
 from penstock.tools.invocation import Invocation, WentWell, succeeded
@@ -50,6 +52,7 @@ class Recording:
 
     __slots__ = (
         "_asked",
+        "_bytes",
         "_delivered",
         "_fresh",
         "_has_begun",
@@ -78,6 +81,8 @@ class Recording:
         self._asked: set[CallPath] | None = set() if self._has_begun else None
         """What this entry came past; None in the first one, to which nothing is known."""
         self._fresh = 0
+        self._bytes = 0
+        """Of the results that this entry came past, recorded before or by itself."""
         self.is_live = False
         """Something was asked that the ledger had no answer to."""
         self.step: StepAttempt | None = None
@@ -159,6 +164,8 @@ class Recording:
         settled = self._invocation.ledger.find(path)
         if settled is None:
             self._count_fresh()
+        else:
+            self.count(settled.envelope.output)
         if self._asked is not None:
             self._asked.add(path)
         return None if settled is None else settled.envelope
@@ -173,8 +180,19 @@ class Recording:
     def settle(self, path: CallPath, name: str, value: Any) -> Settled:
         """Record what a host call gave; returns it as it is delivered."""
         now, value = self.now(), self._secrets.json(value)
-        self._write(path, name, Envelope.success(_closed(value)), now)
+        self.count(closed := _closed(value))
+        self._write(path, name, Envelope.success(closed), now)
         return Settled(value=value, at_ms=now)
+
+    def settle_read(self, path: CallPath, name: str, value: Any) -> Settled:
+        """Record what a host call read: nothing is lost if there is no room for it."""
+        if self._bytes + _size(value) > self._invocation.inside.world.limits.recorded_bytes:
+            return self.refuse(path, name, self._is_full())
+        return self.settle(path, name, value)
+
+    def count(self, output: Any) -> None:
+        """Count a result that is recorded, now or before; what is full takes nothing more."""
+        self._bytes += _size(output)
 
     def refuse(self, path: CallPath, name: str, error: CallError | TypeError) -> Settled:
         """Record that a host call was refused."""
@@ -187,6 +205,7 @@ class Recording:
         now = self.now()
         done = CallSettled(tool_id=name, envelope=Envelope.success(None), ran=False, clock_ms=now)
         made = await self._invocation.ledger.change(path, done, change)
+        self.count(made.envelope.output)
         if made.envelope.error is not None:
             return Settled(refusal=refusal_of(made.envelope.error), at_ms=now)
         return Settled(value=made.envelope.output, at_ms=now)
@@ -225,9 +244,18 @@ class Recording:
         """Note that something is asked for which nothing is recorded. Raises BudgetExceeded."""
         self.is_live = True
         self._fresh += 1
-        most = self._invocation.inside.world.limits.host_calls
-        if self.counted.total() + self._fresh > most:
-            raise BudgetExceeded(f"one script asked its host more than {most} times")
+        limits = self._invocation.inside.world.limits
+        if self.counted.total() + self._fresh > limits.host_calls:
+            raise BudgetExceeded(f"one script asked its host more than {limits.host_calls} times")
+        if self._bytes > limits.recorded_bytes:
+            raise self._is_full()
+
+    def _is_full(self) -> BudgetExceeded:
+        most = size_text(self._invocation.inside.world.limits.recorded_bytes)
+        return BudgetExceeded(
+            f"what one script was given by its host is over {most} (limits.recorded_bytes): "
+            "ask for less in one call, or fetch with record: false"
+        )
 
     def _of_this_attempt(self) -> Iterator[tuple[CallPath, str]]:
         """Yield what is recorded right below the call in this attempt: paths and names."""
@@ -309,6 +337,21 @@ def _closed(value: Any) -> Any:
     if isinstance(value, dict) and any(isinstance(each, bytes) for each in value.values()):
         return {key: _closed(each) for key, each in value.items()}
     return value
+
+
+def _size(value: Any) -> int:
+    """Return how many characters a value has as JSON, about; to spell bytes would cost too much."""
+    if isinstance(value, bytes):
+        return 4 * len(value) // 3
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict) and any(map(_stands_for_bytes, (value, *value.values()))):
+        return sum(map(_size, value.values()))
+    return len(compact(value))
+
+
+def _stands_for_bytes(value: Any) -> bool:
+    return isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {BYTES})
 
 
 def _opened(value: Any) -> Any:

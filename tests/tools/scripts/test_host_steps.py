@@ -159,3 +159,16 @@ async def test_no_name_of_a_step_holds_a_secret(wrong: dict[str, Any]) -> None:
     step = {"key": "a", "version": 1, "input": {}} | wrong
     assert await host.refusal("task.step.start", step) == "STATE_DENIED"
     assert "s3cr3t-value" not in repr(await host.bench.events())
+
+
+async def test_a_mistake_names_the_step_as_its_author_does() -> None:
+    host = await asking()
+    named = {"key": 'in"voice', "version": "v2"}
+    wrong = await host.ask(START, {**named, "input": 1, "input_schema": {"type": "string"}})
+    assert wrong.refusal is not None
+    assert wrong.refusal.detail.message.startswith('input of step "in\\"voice" version v2 is not')
+    await host.value(START, **STEP)
+    inside = await host.ask(START, named)
+    assert inside.refusal is not None
+    said = 'step "in\\"voice" version v2: a step is open already; one at a time, none inside'
+    assert inside.refusal.detail.message == said

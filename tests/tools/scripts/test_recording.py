@@ -1,6 +1,7 @@
 """What a script asked of its host, over its entries."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,3 +158,70 @@ async def test_a_secret_is_not_recorded() -> None:
     assert settled.refusal
     assert settled.refusal.detail.message == "not [secret:token]"
     assert "s3cr3t-value" not in repr(await host.bench.events())
+
+
+def a_room(host: Asking, most: int) -> None:
+    """Let the next entries of the script have so many bytes recorded."""
+    limits = replace(host.bench.world.limits, recorded_bytes=most)
+    host.bench.world = replace(host.bench.world, limits=limits)
+
+
+FULL = (
+    "what one script was given by its host is over 1 KiB (limits.recorded_bytes): "
+    "ask for less in one call, or fetch with record: false"
+)
+
+
+async def test_what_is_read_when_the_room_of_an_attempt_is_full_is_refused() -> None:
+    host = await asking()
+    await host.value("task.putState", key="a", value="x" * 500)
+    a_room(host, 1024)
+    for _ in range(2):
+        host.begin()
+        for _ in range(2):
+            assert await host.value("task.getState", key="a") == "x" * 500
+        settled = await host.ask("task.getState", {"key": "a"})
+        assert settled.refusal is not None
+        assert (settled.refusal.detail.code, settled.refusal.detail.message) == (
+            "BUDGET_EXCEEDED",
+            FULL,
+        )
+        assert await host.value("getRuntimeConfig", key="region") == "north"
+
+
+async def test_what_other_tools_gave_counts_and_nothing_new_is_asked_then() -> None:
+    async def much(input: Any, invocation: Any) -> Any:
+        return {"text": "x" * 1024}
+
+    host = await asking(Act("much", much, effect=Effect.WRITE))
+    a_room(host, 1024)
+    for _ in range(2):
+        host.begin()
+        called = await host.value("callTool", tool_id="much", input={})
+        assert called["status"] == "success"
+        assert await host.refusal("callTool", {"tool_id": "much"}) == "BUDGET_EXCEEDED"
+        assert await host.refusal("getRuntimeConfig", {"key": "other"}) == "BUDGET_EXCEEDED"
+
+
+async def test_what_steps_keep_counts_too() -> None:
+    host = await asking()
+    step = {"key": "s", "version": 1}
+    a_room(host, 1024)
+    for _ in range(2):
+        host.begin()
+        begun = await host.value("task.step.start", **step)
+        if begun["status"] == "run":
+            await host.value("task.step.settle", **step, output="x" * 2000)
+        assert await host.refusal("getRuntimeConfig", {"key": "region"}) == "BUDGET_EXCEEDED"
+
+
+@pytest.mark.parametrize("value", [b"\xff" * 999, {"status": 200, "body": b"\xff" * 999}])
+async def test_bytes_have_the_size_that_they_are_recorded_in(value: Any) -> None:
+    host = await asking()
+    a_room(host, 1350)
+    for name in ("fits", "fits not"):
+        recording = recording_of(host)
+        path = recording.place(name, {}, Effect.READ)
+        recording.count("" if name == "fits" else "x" * 30)
+        settled = recording.settle_read(path, name, value)
+        assert (settled.refusal is None) == (name == "fits")
