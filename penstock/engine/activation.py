@@ -83,7 +83,7 @@ class Activations:
         try:
             return await self._hold(lease, now)
         except LeaseLost as lost:
-            log.warning("the work on log %s stops: %s", log_id, lost)
+            await self._tell_lost(log_id, lost)
         except asyncio.CancelledError:
             if self._is_closing:
                 await self._give_back(lease)
@@ -179,6 +179,13 @@ class Activations:
             self._owed[lease.log_id] = lease
         else:
             self._owed.pop(lease.log_id, None)
+
+    async def _tell_lost(self, log_id: LogId, lost: LeaseLost) -> None:
+        """Say why work stops; that its log was erased is what somebody wanted."""
+        if await self._log.head(log_id):
+            log.warning("the work on log %s stops: %s", log_id, lost)
+        else:
+            log.info("the work on log %s stops: it was erased", log_id)
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
         state = await self._states.take(lease)

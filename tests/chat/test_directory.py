@@ -74,9 +74,11 @@ async def test_a_deleted_conversation_leaves_nothing() -> None:
         assert await parts.projections.find_task(reply.task_id) is None
 
 
-async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
-    """Long before its lease would have to be renewed."""
-    begun, ended = asyncio.Event(), asyncio.Event()
+async def test_what_runs_in_a_deleted_conversation_is_ended_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Long before its lease would have to be renewed; and that is nothing to warn of."""
+    begun, ended, erased = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work(input: Any, invocation: Any) -> None:
         begun.set()
@@ -84,6 +86,7 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
             await asyncio.Event().wait()
         finally:
             ended.set()
+            await erased.wait()
 
     model = ScriptedModel([call("work")])
     async with served(model=model, tools=[Act("work", work)]) as server:
@@ -94,7 +97,9 @@ async def test_what_runs_in_a_deleted_conversation_is_ended_at_once() -> None:
         assert session is not None
         await directory.delete(session, server.database_parts.erasure)
         await asyncio.wait_for(ended.wait(), 0.5)
+        erased.set()
         talk.cancel()
+    assert caplog.messages == []
 
 
 @pytest.mark.slow("opens a store")
