@@ -23,7 +23,6 @@ _ENTRY: Json = {
         "expires_at": {"type": "string", "format": "date-time"},
     },
 }
-_OBJECTS: Json = {"type": "object", "additionalProperties": {"type": "object"}}
 _ENTRIES: Json = {
     "type": "object",
     "additionalProperties": {"type": "object", "additionalProperties": _ENTRY},

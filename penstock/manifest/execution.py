@@ -27,8 +27,6 @@ class Execution:
     """The engine it wants; None is the project's."""
     script_at: Place
     """Where the first character of the source, or the path of the file, stands."""
-    entrypoint_at: Place
-    """Where its name stands, or the place where it is left out."""
     is_verbatim: bool = True
     """The lines of the source are lines of the manifest; else only its beginning has a place."""
 
@@ -42,7 +40,7 @@ class Execution:
 
 def _execution(node: Node, values: dict[str, Any]) -> Execution:
     exactly_one(node, "script", "script_file")
-    script, entrypoint = node.at("script"), node.at("entrypoint")
+    script = node.at("script")
     is_inline = isinstance(script.value, str)
     places = script.document.values
     at = node.at("script_file").place
@@ -54,7 +52,6 @@ def _execution(node: Node, values: dict[str, Any]) -> Execution:
         entrypoint=values["entrypoint"],
         engine=values["engine"],
         script_at=at,
-        entrypoint_at=entrypoint.place if "entrypoint" in node.value else at,
         is_verbatim=not is_inline or places.is_verbatim(script.path, script.value),
     )
 

@@ -22,7 +22,6 @@ class PromptResolver:
     timeout_ms: int
     script_at: Place
     """Where the path stands."""
-    entrypoint_at: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,7 @@ def _preamble(preamble: str | None) -> str | None:
 
 
 def _resolver(node: Node, values: dict[str, Any]) -> PromptResolver:
-    script, entrypoint = node.at("script_file"), node.at("entrypoint")
-    return PromptResolver(**values, script_at=script.place, entrypoint_at=entrypoint.place)
+    return PromptResolver(**values, script_at=node.at("script_file").place)
 
 
 EXECUTION_FIELDS = (

@@ -110,7 +110,7 @@ def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Wrong:
 
 
 def _no_execution(node: Node) -> Execution:
-    return Execution(script_at=node.place, entrypoint_at=node.place)
+    return Execution(script_at=node.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

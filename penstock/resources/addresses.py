@@ -29,8 +29,6 @@ _NOT_PUBLIC_6 = [
     for each in ("2001::/23", "2001:db8::/32", "3fff::/20")  # Teredo is in the first
 ]
 _NAT64 = IPv6Network("64:ff9b::/96")
-
-
 _GUARDED_4 = [
     IPv4Network(each) for each in ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32")
 ]
@@ -39,16 +37,13 @@ _GUARDED_6 = [IPv6Network(each) for each in ("fe80::/10", "fd00:ec2::254/128")]
 
 def is_guarded(address: str) -> bool:
     """Whether the address is link-local, or that of a cloud's metadata: no name may lead there."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return True
-    if isinstance(parsed, IPv6Address):
-        inner = _inside(parsed)
-        if inner is None:
-            return any(parsed in network for network in _GUARDED_6)
-        parsed = inner
-    return any(parsed in network for network in _GUARDED_4)
+    match _meant(address):
+        case IPv4Address() as old:
+            return any(old in network for network in _GUARDED_4)
+        case IPv6Address() as new:
+            return any(new in network for network in _GUARDED_6)
+        case None:
+            return True
 
 
 def is_literal(host: str) -> bool:
@@ -61,17 +56,22 @@ def is_literal(host: str) -> bool:
 
 def is_public(address: str) -> bool:
     """Whether the address is of the public network, also that which a mapped one stands for."""
+    match _meant(address):
+        case IPv4Address() as old:
+            return not any(old in network for network in _NOT_PUBLIC_4)
+        case IPv6Address() as new:
+            return new in _PUBLIC_6 and not any(new in network for network in _NOT_PUBLIC_6)
+        case None:
+            return False
+
+
+def _meant(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a request would reach; None for a text that is none."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
-        return False
-    if isinstance(parsed, IPv6Address):
-        inner = _inside(parsed)
-        if inner is None:
-            is_denied = any(parsed in network for network in _NOT_PUBLIC_6)
-            return parsed in _PUBLIC_6 and not is_denied
-        parsed = inner
-    return not any(parsed in network for network in _NOT_PUBLIC_4)
+        return None
+    return parsed if isinstance(parsed, IPv4Address) else _inside(parsed) or parsed
 
 
 def _inside(address: IPv6Address) -> IPv4Address | None:

@@ -25,11 +25,10 @@ class FakeBridge:
         answers: Mapping[str, Answer] | None = None,
         *,
         seed: bytes = bytes(32),
-        begins_ms: int = BEGINS_MS,
     ) -> None:
         self._answers: dict[str, Answer] = dict(answers or {})
         self._seed = seed
-        self._begins_ms = self.now_ms = begins_ms
+        self.now_ms = BEGINS_MS
         self.asked: list[tuple[str, Any]] = []
         """Name and arguments of every host call, in order."""
         self.printed: list[tuple[str, str]] = []
@@ -47,7 +46,7 @@ class FakeBridge:
     @property
     def begins_ms(self) -> int:
         """What the script's clock shows at the beginning."""
-        return self._begins_ms
+        return BEGINS_MS
 
     def ask(self, name: str, arguments: Any) -> Settled | Awaitable[Settled]:
         """Answer a host call."""

@@ -89,10 +89,10 @@ def whole(least: int, most: int, description: str = "") -> Json:
     return {"type": "integer", "minimum": least, "maximum": most, **said}
 
 
-def list_of(items: Json, *, least: int = 1, most: int | None = None) -> Json:
-    """Return the schema of a list."""
+def list_of(items: Json, *, most: int | None = None) -> Json:
+    """Return the schema of a list of at least one."""
     bound = {} if most is None else {"maxItems": most}
-    return {"type": "array", "items": items, "minItems": least, **bound}
+    return {"type": "array", "items": items, "minItems": 1, **bound}
 
 
 def place(input: Json, name: str, invocation: Invocation, *, ending: str = "") -> FilePath:

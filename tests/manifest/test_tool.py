@@ -53,7 +53,6 @@ def test_the_example_of_a_tool_loads_without_a_finding(tmp_path: Path) -> None:
     assert manifest.execution == Execution(
         script_file="scripts/capture_example.mts",
         script_at=Place(line=12, column=16),
-        entrypoint_at=Place(line=13, column=15),
     )
 
 
