@@ -23,6 +23,7 @@ from penstock.flows.session import (
     SessionOffer,
     VisitOutcome,
     definition_of,
+    end_of,
     failed,
 )
 from penstock.flows.session_call_runner import SessionCallRunner
@@ -104,6 +105,8 @@ class AgentSessions:
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
         """
+        if (ended := self._ended(visit, ledger)) is not None:
+            return ended
         began = ledger.task.begun_agents.get(visit.frame)
         try:
             model = self._model(visit.agent, began.model if began else visit.model)
@@ -111,6 +114,13 @@ class AgentSessions:
             return failed("model_unresolved", str(error))
         session = self._session(visit, ledger, model)
         return session if isinstance(session, VisitOutcome) else await session.pursue()
+
+    def _ended(self, visit: AgentVisit, ledger: Ledger) -> VisitOutcome | None:
+        """Return how a session ended that was left then: what it worked with may be gone."""
+        dialogue = ledger.task.agents.get(visit.frame)
+        if dialogue is None:
+            return None
+        return end_of(dialogue, known(visit.contract), self._world.limits)
 
     def _session(
         self, visit: AgentVisit, ledger: Ledger, model: Model

@@ -11,6 +11,7 @@ from penstock.core.signals import Suspend
 from penstock.core.step import Outcome
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
+from penstock.engine.suspend import withdraw
 from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
 from penstock.flows.frame_events import FrameEvents
@@ -106,8 +107,10 @@ class FlowRunner:
         for step_id in sorted(self.run.plan.running):
             if step_id in self.run.between_tries:
                 self._wait_for_try(step_id)
+            elif self._has_waited(step_id):
+                self._due.append(step_id)
             else:
-                self._take_up_again(step_id)
+                self._take_up(step_id)
         try:
             while self.run.plan.status is None:
                 self._take_up_answered()
@@ -143,12 +146,16 @@ class FlowRunner:
                 del self._waiting[step_id]
                 self._due.append(step_id)
 
-    def _take_up_again(self, step_id: str) -> None:
-        """Go on with a visit that was left; it is at work again unless it still asks somebody."""
+    def _has_waited(self, step_id: str) -> bool:
+        """Whether a visit that was left waited, and asks nobody any more."""
         frame = self._frame(step_id)
         asked = (each.path for each in self.ledger.task.waiting.values())
         still_waits = any(each == frame or is_below(each, frame) for each in asked)
-        if not still_waits and self.shared.frame_events.costs.waits(frame):
+        return not still_waits and self.shared.frame_events.costs.waits(frame)
+
+    def _take_up_again(self, step_id: str) -> None:
+        """Go on with a visit that waited; it is at work again unless it still asks somebody."""
+        if self._has_waited(step_id):
             self._tell_waits(step_id, waits=False)
         self._take_up(step_id)
 
@@ -229,6 +236,7 @@ class FlowRunner:
     def _settle(self, step_id: str, visited: Visited) -> None:
         step, visit = self.run.flow.by_id[step_id], self.run.plan.visits[step_id]
         frame = self._frame(step_id)
+        withdraw(self.ledger.held, self.ledger.task, below=frame)
         event = self._with_costs(visited.event(step_id, visit), frame)
         if self._tries_again(step, event):
             event = replace(event, will_retry=True)

@@ -42,6 +42,23 @@ def failed(source: str, text: str, *, is_hard: bool = False) -> VisitOutcome:
     return VisitOutcome(outcome=outcome, result=result, source=source, text=text)
 
 
+def end_of(dialogue: Dialogue, contract: FinishContract, limits: Limits) -> VisitOutcome | None:
+    """Return how a session ended, by what its calls came to; None if they do not end it."""
+    refused: list[bool] = []
+    for round_ in dialogue.rounds:
+        for call in round_.reply.calls:
+            settled = round_.settled.get(call.call_id)
+            if settled is None:
+                continue
+            if call.name == FINISH and settled.envelope.ok:
+                return _finished(call.arguments, dialogue, contract)
+            if call.name == FINISH and settled.envelope.status is Status.VALIDATION_ERROR:
+                refused.append(_is_bad_branch(settled))
+            elif (ended := _stopped(settled)) is not None:
+                return ended
+    return _unacceptable(refused) if len(refused) > limits.finish_retries else None
+
+
 class SessionOffer:
     """What the model of a session is offered: the same each turn, and `finish` alone at its end."""
 
@@ -131,22 +148,10 @@ class AgentSession:
 
     def _ended(self) -> VisitOutcome | None:
         """Return how the session ended, by what stands in the log."""
-        dialogue = self.dialogue
-        refused: list[bool] = []
-        for round_ in dialogue.rounds:
-            for call in round_.reply.calls:
-                settled = round_.settled.get(call.call_id)
-                if settled is None:
-                    continue
-                if call.name == FINISH and settled.envelope.ok:
-                    return self._finished(call.arguments)
-                if call.name == FINISH and settled.envelope.status is Status.VALIDATION_ERROR:
-                    refused.append(_is_bad_branch(settled))
-                elif (ended := _stopped(settled)) is not None:
-                    return ended
-        if len(refused) > self._limits.finish_retries:
-            return _unacceptable(refused)
-        return self._out_of_turns() if self._was_last() else None
+        ended = end_of(self.dialogue, self._call_runner.contract, self._limits)
+        if ended is None and self._was_last():
+            return self._out_of_turns()
+        return ended
 
     def _was_last(self) -> bool:
         """Whether the turn that settled last was one in which the agent could only finish."""
@@ -163,26 +168,6 @@ class AgentSession:
             return failed("agent_turn_limit", f"no finish within {self._most} turns")
         return failed("agent_turn_limit", "the agent repeated itself, and did not finish")
 
-    def _finished(self, arguments: dict[str, object]) -> VisitOutcome:
-        judged = self._call_runner.contract.judge(arguments)
-        if not isinstance(judged, AcceptedFinish):
-            text = "the recorded finish does not fit what the step asks for now"
-            return failed("finish_invalid", text)
-        result = judged.result
-        spoken = _last_text(self.dialogue) or result.summary
-        result = replace(result, full_output=spoken)
-        dropped = ", ".join(judged.undeclared)
-        warnings = [f"finish had parameters that nobody declared: {dropped}"] if dropped else []
-        if result.status is StepStatus.COMPLETE:
-            return VisitOutcome(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
-        return VisitOutcome(
-            outcome=Outcome.SOFT,
-            result=result,
-            source="agent_finish_error",
-            text=result.summary or f"the agent ended with status {result.status.value}",
-            warnings=warnings,
-        )
-
 
 def definition_of(contract: FinishContract) -> ToolDefinition:
     """Return `finish` as a model is offered it."""
@@ -191,6 +176,28 @@ def definition_of(contract: FinishContract) -> ToolDefinition:
         description="End your work and hand in its result. It must be your last act.",
         parameters=contract.parameters,
         is_builtin=True,
+    )
+
+
+def _finished(
+    arguments: dict[str, object], dialogue: Dialogue, contract: FinishContract
+) -> VisitOutcome:
+    judged = contract.judge(arguments)
+    if not isinstance(judged, AcceptedFinish):
+        text = "the recorded finish does not fit what the step asks for now"
+        return failed("finish_invalid", text)
+    result = judged.result
+    result = replace(result, full_output=_last_text(dialogue) or result.summary)
+    dropped = ", ".join(judged.undeclared)
+    warnings = [f"finish had parameters that nobody declared: {dropped}"] if dropped else []
+    if result.status is StepStatus.COMPLETE:
+        return VisitOutcome(outcome=Outcome.SUCCESS, result=result, warnings=warnings)
+    return VisitOutcome(
+        outcome=Outcome.SOFT,
+        result=result,
+        source="agent_finish_error",
+        text=result.summary or f"the agent ended with status {result.status.value}",
+        warnings=warnings,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from penstock.core.call import CallPath
-from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import NotFound
 from penstock.core.events import TaskEnded, TaskStarted
 from penstock.core.flow_events import FlowRequested, FlowStarted, FlowTold
@@ -75,15 +75,11 @@ class FlowWork:
 
     def end(self, held: HeldLog, task: TaskState, brief: FlowRequested, ended: TaskEnded) -> None:
         """End a run before its time: it was cancelled, or the runtime failed."""
-        started = _started(task)
-        if started is None:
-            self.close(held, task, ended)
-            return
-        flow_runner = self._flow_runner(held, task, brief, started)
+        started, why = _started(task), _why_ended(task, ended)
+        flow_runner = None if started is None else self._flow_runner(held, task, brief, started)
         if flow_runner is None:
-            self.close(held, task, ended)
+            self.close(held, task, _with_result(ended, _unbegun(task, brief, ended, why)))
             return
-        why = _why_ended(task, ended)
         if flow_runner.run.plan.status is not None:
             pass
         elif ended.status is TaskStatus.CANCELLED:
@@ -91,8 +87,7 @@ class FlowWork:
         else:
             flow_runner.fail(why)
         result = flow_result(flow_runner.run, task, brief.command, reason=why)
-        envelope = Envelope(Status.FAILED, result, ended.error)
-        self.close(held, task, replace(ended, envelope=envelope))
+        self.close(held, task, _with_result(ended, result))
 
     async def _go_on(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         if task.started is None:
@@ -108,7 +103,7 @@ class FlowWork:
             held.add(_told(begun, brief.command), task.task_id, CallPath(task.task_id))
         flow_runner = self._flow_runner(held, task, brief, started)
         if flow_runner is None:
-            self.close(held, task, _unreadable(task))
+            self.end(held, task, brief, _unreadable(task))
             return
         heard = task.heard
         try:
@@ -204,6 +199,16 @@ def _why_ended(task: TaskState, ended: TaskEnded) -> str:
 def _started(task: TaskState) -> FlowStarted | None:
     first = task.story[0][1] if task.story else None
     return first if isinstance(first, FlowStarted) else None
+
+
+def _with_result(ended: TaskEnded, result: Json) -> TaskEnded:
+    return replace(ended, envelope=Envelope(Status.FAILED, result, ended.error))
+
+
+def _unbegun(task: TaskState, brief: FlowRequested, ended: TaskEnded, why: str) -> Json:
+    """Return the result of a run of which nothing is known but that it has ended."""
+    status = RunStatus.ABORTED if ended.status is TaskStatus.CANCELLED else RunStatus.ERROR
+    return unbegun(task.task_id, brief.command, status, why, task=brief.task or "")
 
 
 def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnded:

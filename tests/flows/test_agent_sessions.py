@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.agents.file import parse_agent
+from penstock.core.events import CallSettled, Entry
 from penstock.core.flow_events import AgentBegan
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
@@ -53,6 +54,27 @@ async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
     envelope = await run_flow(text, ScriptedModel([]))
     assert envelope.output["status"] == "error"
     assert envelope.output["results"]["web"]["status"] == "error"
+
+
+@pytest.mark.parametrize("status", ["complete", "blocked"])
+async def test_a_session_that_has_finished_needs_no_model_any_more(status: str) -> None:
+    """17: "after a valid `finish`, before the step settled": settles from the log."""
+    flows = flows_of(demo=steps("  - {id: web, agent: scout, task: web}"))
+    before, place = MemoryStorage(flows=flows), MemoryStorage(flows=flows)
+    model = ScriptedModel([finish("seen", status=status)])
+    async with memory_runtime(model=model, agents=WORKERS, place=before) as runtime:
+        await run_in(runtime)
+    kept = [
+        Entry(each.event, each.task_id, each.path) for each in await before.log.read(LogId(RUN))
+    ]
+    calls = [number for number, each in enumerate(kept) if isinstance(each.event, CallSettled)]
+    await place.log.send(LogId(RUN), kept[: calls[0] + 1])
+    async with memory_runtime(agents=WORKERS, place=place) as runtime:
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    result = reply.envelope.output["results"]["web"]
+    assert (result["status"], result["summary"]) == (status, "seen")
 
 
 @pytest.mark.parametrize("name", ["functions/look", "a/b#c/d"])

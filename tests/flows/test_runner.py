@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
@@ -10,8 +11,11 @@ from penstock.chat.message import NewRun
 from penstock.core.events import QuestionAsked, Record
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId
+from penstock.core.messages import AssistantMessage
 from penstock.core.question import QuestionRecord
-from penstock.models.scripted import ScriptedModel, call
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
@@ -125,6 +129,7 @@ async def test_a_step_that_fails_is_tried_again_before_on_error_counts(
     assert visits(envelope) == ran
 
 
+ASK = call("ask_user", question="Now?", type="confirm")
 BESIDE = """
   - {id: asks, agent: asker, task: asks}
   - {id: slow, agent: slower, task: slow}
@@ -134,17 +139,11 @@ BESIDE = """
 async def test_an_answer_is_taken_while_other_steps_are_at_work() -> None:
     """P4: a step that waits for a person gives its place back; its answer wakes it."""
     gate = Gate()
-    slow, agents = (
-        Act("slow", gate),
-        [
-            worker("asker"),
-            worker("slower", tools=("slow",)),
-        ],
-    )
-    asked = call("ask_user", question="Now?", type="confirm")
+    slow = Act("slow", gate)
+    agents = [worker("asker"), worker("slower", tools=("slow",))]
     answers = by_task(
         {
-            "asks": lambda request: finish("asked") if len(request.messages) > 1 else asked,
+            "asks": lambda request: finish("asked") if len(request.messages) > 1 else ASK,
             "slow": lambda request: finish("slow") if len(request.messages) > 1 else call("slow"),
         }
     )
@@ -343,3 +342,58 @@ async def test_a_fork_inside_that_is_cancelled_aborts_the_reference() -> None:
     assert (result["status"], result["reason"]) == ("aborted", "cancelled at fork pick")
     assert result["results"]["ref"]["status"] == "aborted"
     assert result["results"]["ref"]["visits"] == 1
+
+
+AFTER = """
+  - {id: ref, path: sub.yaml, on_error: pick}
+  - {id: pick, question: "Go on?", branches: {Yes: last}}
+  - {id: last, agent: scout, task: last}
+"""
+
+
+async def test_what_an_aborted_step_inside_asked_is_asked_no_more() -> None:
+    """P11: running steps are aborted; nobody is to answer what one of them asked."""
+    gate = Gate()
+    agents = [*WORKERS, worker("asker"), worker("slower", tools=("slow",))]
+    no, go = finish("no", status="error"), call("slow")
+    slow = {"slow": lambda request: no if len(request.messages) > 1 else go}
+    place = MemoryStorage(flows=flows_of(demo=steps(AFTER), sub=steps(BESIDE)))
+    tools: list[Tool] = [Act("slow", gate), AskUser()]
+    model = ScriptedModel(by_task({"asks": ASK, **slow}))
+    async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
+        await runtime.start_flow(NewRun(command="demo"), task_id=RUN)
+        await gate.reached()
+        await first_question(runtime)
+        gate.open()
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert [each.question.text for each in reply.questions] == ["Go on?"]
+
+
+THREE = "\n".join(f"  - {{id: s{n}, agent: asker, task: s{n}}}" for n in range(3))
+
+
+async def test_steps_that_were_all_answered_go_on_as_many_at_once_as_may_be() -> None:
+    """`max_concurrent`: "agent steps of a segment at once; waiting ones do not count"."""
+    gate = Gate()
+    slow = Act("slow", gate)
+
+    def answer(request: ModelRequest) -> ScriptedReply:
+        turn = sum(isinstance(each, AssistantMessage) for each in request.messages)
+        return (ASK, call("slow"), finish("done"))[turn]
+
+    place = MemoryStorage(flows=flows_of(demo=f"max_concurrent: 1\n{steps(THREE)}"))
+    agents, tools = [worker("asker", tools=("slow",))], [slow, AskUser()]
+    model = ScriptedModel(answer)
+    async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
+        await run_in(runtime)
+        asked = await runtime.parts.projections.open_questions(LogId(RUN))
+        ids = [each.question.question_id for each in asked]
+        await asyncio.gather(*(runtime.answer(each, {"value": True}) for each in ids))
+        await gate.reached()
+        await checkpoint()
+        assert len(slow.runs) == 1
+        gate.open()
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.status is TaskStatus.SUCCEEDED

@@ -135,6 +135,29 @@ async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation(
     assert envelope.error.code != "CANCELLED"
 
 
+async def test_a_run_that_is_aborted_before_it_began_has_a_result() -> None:
+    """`GET …/runs/{runId}`: the result of a run that has ended, and the same is told at its end."""
+    gate = Gate()
+    agents = [worker("scout", tools=("slow",))]
+    limits = Limits(flow_runs=1)
+    place = MemoryStorage(flows=flows_of(demo=steps(ONE)), limits=limits)
+    model = ScriptedModel(lambda request: finish() if len(request.messages) > 1 else call("slow"))
+    tools = [Act("slow", gate)]
+    async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
+        await runtime.start_flow(NewRun(command="demo"), task_id=TaskId("task_2"))
+        await gate.reached()
+        await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
+        await runtime.cancel(RUN)
+        reply = await runtime.wait(RUN)
+        gate.open()
+    assert reply is not None
+    assert reply.status is TaskStatus.CANCELLED
+    assert reply.envelope is not None
+    result = reply.envelope.output
+    assert (result["status"], result["reason"]) == ("aborted", "aborted by local")
+    assert (result["task"], result["stepCount"], result["results"]) == ("t", 0, {})
+
+
 @pytest.mark.parametrize("wanted", ["an answer", "an end"])
 async def test_a_run_whose_flow_does_not_read_any_more_ends(
     monkeypatch: pytest.MonkeyPatch, wanted: str
@@ -154,8 +177,10 @@ async def test_a_run_whose_flow_does_not_read_any_more_ends(
             await runtime.answer(asked.question.question_id, {"value": "Yes"})
         reply = await runtime.wait(RUN)
     assert reply is not None
-    assert reply.status.is_final
     assert reply.error is not None
+    assert reply.envelope is not None
+    result, status = reply.envelope.output, "aborted" if wanted == "an end" else "error"
+    assert (result["runId"], result["status"], result["task"]) == (RUN, status, "the task")
 
 
 NESTED = "  - {id: ref, path: sub.yaml}\n  - {id: tell, agent: scout, task: tell}"
