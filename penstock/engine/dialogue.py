@@ -144,3 +144,15 @@ class Dialogue:
                 done = now.settled[call.call_id]
                 text = done.context or ""
                 self.said.say(ToolMessage(call.call_id, call.name, text, done.envelope.ok), text)
+
+
+def back_to(task_id: TaskId, past: list[MessageList], said: MessageList) -> MessageList:
+    """Return what was said before a message that is answered anew.
+
+    When it stands before a fresh start, the past ends there too.
+    """
+    for depth, each in reversed(list(enumerate([*past, said]))):
+        if each.forget(task_id):
+            del past[depth:]
+            return each
+    return said

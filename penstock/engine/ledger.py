@@ -158,7 +158,7 @@ class Ledger:
         )
 
     def attempt(self, path: CallPath) -> int:
-        """Return which attempt of a call waited, to be gone on with; from 1."""
+        """Return which attempt of a call is to be gone on with: it waited, or was cut; from 1."""
         parked = self.task.parked.get(path)
         return 1 if parked is None else parked.attempt
 

@@ -47,7 +47,7 @@ from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
 from penstock.core.slash import only_tells, spoken
-from penstock.engine.dialogue import Dialogue, MessageList, Round
+from penstock.engine.dialogue import Dialogue, MessageList, Round, back_to
 
 Brief = MessageReceived | CallRequested | FlowRequested
 
@@ -78,7 +78,7 @@ class TaskState:
     answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
     questions: dict[QuestionId, CallPath] = field(default_factory=dict)
     parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
-    """Calls that waited when they were left last; what is not written yet is among them."""
+    """Calls that waited when they were left, or are tried again; those not written yet, too."""
     awaited: dict[TaskId, None] = field(default_factory=dict)
     """Runs of flows that calls wait for; what is not written yet is among them."""
     runs_over: dict[TaskId, None] = field(default_factory=dict)
@@ -228,6 +228,8 @@ class SessionState:
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.notes[note] = task.notes.get(note, 0) + 1
+            case CallRetried() if path:
+                _go_on(task, path, event)
             case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
@@ -283,7 +285,7 @@ class SessionState:
             self._begin_afresh()
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
-            self._forget(brief.supersedes)
+            self.said = back_to(brief.supersedes, self.past, self.said)
         self.said.begin(task_id)
         task.main.said = self.said
         if isinstance(brief, MessageReceived) and brief.message_id:
@@ -297,14 +299,6 @@ class SessionState:
         """Keep what was said aside: it comes back when a message of it is answered anew."""
         self.past.append(self.said)
         self.said, self.selected = MessageList(), ()
-
-    def _forget(self, task_id: TaskId) -> None:
-        said = [*self.past, self.said]
-        for depth, each in reversed(list(enumerate(said))):
-            if each.forget(task_id):
-                del self.past[depth:]
-                self.said = each
-                return
 
     def _reply(self, task: TaskState, reply: ReplyReceived, path: CallPath | None) -> None:
         if task.is_command:
@@ -375,6 +369,12 @@ def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:
     task.awaited.update((run, None) for run in event.runs if run not in task.runs_over)
     waits = all(task.awaits(each) for each in (*event.questions, *event.runs))
     task.is_suspended = waits and not task.cancel_requested
+
+
+def _go_on(task: TaskState, path: CallPath, failed: CallRetried) -> None:
+    """Let a crash be followed by the attempt that it cut, and not by those before it."""
+    entries = before.entries if (before := task.parked.get(path)) else 0
+    task.parked[path] = ParkedCall(path, 0, failed.attempt + 1, entries)
 
 
 def _hear_end(task: TaskState, run_id: TaskId) -> None:
