@@ -1,4 +1,4 @@
-"""`agent_catalog`, `agent_write`, `flow_write`: how the architect designs flows (section 15)."""
+"""`agent_catalog`, `agent_write`, `flow_write`: how the architect designs flows."""
 
 from collections.abc import Callable
 from dataclasses import replace

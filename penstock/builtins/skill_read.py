@@ -1,4 +1,4 @@
-"""`skill_read`: one topic file of a handbook, read when it is needed (flows, section 5)."""
+"""`skill_read`: one topic file of a handbook, read when it is needed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""`subagent`: one named agent at work for a person's own session (flows, section 13.2)."""
+"""`subagent`: one named agent at work for a person's own session."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`execute_workflow`: a flow as a run of its own, and its result (chat, section 14.6)."""
+"""`execute_workflow`: a flow as a run of its own, and its result."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the agent of a visit, or of a call, is told: each text expanded once (section 8, V6)."""
+"""What the agent of a visit, or of a call, is told: each text expanded once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

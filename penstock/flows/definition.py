@@ -1,7 +1,7 @@
 """A flow as its author wrote it: steps in the order of the file, each of one of nine kinds.
 
-The fields are those of the flow files (spec/flows.md, sections 6 and 7). A definition is text that
-was understood, not yet checked against anything outside the file.
+The fields are those of the flow files. A definition is text that was understood, not yet checked
+against anything outside the file.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Where flows lie, and which command each of them is (section 1: D1 to D4, D6, D8)."""
+"""Where flows lie, and which command each of them is."""
 
 import os
 import re

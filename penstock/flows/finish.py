@@ -1,4 +1,4 @@
-"""`finish`: how the agent of a step ends its work, and what it must say (section 11)."""
+"""`finish`: how the agent of a step ends its work, and what it must say."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The text of a flow as one mapping: a plain document, or two between lines `---` (section 2.2)."""
+"""The text of a flow as one mapping: a plain document, or two between lines `---`."""
 
 import re
 from collections.abc import Iterator, Mapping

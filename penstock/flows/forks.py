@@ -1,4 +1,4 @@
-"""Forks: what a person is asked, what an agent is told that decides, what was chosen (7.3)."""
+"""Forks: what a person is asked, what an agent is told that decides, what was chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

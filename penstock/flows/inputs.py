@@ -1,4 +1,4 @@
-"""The typed inputs of a run: what was given, against what the flow declares (section 6)."""
+"""The typed inputs of a run: what was given, against what the flow declares."""
 
 from collections.abc import Mapping
 from typing import Any

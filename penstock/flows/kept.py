@@ -1,4 +1,4 @@
-"""What a run keeps of the flows that it refers to: literal paths lead there as it begins (17)."""
+"""What a run keeps of the flows that it refers to: literal paths lead there as it begins."""
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a session keeps of its agent's file: it goes on with it, whatever is written (17)."""
+"""What a session keeps of its agent's file: it goes on with it, whatever is written."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace

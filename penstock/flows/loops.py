@@ -1,4 +1,4 @@
-"""How often a flow went round: the counters of loops and of branches that lead back (section 7)."""
+"""How often a flow went round: the counters of loops and of branches that lead back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

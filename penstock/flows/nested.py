@@ -1,4 +1,4 @@
-"""Flows inside flows: which ones a step refers to, and what becomes of them (section 7.7)."""
+"""Flows inside flows: which ones a step refers to, and what becomes of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

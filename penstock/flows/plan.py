@@ -1,7 +1,7 @@
 """Which steps run now, and where a flow goes from there: a fold of what started and what settled.
 
 Nothing here runs anything, and nothing asks for the time. Who folds the same starts and outcomes
-gets the same plan, so a killed run goes on where it was (spec/flows.md, section 9).
+gets the same plan, so a killed run goes on where it was.
 """
 
 from bisect import insort

@@ -1,4 +1,4 @@
-"""What the agent of a step is told: the rules, its handbooks, its task (section 4.1).
+"""What the agent of a step is told: the rules, its handbooks, its task.
 
 Nothing that was inserted is expanded again.
 """

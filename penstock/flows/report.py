@@ -1,4 +1,4 @@
-"""What a run amounts to, for people and programs: the FlowResult (section 18)."""
+"""What a run amounts to, for people and programs: the FlowResult."""
 
 from typing import Any
 

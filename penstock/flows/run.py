@@ -108,7 +108,7 @@ class Run:
         return self.plan.visits.get(result_id, self.visits_inside.get(result_id, 0))
 
     def adopt(self, ref: str, inner: "Run", number: str = "") -> None:
-        """Take over results of a flow that a step referred to (section 7.7).
+        """Take over results of a flow that a step referred to.
 
         As `REF.STEP`, of a match of a glob as `REF.N.STEP` too, and as `STEP` where no step of this
         flow and no other reference has that id.

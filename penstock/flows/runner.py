@@ -160,7 +160,7 @@ class FlowRunner:
         self._take_up(step_id)
 
     def _start_ready(self) -> None:
-        """Begin what may begin: what waited before is first. Who waits takes up no place (P4)."""
+        """Begin what may begin: what waited before is first. Who waits takes up no place."""
         while self._due and self.run.plan.room(self._idle):
             step_id = self._due.pop(0)
             if step_id in self.run.between_tries:

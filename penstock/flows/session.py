@@ -1,4 +1,4 @@
-"""An agent session: an agent at work in a frame of the log until it calls `finish` (section 4)."""
+"""An agent session: an agent at work in a frame of the log until it calls `finish`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ class VisitOutcome:
     outcome: Outcome
     result: StepResult
     source: str = ""
-    """Why it failed, as a word of section 10."""
+    """Why it failed, as a word for programs."""
     text: str = ""
     """Why it failed, as a sentence."""
     warnings: Sequence[str] = field(default=())

@@ -26,8 +26,7 @@ ONLY_FINISH = frozenset({FINISH})
 class SessionCallRunner(CallRunner):
     """What carries out the calls of one agent session.
 
-    Of one reply, calls before `finish` run and settle first; those after a valid one are refused
-    (section 11, N6).
+    Of one reply, calls before `finish` run and settle first; those after a valid one are refused.
     """
 
     __slots__ = ("contract", "session")

@@ -1,4 +1,4 @@
-"""Shell steps: a command of the system, whose values never become shell text (section 7.8)."""
+"""Shell steps: a command of the system, whose values never become shell text."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether a run may begin, and with what: else it is rejected, and says why (sections 6 and 18)."""
+"""Whether a run may begin, and with what: else it is rejected, and says why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

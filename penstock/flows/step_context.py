@@ -76,7 +76,7 @@ class StepContext:
             self.tell(WARNING, **told)
 
     def warn_of_missing(self, values: TemplateValues, step_id: str) -> None:
-        """Tell readers which places of templates named nothing (section 8, V7)."""
+        """Tell readers which places of templates named nothing."""
         for reference in values.take_missing():
             self.warn(f"{reference} names nothing", stepId=step_id, reference=reference)
 

@@ -1,4 +1,4 @@
-"""One visit of one step, by its kind: what it does until it is over (section 7)."""
+"""One visit of one step, by its kind: what it does until it is over."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""Agents that a call puts to work: no step of a flow, and yet the same session (section 13.2)."""
+"""Agents that a call puts to work: no step of a flow, and yet the same session."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The values that templates of a run name (section 8, V7 to V10)."""
+"""The values that templates of a run name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ class TemplateValues:
         return MISSING
 
     def _is_inside_skipped(self, name: str) -> bool:
-        """Whether what is named so would come of a flow-ref that was skipped (V8)."""
+        """Whether what is named so would come of a flow-ref that was skipped."""
         refs = {name} if name in self.flow.by_id else self.promised.get(name, ())
         found = [self.results.get(each) for each in refs]
         return bool(found) and all(

@@ -1,6 +1,6 @@
 """Handbooks: directories with a `SKILL.md` that lists the files an agent may read one by one.
 
-The wire word for one is `skill`; these are not the skills that bring tools (flows, section 5).
+The wire word for one is `skill`; these are not the skills that bring tools.
 """
 
 import os

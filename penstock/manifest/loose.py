@@ -1,4 +1,4 @@
-"""Front matter that is not YAML, read line by line as its authors meant it (flows, section 2.3).
+"""Front matter that is not YAML, read line by line as its authors meant it.
 
 `model: @coding` and `description: a: b` are what people write. Every value is a text, a list or a
 mapping; who reads a field converts it.

@@ -1,4 +1,4 @@
-"""`${{…}}` in the texts of flows and agents: parsed once, expanded in one pass (section 8).
+"""`${{…}}` in the texts of flows and agents: parsed once, expanded in one pass.
 
 Inserted text is never looked at again, so nothing that a model or a person wrote can name a value.
 """

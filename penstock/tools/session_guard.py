@@ -1,4 +1,4 @@
-"""What an agent session may call: what its agent declared, and what every session has (flows, 12).
+"""What an agent session may call: what its agent declared, and what every session has.
 
 It stands in front of the grants of the door: after finish, granted, blocked questions, in that
 order. Behind them the door looks at paths and commands as the tool has them, and asks the guards of

@@ -1,4 +1,4 @@
-"""Where the modules of code steps lie (section 7.9)."""
+"""Where the modules of code steps lie."""
 
 import posixpath
 

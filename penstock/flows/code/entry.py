@@ -1,4 +1,4 @@
-"""Enters the module of a code step: an author's script in the sandbox (section 7.9).
+"""Enters the module of a code step: an author's script in the sandbox.
 
 It is a tool that nobody but its step can call. So it has what a script tool has: a timeout, host
 calls that are recorded below the frame of the visit, and an outcome that is settled once.

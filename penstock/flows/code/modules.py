@@ -1,4 +1,4 @@
-"""The modules of code steps: those that a project has, and those that a run keeps (7.9)."""
+"""The modules of code steps: those that a project has, and those that a run keeps."""
 
 import posixpath
 import threading

@@ -1,4 +1,4 @@
-"""How what an author wrote for a code step becomes a script of the sandbox (section 7.9)."""
+"""How what an author wrote for a code step becomes a script of the sandbox."""
 
 import json
 import posixpath

@@ -1,4 +1,4 @@
-"""What a module of a code step returned, against what its step declares (7.9 and section 10)."""
+"""What a module of a code step returned, against what its step declares."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Visits of code steps: what they are given, and who carries them out (section 7.9)."""
+"""Visits of code steps: what they are given, and who carries them out."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

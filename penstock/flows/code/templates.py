@@ -1,4 +1,4 @@
-"""First texts for the modules of code steps, for authors to go on from (section 7.9)."""
+"""First texts for the modules of code steps, for authors to go on from."""
 
 import json
 import posixpath

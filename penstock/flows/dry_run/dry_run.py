@@ -1,4 +1,4 @@
-"""Runs a flow every way it can go, in memory, and says what was reached (wider, section 14)."""
+"""Runs a flow every way it can go, in memory, and says what was reached."""
 
 import asyncio
 from collections import Counter
