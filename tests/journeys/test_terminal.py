@@ -169,6 +169,9 @@ def until_waiting(project: Path) -> str:
 @pytest.mark.slow(reason=REASON)
 @pytest.mark.parametrize("tool", ["wait_for_ever", "sleep"])
 def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
+    """A thread that takes no notice is left behind, in time however busy the machine is."""
+    with (project / "penstock.toml").open("a") as settings:
+        settings.write("\n[limits]\ncut_seconds = 0.2\nshutdown_seconds = 20\n")
     with Terminal("call", tool, cwd=project) as terminal:
         until_waiting(project)
         terminal.interrupt()
