@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events import CallStarted, StateWritten
+from penstock.core.events import CallSettled, CallStarted, StateWritten
 from penstock.core.ids import QuestionId
 from penstock.core.signals import Suspend
 from penstock.tools.invocation import Invocation
 from penstock.tools.state import ALWAYS, TaskValues
 
 DETACHED = "detached"
-"""Below a task, in the paths of its calls that nobody waited for."""
+"""Below a task, in the paths of its calls that nobody waited for; below a call, where it waits."""
 PARTITION = "callTool.detached"
 SUSPENDED = "SUSPENDED"
 
@@ -52,7 +52,8 @@ class DetachedCalls:
                         raise
                     envelope = self._suspended(found)
                 self._record(call, envelope)
-                await self._note_first()
+                if self._invocation.spec.is_cut_short:
+                    await self._show_that_it_goes_on(call)
                 return envelope
         return await self._invocation.pass_on(call)
 
@@ -78,9 +79,7 @@ class DetachedCalls:
     def _goes_on_itself(self, path: CallPath) -> bool:
         """Whether the call was made before there was an equal one, and waits for something."""
         task = self._ledger.task
-        return any(_is_in(each, path) for each in task.asked) or any(
-            is_below(each, path) for each in task.begun
-        )
+        return any(_is_in(each, path) for each in (*task.asked, *task.begun))
 
     def _take(self, call: Call, found: Call) -> None:
         """Note who makes the call: its outcome goes there, and to nobody after."""
@@ -97,19 +96,22 @@ class DetachedCalls:
     def _show_that_it_waits(self, call: Call) -> None:
         """Let the log tell a function that waits here from one that was cut at its own work.
 
-        What it waits for stands nowhere below it.
+        What it waits for stands nowhere below it, but for this mark.
         """
-        key = self._ledger.idempotency_key(call.path)
-        self._ledger.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), call.path)
+        mark = self._mark(call)
+        key = self._ledger.idempotency_key(mark)
+        self._ledger.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), mark)
 
-    async def _note_first(self) -> None:
-        """See to it that the outcome is on disk before a function that may be cut sees it.
+    async def _show_that_it_goes_on(self, call: Call) -> None:
+        """Return once that is on disk: until then, what it does now looks like what waits."""
+        done = CallSettled(tool_id=call.tool_id, envelope=Envelope.success(None), ran=False)
+        self._ledger.settle(self._mark(call), done, is_awaited=True)
+        await self._ledger.held.commit()
+        await self._ledger.held.make_sure()
 
-        While it is not, a crash at the function's own work looks like one where it waits.
-        """
-        if self._invocation.spec.is_cut_short:
-            await self._ledger.held.commit()
-            await self._ledger.held.make_sure()
+    def _mark(self, call: Call) -> CallPath:
+        own = call.path.rpartition("/")[2]
+        return CallPath(f"{self._invocation.call.path}/{DETACHED}/{own}")
 
     def _suspended(self, found: Call) -> Envelope:
         """Return what a call that does not wait answers: the questions that are open in it."""

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from penstock.core.call import Effect
 from penstock.core.signals import LeaseLost, Suspend
@@ -11,6 +12,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
+from tests.kit.counted import killed
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo
@@ -189,11 +191,10 @@ async def test_a_function_is_cut_at_its_own_work_behind_a_call_that_it_did_not_w
         raise LeaseLost("killed")
 
     send = Act("send", echo, effect=effect, direct_call=True, requires_approval=approved)
-    bench = await open_workbench(pays, send, clock=(clock := FakeClock()))
+    bench = await open_workbench(pays, send)
     with pytest.raises(LeaseLost):
         await bench.call("pays")
-    clock.advance(bench.world.limits.lease_seconds + 1)
-    await bench.take_over()
+    await killed(bench)
     envelope = await bench.call("pays")
     assert envelope.error
     assert envelope.error.code == "INTERRUPTED"
@@ -217,3 +218,27 @@ async def test_who_waits_already_goes_on_with_what_it_asked_itself() -> None:
     bench.enter()
     assert (await bench.call("posts_twice")).output == ["success", "suspended"]
     assert len(send.runs) == 1
+
+
+async def test_a_write_that_was_cut_stays_so_whatever_equal_one_is_open() -> None:
+    """It may have happened, so it is told as interrupted, and no other stands in for it."""
+
+    async def stand_still(input: Any, invocation: Any) -> Any:
+        await asyncio.Event().wait()
+
+    @tool(effect="none")
+    async def both(ctx: ToolContext) -> list[str]:
+        """Call the same with and without waiting."""
+        calls = ctx.call("send", {"to": "a"}), ctx.call("send", {"to": "a"}, wait=False)
+        return [each.status for each in await asyncio.gather(*calls)]
+
+    send = Act("send", stand_still, effect=Effect.WRITE, direct_call=True)
+    bench = await open_workbench(both, send)
+    cut = asyncio.create_task(bench.call("both"))
+    while len(send.runs) < 2:
+        await checkpoint()
+    await killed(bench)
+    assert (await bench.call("both")).output == ["failed", "failed"]
+    assert len(send.runs) == 2
+    cut.cancel()
+    await asyncio.wait([cut])
