@@ -10,6 +10,7 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
 from penstock.app.global_tools import check_chosen, opened_to_all
+from penstock.app.model_roles import check_roles
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.load import load_plugins
 from penstock.app.scripts import ProjectSandbox, with_engines
@@ -172,6 +173,7 @@ def load_project(
             *loaded.diagnostics,
             *bundle.diagnostics,
             *check_chosen(chosen, known, root / FILE),
+            *check_roles(settings.models.roles, root / FILE),
         ),
     )
 

@@ -5,7 +5,7 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -89,7 +89,7 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
             read = partial(_contents, archive, infos[part], source)
             contents = await invocation.inside.threads.run(read)
             writes = map(partial(workspace.write, replaces=False), targets[part], contents)
-            changes += await asyncio.gather(*writes)
+            changes += await _every(writes)
     invocation.change = FileChanges(files=tuple(changes))
     return {
         "input_path": str(source),
@@ -97,6 +97,17 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
         "entry_count": len(targets),
         "written_paths": list(map(str, targets)),
     }
+
+
+async def _every(writes: Iterable[Awaitable[FileChange]]) -> list[FileChange]:
+    """Wait for all of them, also when one fails: nothing is written behind the outcome."""
+    ended = await asyncio.gather(*writes, return_exceptions=True)
+    changes: list[FileChange] = []
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+        changes.append(each)
+    return changes
 
 
 async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str, FilePath]:

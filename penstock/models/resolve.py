@@ -1,6 +1,7 @@
 """A model by its name: one of penstock.toml, or `provider:model`."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,6 +16,8 @@ from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.offline import OfflineModel
 from penstock.models.openai_request import has_thinking
+
+log = logging.getLogger(__name__)
 
 OFFLINE = "offline"
 OPENAI = "openai"
@@ -124,8 +127,11 @@ class Models:
     async def close(self) -> None:
         """Give back the connections of every model that was used."""
         made, self._made = self._made, {}
-        for model in made.values():
-            await model.close()
+        closing = [model.close() for model in made.values()]
+        ended = await asyncio.gather(*closing, return_exceptions=True)
+        for name, error in zip(made, ended, strict=True):
+            if error is not None:
+                log.warning("the model %r could not be closed: %s", name, error)
 
     def _make(self, name: str) -> Model:
         config = self._configs.get(name) or self._named_by_provider(name)

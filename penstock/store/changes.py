@@ -28,7 +28,8 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import files, media, scopes, state, tasks
 
 _LOOSEN = text(
-    "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) ON CONFLICT DO NOTHING"
+    "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) "
+    "ON CONFLICT (blob_id) DO UPDATE SET at = excluded.at"
 )
 
 

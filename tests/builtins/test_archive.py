@@ -1,5 +1,6 @@
 """Zip archives: what goes in comes out, and what would do harm comes to nothing."""
 
+import asyncio
 import stat
 import struct
 import zipfile
@@ -256,6 +257,21 @@ async def test_what_does_not_fit_is_not_unpacked_in_part() -> None:
     where = {"input_path": "task://x.zip", "output_dir": "session://out"}
     assert await desk.refusal("unzip", **where) == "quota"
     assert not await desk.files.exists(parse_path("session://out"))
+
+
+async def test_nothing_is_written_behind_an_outcome() -> None:
+    desk = await open_desk(*TOOLS, limits=Limits(file_bytes=5000))
+
+    def fill(archive: zipfile.ZipFile) -> None:
+        archive.writestr("large", bytes(5001), zipfile.ZIP_DEFLATED)
+        for number in range(15):
+            archive.writestr(f"{number}", bytes([number]) * 4000, zipfile.ZIP_DEFLATED)
+
+    await desk.put("task://x.zip", packed(fill))
+    before = asyncio.all_tasks()
+    where = {"input_path": "task://x.zip", "output_dir": "task://out"}
+    assert await desk.refusal("unzip", **where) == "too_large"
+    assert asyncio.all_tasks() == before
 
 
 async def test_directories_and_stored_files_are_no_harm() -> None:

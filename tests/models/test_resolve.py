@@ -7,6 +7,7 @@ import pytest
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
+from penstock.models.model import ModelCard
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
 from penstock.models.resolve import ADAPTED, COMPATIBLE, LateModel, Models
@@ -77,6 +78,32 @@ async def test_a_program_may_add_its_own_model() -> None:
     models.add(scripted)
     assert models.get() is scripted
     await models.close()
+
+
+class Closing(ScriptedModel):
+    """A model that says whether it was closed, or whose connection breaks then."""
+
+    def __init__(self, name: str, *, breaks: bool) -> None:
+        super().__init__([], card=ModelCard(model_id=name, name=name, provider="scripted"))
+        self.is_closed = False
+        self._breaks = breaks
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        if self._breaks:
+            raise ConnectionError("it broke")
+        self.is_closed = True
+
+
+async def test_a_model_that_cannot_be_closed_is_told_and_the_others_are_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    models, last = Models(), Closing("last", breaks=False)
+    models.add(Closing("first", breaks=True))
+    models.add(last)
+    await models.close()
+    assert last.is_closed
+    assert "the model 'first' could not be closed: it broke" in caplog.text
 
 
 async def test_names_without_an_entry_are_bounded() -> None:

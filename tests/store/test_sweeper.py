@@ -83,6 +83,23 @@ async def test_what_somebody_has_put_again_is_kept_until_the_file_is_there(
     assert await blobs.exists(blob_id)
 
 
+async def test_the_hour_begins_when_the_last_file_goes(
+    database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
+) -> None:
+    """Somebody may be about to make a copy of that one."""
+    blob_id = await blobs.put(b"twice")
+    for path in ("a", "b"):
+        await change(database, clock, file(blob_id, path))
+    await change(database, clock, file(None, "a"))
+    clock.advance(2 * HOUR)
+    await change(database, clock, file(None, "b"))
+    sweeper.open()
+    await pass_by(database, clock, HOUR)
+    assert await blobs.exists(blob_id)
+    await pass_by(database, clock, HOUR)
+    assert not await blobs.exists(blob_id)
+
+
 async def test_media_go_when_they_have_expired_without_anybody_adding_more(
     database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
 ) -> None:
