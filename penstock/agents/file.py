@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from penstock.agents.agent import Agent
@@ -16,14 +15,13 @@ from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.text import one_line
 from penstock.manifest.fields import Node
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
-from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.manifest_folder import NOWHERE
 from penstock.manifest.source import Place
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50
 """What a chat grants of `max_turns`."""
 NOTHING_KNOWN = KnownNames()
-_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 _TOP = Place(line=1, column=1)
 
 
@@ -50,7 +48,7 @@ def parse_agent(
     if not isinstance(head.value, dict):
         return ParsedAgent(findings=head.problems)
     values = converted(head.value) if matter.is_loose else head.value
-    node = Node(document=head, home=_NOWHERE, what=WHAT, value=values)
+    node = Node(document=head, home=NOWHERE, what=WHAT, value=values)
     fields = read_table(node, FIELDS, WHAT)
     if values.get("name") is None:
         said, hint = 'missing required field "name"', 'add "name:" at the top of the file'

@@ -15,7 +15,7 @@ from penstock.app.reload import SECONDS, look
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
-from penstock.cli.options import EngineName, ProjectFolder, taking
+from penstock.cli.options import EngineName, Folder, ProjectFolder, Strict, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import read_settings
@@ -23,11 +23,6 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.late import late
 
-Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
 ForPrograms = Annotated[
     bool | None,
     typer.Option("--json/--github", help="Print JSON for programs, or annotations for GitHub."),

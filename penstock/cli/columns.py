@@ -7,8 +7,11 @@ from pathlib import Path
 
 from penstock.app.project import ProjectCheck
 from penstock.core.diagnostics import Diagnostic
+from penstock.manifest.source import LINE_END
 
-_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+_YAML = (".yaml", ".yml", ".md")
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+"""In all other files."""
 _LAST_OF_ONE_UNIT = "\uffff"
 
 
@@ -21,7 +24,7 @@ def in_utf16(found: ProjectCheck, root: Path) -> ProjectCheck:
             text = (root / file).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return []
-        return _LINE_END.split(text)
+        return (LINE_END if file.endswith(_YAML) else _LINE_END).split(text)
 
     def moved(each: Diagnostic) -> Diagnostic:
         of_file = lines(each.file) if each.file else []

@@ -10,7 +10,7 @@ from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
 from penstock.cli.background import Background
-from penstock.cli.call import WatchedCall, not_direct
+from penstock.cli.call import Input, WatchedCall, not_direct
 from penstock.cli.completion import direct_tools
 from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
@@ -29,9 +29,6 @@ USUAL_PORT = 9229
 """Where DevTools look by themselves."""
 Name = Annotated[
     str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=direct_tools)
-]
-Input = Annotated[
-    str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
 Port = Annotated[
     int,

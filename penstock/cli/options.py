@@ -13,10 +13,15 @@ ProjectFolder = Annotated[
     Path | None,
     typer.Option("--project", "-p", help="The project's folder; else found from here upwards."),
 ]
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; notes go to stderr.")
 ]
-
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 EngineName = Annotated[
     Engine | None,
     typer.Option("--engine", help="Where every script runs, whatever it wishes for."),

@@ -10,7 +10,7 @@ from penstock.chat.follow import LogSource, follow
 from penstock.chat.parts import event_part, question_record, task_part
 from penstock.chat.task_waiter import awaited_runs
 from penstock.cli.completion import tasks
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, Most, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.project import run
@@ -24,7 +24,6 @@ from penstock.store.projections import Page
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="The task's id, such as task_….", autocompletion=tasks)
 ]
-Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends.")]
 
 

@@ -10,9 +10,8 @@ import typer
 
 from penstock.app.project import Project
 from penstock.app.settings import Settings
-from penstock.cli.completion import every_tool
 from penstock.cli.findings import findings_of, tell_findings
-from penstock.cli.grants import show_grants
+from penstock.cli.grants import ToolName, show_grants
 from penstock.cli.options import AsJson, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
@@ -28,9 +27,6 @@ from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-ToolName = Annotated[
-    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=every_tool)
-]
 State = Annotated[
     bool | None,
     typer.Option(

@@ -8,14 +8,10 @@ import typer
 from penstock.app.typings import TypingFile, typing_files
 from penstock.cli.exit_codes import FAILED
 from penstock.cli.findings import tell_findings
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, Folder, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 
-Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
-]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="One file with all, instead.")
 ]

@@ -10,13 +10,12 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading.kinds import CONFIG
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.fields import Node, Wrong, found
-from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.manifest_folder import NOWHERE
 from penstock.manifest.source import Document, Place, parse_yaml
 
 FILE = ".pi/flows/config.yaml"
 MOST_BYTES = 1024 * 1024
 _TOP = Place(line=1, column=1)
-_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ def _read(document: Document) -> Constants:
         document.problem("yaml-not-mapping", f"must be {CONFIG.wanted}, found {found(value)}", _TOP)
     if document.problems:
         return Constants(diagnostics=document.problems)
-    values = CONFIG.read(Node(document=document, home=_NOWHERE, what="the file", value=value))
+    values = CONFIG.read(Node(document=document, home=NOWHERE, what="the file", value=value))
     plain = {} if isinstance(values, Wrong) else values
     return Constants(values=plain, diagnostics=document.problems)
 

@@ -1,17 +1,14 @@
 """The text of a flow as one mapping: a plain document, or two between lines `---`."""
 
-import re
 from collections.abc import Iterator, Mapping
 
 from penstock.agents.folders import MOST_BYTES
 from penstock.manifest.fields import found
-from penstock.manifest.source import FENCE, Document, Place, Places, YamlPath, parse_yaml
+from penstock.manifest.source import FENCE, LINE_END, Document, Place, Places, YamlPath, parse_yaml
 
 MARKDOWN = "```"
 SEVERAL = "yaml-many-documents"
 _TOP = Place(line=1, column=1)
-_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
-"""What YAML counts as the end of a line."""
 
 
 class JoinedPlaces(Places):
@@ -75,7 +72,7 @@ def parse_flow(text: str | bytes, file: str) -> Document:
 def source_lines(text: str | bytes) -> list[str]:
     """Return the lines of a text as YAML counts them."""
     decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return _LINE_END.split(decoded.removeprefix("\ufeff"))
+    return LINE_END.split(decoded.removeprefix("\ufeff"))
 
 
 def _decoded(text: str | bytes, document: Document) -> str | None:

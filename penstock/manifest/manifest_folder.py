@@ -40,3 +40,7 @@ class ManifestFolder:
             return stat.S_ISREG((self.folder / path).stat().st_mode)
         except OSError:
             return False
+
+
+NOWHERE = ManifestFolder(folder=Path(), shown=".")
+"""The folder of files whose fields name no others."""

@@ -39,7 +39,8 @@ _SCALARS = (
     ),
 )
 _FIRST = frozenset("nN~tTfF-+.0123456789")
-_LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+"""What YAML counts as the end of a line."""
 
 YamlPath = tuple[str | int, ...]
 _Span = tuple[int, int, int, int, str | None]
@@ -102,12 +103,12 @@ class Places(Mapping[YamlPath, Place]):
     def line(self, number: int) -> str:
         """Return a line of the text, counted from 0, without white space at its end."""
         if self._lines is None:
-            self._lines = _LINE_END.split(self._text)
+            self._lines = LINE_END.split(self._text)
         return self._lines[number].rstrip() if number < len(self._lines) else ""
 
     def within(self, line: int = 0, column: int = 0) -> Place:
         """Return a place counted from 0, or the end of the text if that ends before."""
-        last = len(_LINE_END.split(self._text)) - 1
+        last = len(LINE_END.split(self._text)) - 1
         if line > last:
             line, column = last, len(self.line(last))
         return Place(line=line + self._first_line, column=column + 1)
@@ -185,7 +186,7 @@ def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
         document.problem("yaml-syntax", f"not valid YAML: {said}", at)
     except yaml.YAMLError as error:
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="replace")
-        lines = _LINE_END.split(before)
+        lines = LINE_END.split(before)
         at = Place(line=first_line + len(lines) - 1, column=len(lines[-1]) + 1)
         said = str(error).splitlines()[0]
         document.problem("yaml-syntax", f"not valid YAML: {said}", at)

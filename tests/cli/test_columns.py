@@ -31,6 +31,16 @@ def test_a_character_beyond_the_first_plane_counts_twice(
     assert moved(tmp_path, found) == (units[0], 2, units[1])
 
 
+@pytest.mark.parametrize(("file", "line"), [("a.yaml", 3), ("a.mts", 2)])
+def test_lines_are_counted_as_what_reads_the_file_counts_them(
+    tmp_path: Path, file: str, line: int
+) -> None:
+    """U+2028 ends a line of YAML, and none of a script."""
+    (tmp_path / file).write_text("// \u2028\n😀😀 x\n", encoding="utf-8")
+    found = Diagnostic(code="x", message="x", file=file, line=line, column=4, end_column=5)
+    assert moved(tmp_path, found) == (6, line, 7)
+
+
 @pytest.mark.parametrize("file", ["", "gone.yaml", "bytes.yaml", "a.yaml"])
 def test_a_place_that_cannot_be_looked_at_stays(tmp_path: Path, file: str) -> None:
     (tmp_path / "a.yaml").write_text(LINE, encoding="utf-8")

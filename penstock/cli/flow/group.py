@@ -11,7 +11,7 @@ from penstock.cli.answer import answer
 from penstock.cli.flow.check import check
 from penstock.cli.flow.generate import generate
 from penstock.cli.flow.run import FlowName, start
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, Most, ProjectFolder
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.project import find, run
@@ -30,7 +30,6 @@ OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this f
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
 AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
 Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
-Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
 
 
 def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
@@ -16,7 +15,7 @@ from penstock.flows.reading.steps import ParsedStep, read_steps
 from penstock.manifest.authored_kinds import AuthoredWhole, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node
 from penstock.manifest.kinds import Text
-from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.manifest_folder import NOWHERE
 from penstock.manifest.source import Document, Place
 
 WHAT = "the flow"
@@ -25,7 +24,6 @@ _MOST_KEPT = 32
 """Flows that are not read again for their next run."""
 _TEXT = Text(wanted="text", least=1)
 _TOP = Place(line=1, column=1)
-_NOWHERE = ManifestFolder(folder=Path(), shown=".")
 """A flow is read from its text alone; what lies beside it is asked for by the checks."""
 FIELDS = (
     Field(key="name", kind=_TEXT, meaning="for people", required=True, default=""),
@@ -85,7 +83,7 @@ def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
     document = parse_flow(text, file)
     if document.value is None:
         return ParsedFlow(document=document, source=text)
-    node = Node(document=document, home=_NOWHERE, what=WHAT, value=document.value)
+    node = Node(document=document, home=NOWHERE, what=WHAT, value=document.value)
     warn_unknown(node, KNOWN, WHAT)
     if NO_EFFECT in node.value:
         warn(node.at(NO_EFFECT), "no-effect", f'"{NO_EFFECT}" is accepted and has no effect')
