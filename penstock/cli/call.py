@@ -99,9 +99,13 @@ def not_direct(tool: Tool | None) -> ToolNotFound | None:
         return None
     said = f"the tool {tool.spec.tool_id!r} is there, but"
     trial = "`penstock run-tool` tries it out"
+    if tool.spec.is_broken:
+        return ToolNotFound(f"{said} it is broken: `penstock check` says why")
     match tool.spec.kind:
         case "builtin":
             return ToolNotFound(f"{said} it is built in, for models and scripts alone; {trial}")
+        case "plugin":
+            return ToolNotFound(f"{said} a plugin has it, for agents of flows alone")
         case "script":
             fix = "add `direct_call: true` to its manifest"
         case _:

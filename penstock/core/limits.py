@@ -27,7 +27,7 @@ class Limits:
     recorded_bytes: int = 64 * MIB
     """Results of what one attempt of a script asks of its host, together, as they are recorded."""
     events: int = 1000
-    """Events that one attempt of a script may emit."""
+    """Events that one attempt of a tool may emit, its progress among them; others are dropped."""
     event_bytes: int = 32 * KIB
     """The payload of such an event, as JSON."""
     timeout_ms: int = 60_000

@@ -129,6 +129,7 @@ class Invocation:
         "owner",
         "signal",
         "spec",
+        "told",
     )
 
     def __init__(
@@ -153,6 +154,8 @@ class Invocation:
         self.signal: Signal | None = None
         """What ended a call inside: it ends this one too, whatever the tool makes of it."""
         self.has_ended = False
+        self.told = 0
+        """Events that the tool wrote into the timeline, those that were dropped counted."""
         self.own_cancels = 0
         """How often the tool cancelled the task it runs in: nobody who waits for it wanted that."""
         self.is_unwanted = False

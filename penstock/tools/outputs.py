@@ -70,10 +70,20 @@ def _convert(value: Any, path: Path, depth: int) -> Any:
     if isinstance(value, Enum):
         return _convert(value.value, path, depth)
     if isinstance(value, Mapping):
-        return {_key(k, path): _convert(v, (*path, str(k)), depth) for k, v in value.items()}
+        return _convert_members(value, path, depth)
     if isinstance(value, list | tuple | set | frozenset):
         return [_convert(each, (*path, number), depth) for number, each in enumerate(value)]
     return _convert_object(value, path, depth)
+
+
+def _convert_members(value: Mapping[Any, Any], path: Path, depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for each, member in value.items():
+        key = _key(each, path)
+        if key in made:
+            raise _refused(path, f"has two keys that are {key!r} as texts")
+        made[key] = _convert(member, (*path, key), depth)
+    return made
 
 
 def _convert_object(value: Any, path: Path, depth: int) -> Any:

@@ -98,9 +98,15 @@ def bad() -> str:
 def more(project: Path) -> None:
     """Give the project tools that are called in other ways."""
     (project / "tools" / "more.py").write_text(MORE)
+    (project / "tools" / "broken.tool.yaml").write_text(BROKEN)
 
 
-CLOSED = {"closed": "write @tool(…, direct_call=True) above it", "read_text_file": "it is built in"}
+BROKEN = "name: broken\ndescription: Is broken.\ndirect_call: perhaps\n"
+CLOSED = {
+    "closed": "write @tool(…, direct_call=True) above it",
+    "read_text_file": "it is built in",
+    "broken": "it is broken: `penstock check` says why",
+}
 
 
 @pytest.mark.usefixtures("more")

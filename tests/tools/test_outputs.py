@@ -99,6 +99,8 @@ def test_what_has_a_json_form_gets_it(value: Any, expected: Any) -> None:
         ({"a/b": {1, object}}, "the output at /a~1b/"),
         ({(1, 2): 3}, "the output at / has the key (1, 2); keys are texts"),
         ({None: 3}, "has the key None"),
+        ({1: "a", "1": "b"}, "the output at / has two keys that are '1' as texts"),
+        ({"a": {True: 1, "true": 2}}, "the output at /a has two keys that are 'true' as texts"),
         (len, "is a builtin_function_or_method"),
         (Point, "is a type"),
     ],

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.core.call import Call, Effect
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 EMIT = "emit"
 PROGRESS = "progress"
+TOO_MANY = "tool.events"
 
 
 class ToolContext:
@@ -178,11 +180,24 @@ class ToolContext:
 
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
         note = checked_note(note, self._invocation.inside.world.limits)
-        write = self._write_once if once else self._invocation.note
+        tell = partial(self._tell, note, once=once)
         if threading.get_ident() == self._thread:
-            write(note)
+            tell()
         else:
-            self._loop.call_soon_threadsafe(write, note)
+            self._loop.call_soon_threadsafe(tell)
+
+    def _tell(self, note: NoteEmitted, *, once: bool) -> None:
+        invocation, most = self._invocation, self._invocation.inside.world.limits.events
+        invocation.told += 1
+        if invocation.told > most + 1:
+            return
+        if invocation.told > most:
+            said = f"more than {most} events; the others are dropped"
+            note, once = NoteEmitted(event_type=TOO_MANY, message=said, level="warning"), True
+        if once:
+            self._write_once(note)
+        else:
+            invocation.note(note)
 
     def _write_once(self, note: NoteEmitted) -> None:
         invocation = self._invocation

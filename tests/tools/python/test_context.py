@@ -170,6 +170,23 @@ async def test_notes_and_progress_stand_in_the_log() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_threaded", [False, True])
+async def test_so_many_events_are_told_and_no_more(*, is_threaded: bool) -> None:
+    def tell(ctx: ToolContext) -> None:
+        for number in range(5):
+            ctx.emit("counted", payload=number)
+            ctx.progress(number)
+
+    async def tell_all(ctx: ToolContext) -> None:
+        await asyncio.to_thread(tell, ctx) if is_threaded else tell(ctx)
+
+    bench = await open_workbench(doing(tell_all), limits=Limits(events=3))
+    await bench.call("does")
+    found = [(each.event_type, each.message) for each in await notes(bench)]
+    dropped = ("tool.events", "more than 3 events; the others are dropped")
+    assert found == [("counted", None), ("progress", None), ("counted", None), dropped]
+
+
 @pytest.mark.parametrize(
     ("event", "said"),
     [
