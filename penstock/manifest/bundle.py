@@ -9,7 +9,7 @@ from penstock.core.diagnostics import Diagnostic, has_error, sort
 from penstock.manifest.discover import discover
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.file import ParsedManifest, read_file
-from penstock.manifest.permissions import PermissionCatalog
+from penstock.manifest.permissions import PermissionCatalog, written_ids
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.reach import check_cycles, check_script_tools
 from penstock.manifest.references import (
@@ -84,7 +84,7 @@ def load_bundle(root: Path, neighbours: ProjectNames | None = None) -> Bundle:
     _refuse_seconds(files, "permissions", "second-catalog")
     _refuse_seconds(files, "prompts", "second-prompts")
     catalog = next((one for one in _whole(files) if isinstance(one, PermissionCatalog)), None)
-    outside = _check(files, catalog, beside)
+    outside = _check(files, _written_permissions(files), beside)
     noted = (each for file in files for each in file.node.document.problems)
     tools, skills = _tools(files), _skills(files)
     broken_tools = _broken(
@@ -137,8 +137,16 @@ def _refuse_seconds(files: Sequence[ParsedManifest], noun: str, code: str) -> No
         each.node.refuse(code, said)
 
 
+def _written_permissions(files: Sequence[ParsedManifest]) -> frozenset[str] | None:
+    """Return what the catalog names, also if it is broken; None without one that can be read."""
+    own = [each for each in files if each.noun == "permissions"]
+    if not own or not all(each.manifest for each in own):
+        return None
+    return frozenset(name for each in own for name in written_ids(each.node))
+
+
 def _check(
-    files: Sequence[ParsedManifest], catalog: PermissionCatalog | None, neighbours: ProjectNames
+    files: Sequence[ParsedManifest], permissions: frozenset[str] | None, neighbours: ProjectNames
 ) -> list[Diagnostic]:
     """Note what does not go together; return what is wrong outside of manifests."""
     skills, tools = _skills(files), _tools(files)
@@ -148,7 +156,7 @@ def _check(
         by_id.setdefault(skill.manifest.skill_id, skill)
     own = {each.manifest.tool_id for each in tools}
     known = own | neighbours.builtin_tools | neighbours.python_tools.keys()
-    references = References(known, by_id.keys() | neighbours.builtin_skills.keys(), catalog)
+    references = References(known, by_id.keys() | neighbours.builtin_skills.keys(), permissions)
     for tool in tools:
         references.check_tool(tool)
         check_engine(tool, neighbours.engines)

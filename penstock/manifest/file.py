@@ -8,7 +8,7 @@ from typing import Any
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
-from penstock.manifest.fields import Node, found
+from penstock.manifest.fields import Node, found, quoted
 from penstock.manifest.manifest_folder import ManifestFolder
 from penstock.manifest.source import Document, Place, parse_yaml
 
@@ -35,7 +35,7 @@ class ParsedManifest:
 def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
     """Read one manifest; whatever stands in the file, problems are noted, and nothing raises."""
     what, read = _READERS[noun]
-    document = _document(root / path, shown(path))
+    document = _document(root, path)
     folder = path.rpartition("/")[0]
     home = ManifestFolder(folder=root / folder, shown=shown(folder) or ".")
     node = Node(document=document, home=home, what=what, value=document.value)
@@ -48,9 +48,13 @@ def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
     return ParsedManifest(noun=noun, node=node, manifest=read(node))
 
 
-def _document(path: Path, file: str) -> Document:
-    document = Document(file=file)
-    content = read_bounded(path, MOST_BYTES, "the manifest")
+def _document(root: Path, path: str) -> Document:
+    document = Document(file=(file := shown(path)))
+    if ManifestFolder(folder=root, shown=".").leads_out(path):
+        said = f"{quoted(file)} leads out of the project through a symlink"
+        document.problem("path-escape", said, _TOP)
+        return document
+    content = read_bounded(root / path, MOST_BYTES, "the manifest")
     if isinstance(content, Unread):
         document.problem(content.code, content.message, _TOP)
         return document

@@ -25,7 +25,7 @@ MOST_HANDBOOKS = 2_000
 _LIST = re.compile(r"^[ \t]*(?:\*\*)?files:(?:\*\*)?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
 _WRAPPED = re.compile(r"^[ \t]+\S")
-_LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 _TAIL = re.compile(r" - | — |: ")
 _TOP = Place(line=1, column=1)
 NAMES = ("name", "file", "path")
@@ -119,7 +119,9 @@ def find_handbooks(folders: Iterable[Path]) -> Handbooks:
 
 
 def read_handbook(folder: Path) -> Handbook | None:
-    """Read one handbook; None when its SKILL.md cannot be read as text."""
+    """Read one handbook; None when its SKILL.md cannot be read as text, or lies elsewhere."""
+    if is_outside(folder, INDEX):
+        return None
     try:
         text = read_text(folder / INDEX)
     except (OSError, ValueError):
@@ -174,8 +176,8 @@ def read_text(path: Path) -> str:
 
 def is_outside(folder: Path, file: str) -> bool:
     """Whether a file of a handbook lies elsewhere: by its name, or by a link."""
-    path, inside = folder / file, folder.resolve()
-    return ".." in Path(file).parts or not path.resolve().is_relative_to(inside)
+    path, inside = os.path.realpath(folder / file), os.path.realpath(folder)
+    return ".." in Path(file).parts or not Path(path).is_relative_to(inside)
 
 
 def _in_folder(folder: Path) -> list[Handbook]:

@@ -38,6 +38,9 @@ def check_handbooks(root: Path, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 def _check(root: Path, folder: str, known: dict[str, str]) -> Document:
     head = Document(file=shown(f"{folder}/{INDEX}"))
+    if is_outside(root / folder, INDEX):
+        head.problem("path-escape", f"{INDEX} leads out of its folder through a symlink", _TOP)
+        return head
     try:
         text = read_text(root / folder / INDEX)
     except FileNotFoundError:

@@ -149,11 +149,11 @@ class _Lines:
         self._document.problem("line-ignored", said, at, severity=Severity.WARNING)
 
 
-def _scalar(text: str) -> Any:
+def _scalar(text: str, depth: int = 0) -> Any:
     """Return a value: a text, without one pair of quotes around it, or a list of texts."""
-    if text.startswith("[") and text.endswith("]"):
+    if text.startswith("[") and text.endswith("]") and depth < DEEPEST:
         parts = (each.strip() for each in text[1:-1].split(","))
-        return [_scalar(each) for each in parts if each]
+        return [_scalar(each, depth + 1) for each in parts if each]
     quote = text[:1]
     if len(text) > 1 and quote in {'"', "'"} and text[-1] == quote and quote not in text[1:-1]:
         return text[1:-1]

@@ -65,18 +65,23 @@ def read_permissions(node: Node) -> PermissionCatalog:
     """Return the catalog in a mapping; what is wrong is noted."""
     values = read_fields(node, FIELDS)
     _refuse_doubles("group", _ids(node, "groups", "group_id"))
-    groups = range(_length(node.at("groups")))
-    permissions = [
-        each
-        for number in groups
-        for each in _ids(node.at("groups", number), "permissions", "permission_id")
-    ]
+    permissions = _permission_ids(node)
     _refuse_doubles("permission", permissions)
     for each in permissions:
         if each.value in BUILTIN:
             said = f"{quoted(each.value)} is a built-in permission; choose another id"
             each.refuse("builtin-collision", said)
     return PermissionCatalog(**values, file=node.document.file)
+
+
+def written_ids(node: Node) -> list[str]:
+    """Return the ids that stand in a catalog, whatever is wrong with it."""
+    return [each.value for each in _permission_ids(node)]
+
+
+def _permission_ids(node: Node) -> list[Node]:
+    groups = (node.at("groups", number) for number in range(_length(node.at("groups"))))
+    return [each for group in groups for each in _ids(group, "permissions", "permission_id")]
 
 
 def _ids(node: Node, listed: str, key: str) -> list[Node]:

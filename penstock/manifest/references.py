@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from penstock.core.diagnostics import nearest
 from penstock.manifest.execution import ENGINES
 from penstock.manifest.fields import Node, quoted
-from penstock.manifest.permissions import BUILTIN, PermissionCatalog
+from penstock.manifest.permissions import BUILTIN
 from penstock.manifest.skill import SkillManifest
 from penstock.manifest.tool import ToolManifest
 
@@ -127,10 +127,10 @@ class References:
     """Checks the ids that manifests name."""
 
     def __init__(
-        self, tools: Iterable[str], skills: Iterable[str], permissions: PermissionCatalog | None
+        self, tools: Iterable[str], skills: Iterable[str], permissions: frozenset[str] | None
     ) -> None:
         self._known = {"tool": frozenset(tools), "skill": frozenset(skills)}
-        self._permissions = permissions.ids if permissions else None
+        self._permissions = permissions
         self._near: dict[tuple[str, str], str | None] = {}
 
     def check_tool(self, tool: ParsedTool) -> None:

@@ -122,3 +122,23 @@ def test_whatever_a_manifest_becomes_its_findings_stand_in_it(tmp_path: Path, pi
         bundle = load(tmp_path, {"a.tool.yaml": text})
         assert bundle.diagnostics or bundle.tools
         assert all(1 <= each.line <= text.count("\n") + 1 for each in bundle.diagnostics)
+
+
+LOOP = "Too many levels of symbolic links"
+
+
+def test_a_manifest_that_leads_out_of_the_project_is_not_read(tmp_path: Path) -> None:
+    root, secret = tmp_path / "project", tmp_path / "secret"
+    root.mkdir()
+    secret.write_text("token")
+    write(root, {"real/b.yaml.txt": tool()})
+    for name, target in {"a.tool.yaml": "../secret", "b.tool.yaml": "real/b.yaml.txt"}.items():
+        (root / name).symlink_to(target)
+    (root / "loop.tool.yaml").symlink_to("loop.tool.yaml")
+    bundle = load(root, {})
+    said = '"a.tool.yaml" leads out of the project through a symlink'
+    assert [str(each) for each in bundle.diagnostics] == [
+        f"a.tool.yaml:1:1: error path-escape: {said}",
+        f"loop.tool.yaml:1:1: error file-unreadable: the file cannot be read: {LOOP}",
+    ]
+    assert list(bundle.tools) == ["a"]

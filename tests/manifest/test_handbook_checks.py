@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.manifest.handbook import FILE_BYTES
+from penstock.manifest.handbook import FILE_BYTES, find_handbooks
 from penstock.manifest.handbook_checks import check_handbooks
 
 FOLDERS = ("handbooks", ".pi/flows/skills")
@@ -142,3 +142,23 @@ def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     (found,) = check_handbooks(tmp_path, FOLDERS)
     assert (found.file, found.line) == (".pi/flows/skills/more/SKILL.md", 2)
     assert found.text == 'skill "docs" is hidden by the one in handbooks/docs/SKILL.md'
+
+
+def test_links_that_lead_out_or_round_in_a_circle_are_findings(tmp_path: Path) -> None:
+    round_, out = laid(tmp_path, ONE), tmp_path / "handbooks/out"
+    (round_ / "a.md").unlink()
+    (round_ / "a.md").symlink_to("a.md")
+    out.mkdir()
+    (tmp_path / "secret").write_text("token")
+    (out / "SKILL.md").symlink_to("../../secret")
+    assert said_of(tmp_path) == [
+        f'4:9 warning handbook-file: file "a.md" {NO_TEXT}',
+        "1:1 error path-escape: SKILL.md leads out of its folder through a symlink",
+    ]
+    assert find_handbooks([tmp_path / "handbooks"]).names == ["docs"]
+
+
+@pytest.mark.parametrize("part", ["[", "[](", "[x]("])
+def test_brackets_without_end_take_no_time(tmp_path: Path, part: str) -> None:
+    laid(tmp_path, "files:\n- " + part * (FILE_BYTES // 4))
+    assert said_of(tmp_path) != []

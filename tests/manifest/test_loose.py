@@ -99,3 +99,9 @@ def test_keys_and_values_know_where_they_stand() -> None:
 )
 def test_no_text_breaks_it(text: str) -> None:
     assert isinstance(read(text).value, dict)
+
+
+def test_lists_in_lists_without_end_stay_texts() -> None:
+    """Never raises."""
+    deep = read("tools: " + "[" * 5000 + "]" * 5000).value["tools"]
+    assert isinstance(deep[0][0][0][0], str)

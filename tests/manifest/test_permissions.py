@@ -121,3 +121,16 @@ WRONG = [
 def test_what_does_not_hold_is_named_where_it_stands(tmp_path: Path, text: str, said: str) -> None:
     """Ids and names empty or with outer spaces: `bad-value`."""
     assert findings(tmp_path, {"p.permissions.yaml": text}) == [f"p.permissions.yaml:{said}"]
+
+
+@pytest.mark.parametrize("more", ["version: 5\n", "groups2: 1\n"])
+def test_what_a_broken_catalog_lacks_is_told_with_what_breaks_it(tmp_path: Path, more: str) -> None:
+    """All problems of a bundle are found in one pass."""
+    catalog = more + group("{permission_id: known, name: ''}")
+    needs = tool("requires_permissions: [known, unknown]")
+    found = findings(tmp_path, {"p.permissions.yaml": catalog, "a.tool.yaml": needs})
+    assert [each.split(": ")[1] for each in found if each.startswith("a.tool")] == [
+        "error unknown-permission"
+    ]
+    unread = {"p.permissions.yaml": "groups: [", "a.tool.yaml": needs}
+    assert not [each for each in findings(tmp_path, unread) if "unknown-permission" in each]
