@@ -200,7 +200,7 @@ class Inbox:
     ) -> None:
         """Take an answer in, and see to it that its task goes on."""
         asked = await self._question(question_id, profile)
-        answer, problems = check_answer(asked.question, body)
+        answer, problems = check_answer(asked.question, body, self._limits.json_depth)
         if problems:
             raise InvalidAnswer(problems)
         await self._starter.look_up(asked.log_id)

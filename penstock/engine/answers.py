@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.question import Option, Question, QuestionKind
-from penstock.core.schema import Schema
+from penstock.core.schema import Schema, json_problems
 
 OTHER = "Other (describe)"
 """The last option of a question that also takes words of one's own."""
@@ -19,13 +19,23 @@ _YES_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false
 _SAID = ("value", "text", "answer")
 
 
-def check_answer(question: Question, body: Mapping[str, Any]) -> Outcome:
-    """Return the answer as the log keeps it, and what is wrong with it; one of them is empty."""
+def check_answer(question: Question, body: Mapping[str, Any], depth: int) -> Outcome:
+    """Return the answer as the log keeps it, and what is wrong with it; one of them is empty.
+
+    `depth` is how deep its values may be nested.
+    """
     if question.kind is QuestionKind.APPROVAL:
-        return _approval(question, body)
-    if question.kind is QuestionKind.USER_MESSAGE:
-        return _message(question, body)
-    return _reply(question, body)
+        normal, problems = _approval(question, body)
+    elif question.kind is QuestionKind.USER_MESSAGE:
+        normal, problems = _message(question, body)
+    else:
+        normal, problems = _reply(question, body)
+    lost = [
+        _problem(f"/{name}{each.path}", each.message)
+        for name, value in normal.items()
+        for each in json_problems(value, depth)
+    ]
+    return _outcome(normal, problems + lost)
 
 
 def find_option(options: tuple[Option, ...], text: str) -> Option | None:

@@ -131,7 +131,7 @@ class Workbench:
     async def answer(self, body: Mapping[str, Any]) -> None:
         """Answer the oldest open question."""
         question = self.questions[0]
-        answer, problems = check_answer(question, body)
+        answer, problems = check_answer(question, body, self.world.limits.json_depth)
         if problems:
             raise InvalidAnswer(problems)
         answered = QuestionAnswered(

@@ -1,19 +1,30 @@
 """Whether an answer fits its question, kind by kind; the refused ones too."""
 
+import math
 from typing import Any
 
 import pytest
 
+from penstock.core.limits import Limits
 from penstock.core.question import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER, check_answer, find_option
 from tests.kit.events import question
 
+DEPTH = Limits().json_depth
 COLORS = (
     Option(label="Red", value="red", aliases=("r", "crimson")),
     Option(label="Blue", value="blue"),
 )
 SCHEMA = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
 APPROVAL = question("a", input_schema=SCHEMA)
+
+
+def nested(levels: int, members: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with these members that has so many objects inside each other."""
+    inner: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        inner = {"a": inner}
+    return members | {"a": inner}
 
 
 def asking(**more: Any) -> Question:
@@ -90,7 +101,7 @@ FORK, QUIET = (
 )
 def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) -> None:
     """T11, 14.2: "nothing or `null` when there is a `defaultValue`": blank text is nothing."""
-    assert check_answer(asked, body) == (kept, [])
+    assert check_answer(asked, body, DEPTH) == (kept, [])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +142,7 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
 def test_what_is_refused_and_why(
     asked: Question, body: dict[str, Any], field: str, issue: str
 ) -> None:
-    kept, (problem,) = check_answer(asked, body)
+    kept, (problem,) = check_answer(asked, body, DEPTH)
     assert kept == {}
     assert problem["field"] == field
     assert issue in problem["issue"]
@@ -174,11 +185,38 @@ WAIT = Question(
     ],
 )
 def test_a_message_that_was_waited_for(body: dict[str, Any], fields: list[str]) -> None:
-    kept, problems = check_answer(WAIT, body)
+    kept, problems = check_answer(WAIT, body, DEPTH)
     assert [each["field"] for each in problems] == fields
     assert kept == ({} if fields else body)
 
 
+SUMS = asking(schema={"type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "body", "field"),
+    [
+        (APPROVAL, {"decision": "approve", "input": {"to": "x", "n": math.inf}}, "/input/n"),
+        (APPROVAL, {"decision": "approve", "input": {"to": "x", "n": 2**53}}, "/input/n"),
+        (APPROVAL, {"decision": "approve", "input": nested(DEPTH, {"to": "x"})}, "/input/a/a/a/…"),
+        (WAIT, {"text": "x", "resume_payload": {"to": "x", "n": -math.inf}}, "/resume_payload/n"),
+        (SUMS, {"value": {"n": math.inf}}, "/value/n"),
+        (SUMS, {"text": '{"n": 1e999}'}, "/value/n"),
+    ],
+)
+def test_what_no_log_could_keep_is_no_answer(
+    asked: Question, body: dict[str, Any], field: str
+) -> None:
+    """9: "422 with the problems, the question stays open"; it became null, or failed the call."""
+    kept, (problem,) = check_answer(asked, body, DEPTH)
+    assert (kept, problem["field"]) == ({}, field)
+
+
+def test_an_answer_may_be_nested_as_deep_as_an_input() -> None:
+    edited = nested(DEPTH - 1, {"to": "x"})
+    assert check_answer(APPROVAL, {"decision": "approve", "input": edited}, DEPTH)[1] == []
+
+
 def test_json_without_an_end_is_just_words() -> None:
-    _, (problem,) = check_answer(NUMBER, {"text": "[" * 100_000})
+    _, (problem,) = check_answer(NUMBER, {"text": "[" * 100_000}, DEPTH)
     assert problem["field"] == "/text"
