@@ -5,11 +5,14 @@ from collections.abc import Container, Sequence
 
 from penstock.core.events import MessagesErased, Record
 from penstock.core.ids import LogId
+from penstock.core.limits import MIB
 from penstock.engine.state import SessionState, catch_up, fold
 from penstock.store.log import Lease, Log
 
 _AT_ONCE = 4_000
 """Events that are in memory together while a long log is folded."""
+_SIZE_AT_ONCE = 8 * MIB
+"""Characters of their bodies, without the last."""
 
 
 class StateCache:
@@ -44,14 +47,9 @@ class StateCache:
         log_id = lease.log_id
         self._stale.discard(log_id)
         state = self._kept.pop(log_id, None)
-        if state is not None:
-            if state.seq == lease.head:
-                return state
-            newer = await self._log.read(log_id, after=state.seq)
-            if not _erases(newer):
-                catch_up(state, newer)
-                return state
-        return await self._folded(log_id, lease.head)
+        if state is not None and state.seq == lease.head:
+            return state
+        return await self._folded(log_id, lease.head, state)
 
     def keep(self, state: SessionState) -> None:
         """Have the state at hand from now on, unless something in it was erased meanwhile."""
@@ -81,20 +79,29 @@ class StateCache:
         if log_id in self._held:
             self._stale.add(log_id)
 
-    async def _folded(self, log_id: LogId, head: int) -> SessionState:
-        """Fold a log, a part at a time: others have their turn, however long it is.
+    async def _folded(
+        self, log_id: LogId, head: int, known: SessionState | None = None
+    ) -> SessionState:
+        """Fold a log to its head, from what is known, a part at a time: others have their turn.
 
-        What was erased since it had this head may stand in a part before: it is begun anew.
+        What was erased since it was read may stand in a part before: it is begun anew.
         """
-        state = SessionState(log_id)
-        while part := await self._log.read(log_id, after=state.seq, limit=_AT_ONCE):
-            if state.seq and _erases([record for record in part if record.seq > head]):
-                state, head = SessionState(log_id), part[-1].seq
-                continue
-            catch_up(state, part)
-            if len(part) < _AT_ONCE:
-                break
+        state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
+        part = await self._part(state)
+        while part:
+            if state.seq and _erases([record for record in part if record.seq > read]):
+                state, read = SessionState(log_id), part[-1].seq
+            else:
+                catch_up(state, part)
+                if len(part) < _AT_ONCE and state.seq >= max(head, read):
+                    break
+            part = await self._part(state)
         return state
+
+    async def _part(self, state: SessionState) -> Sequence[Record]:
+        return await self._log.read(
+            state.log_id, after=state.seq, limit=_AT_ONCE, size=_SIZE_AT_ONCE
+        )
 
     def _is_here(self, log_id: LogId) -> bool:
         return log_id in self._kept or log_id in self._held

@@ -123,9 +123,17 @@ class Log(Protocol):
         ...
 
     async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+        self,
+        log_id: LogId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        size: int | None = None,
     ) -> Sequence[Record]:
-        """Return the events after `after`, at most `limit`; an unknown log has none."""
+        """Return the events after `after`, at most `limit`; an unknown log has none.
+
+        With a `size` they end with the event at which their bodies come to so many characters.
+        """
         ...
 
     async def head(self, log_id: LogId) -> int:

@@ -42,12 +42,20 @@ class Rows:
                 stored.append((at, task_id, path, kind, "", large))
         return stored
 
-    async def records(self, log_id: LogId, rows: Sequence[Row]) -> list[Record]:
-        """Return the rows as events. Raises StoreCorrupt for one that does not read back."""
-        return [
-            record_of(log_id, row if row[6] is None else await self._whole(log_id, row))
-            for row in rows
-        ]
+    async def records(
+        self, log_id: LogId, rows: Sequence[Row], size: int | None = None
+    ) -> list[Record]:
+        """Return the rows as events, up to the one with which their bodies come to that size.
+
+        Raises StoreCorrupt for one that does not read back.
+        """
+        records: list[Record] = []
+        for row in rows:
+            whole = row if row[6] is None else await self._whole(log_id, row)
+            records.append(record_of(log_id, whole))
+            if size is not None and (size := size - len(whole[5])) <= 0:
+                break
+        return records
 
     async def _whole(self, log_id: LogId, row: Row) -> Row:
         seq, at, task_id, path, kind, _, blob_id = row

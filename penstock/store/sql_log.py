@@ -1,7 +1,8 @@
 """The log in a database: SQLite or Postgres."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
+from contextlib import closing
 from functools import partial
 
 from sqlalchemy import Connection, literal_column, or_, select
@@ -185,17 +186,23 @@ class SqlLog:
         self._forget(lease.log_id, lease.epoch)
 
     async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+        self,
+        log_id: LogId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        size: int | None = None,
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
         key = (log_id, after, _ALL if limit is None else limit)
 
         def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
-            rows = connection.exec_driver_sql(self._sql.page, key).all()
+            with closing(connection.exec_driver_sql(self._sql.page, key)) as found:
+                rows = found.all() if size is None else _first(found, size)
             return records_of(log_id, rows), rows
 
         records, rows = await self._database.read(unit)
-        return await self._rows.records(log_id, rows) if records is None else records
+        return await self._rows.records(log_id, rows, size) if records is None else records
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
@@ -334,6 +341,17 @@ class SqlLog:
             if isinstance(event, QuestionAnswered) and event.question_id == found["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
+
+
+def _first(rows: Iterable[Row], size: int) -> Sequence[Row]:
+    """Return rows up to the one with which their bodies come to so many characters."""
+    first: list[Row] = []
+    for row in rows:
+        first.append(row)
+        size -= len(row[5])
+        if size <= 0:
+            break
+    return first
 
 
 def _pass_over(outcome: None, error: BaseException | None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock, Moment
+from penstock.core.codec import encode
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events import (
     CallRequested,
@@ -160,11 +161,17 @@ class MemoryLog(MemoryProjections):
             self._in_need[lease.log_id] = log
 
     async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
+        self,
+        log_id: LogId,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        size: int | None = None,
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
         log = self._logs.get(log_id)
-        return log.records[after : None if limit is None else after + limit] if log else []
+        found = log.records[after : None if limit is None else after + limit] if log else []
+        return found if size is None else _first(found, size)
 
     async def head(self, log_id: LogId) -> int:
         """Return the number of the newest event, 0 for an unknown log."""
@@ -241,6 +248,14 @@ def _owned(log_id: LogId, entries: Sequence[Entry]) -> Owned:
 
 def _lost(log_id: LogId) -> LeaseLost:
     return LeaseLost(f"another process has log {log_id!r}")
+
+
+def _first(records: Sequence[Record], size: int) -> Sequence[Record]:
+    for number, record in enumerate(records, 1):
+        size -= len(encode(record.event))
+        if size <= 0:
+            return records[:number]
+    return records
 
 
 class _Done:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -106,12 +107,10 @@ class Watched(MemoryLog):
         super().__init__(SystemClock())
         self.reads: list[tuple[int, int | None]] = []
 
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        """Return the events after `after`, at most `limit`."""
-        self.reads.append((after, limit))
-        return await super().read(log_id, after=after, limit=limit)
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        """Return what the log has."""
+        self.reads.append((part.get("after", 0), part.get("limit")))
+        return await super().read(log_id, **part)
 
 
 async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one() -> None:

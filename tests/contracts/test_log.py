@@ -71,6 +71,19 @@ async def test_a_part_of_a_log_can_be_read(log: Log) -> None:
     assert await log.read(CHAT, after=8) == []
 
 
+async def test_a_part_of_a_log_ends_where_it_comes_to_a_size(log: Log) -> None:
+    """However large the bodies are, there is one event at least, and the rest comes next."""
+    lease = await held(log)
+    large = [settled("x" * 300), settled("y" * 300), note("short"), settled("z" * 300)]
+    await log.append(lease, large)
+    seen, parts = 2, []
+    while part := await log.read(CHAT, after=seen, limit=9, size=301):
+        parts.append(len(part))
+        seen = part[-1].seq
+    assert (parts, seen) == ([1, 1, 2], 6)
+    assert len(await log.read(CHAT, after=2, limit=9, size=10**6)) == 4
+
+
 async def test_an_unknown_log_is_empty(log: Log) -> None:
     nowhere = LogId("nowhere")
     assert (await log.read(nowhere), await log.head(nowhere)) == ([], 0)

@@ -62,10 +62,8 @@ class PartedLog(MemoryLog):
         super().__init__(FakeClock())
         self.parts: list[int] = []
 
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        records = await super().read(log_id, after=after, limit=limit)
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        records = await super().read(log_id, **part)
         self.parts.append(len(records))
         return records
 
@@ -86,13 +84,24 @@ async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[in
     assert (log.parts, state.seq, state.tick) == (parts, events, events)
 
 
+async def test_a_log_with_large_bodies_is_folded_in_smaller_parts() -> None:
+    shelf = Shelf(hears=False)
+    shelf.log = log = PartedLog()
+    shelf.states = StateCache(log, (), most=9)
+    await shelf.say()
+    lease = await shelf.lease()
+    large = NoteEmitted(event_type="t", payload={"text": "x" * 3_000_000})
+    await log.append(lease, [Entry(large, ONE)] * 6)
+    await log.surrender(lease)
+    state = await shelf.states.take(await shelf.lease())
+    assert (log.parts, state.seq, state.tick) == ([5, 3], 8, 8)
+
+
 class ErasedMeanwhile(PartedLog):
     """Loses a message when its first part was read."""
 
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        records = await super().read(log_id, after=after, limit=limit)
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        records = await super().read(log_id, **part)
         if len(self.parts) == 1:
             told = TaskId(f"task_{LOG}")
             await self.send(LOG, [Entry(MessagesErased(of_task=told, user=True, answer=False))])
@@ -167,9 +176,9 @@ async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
     reads: list[int] = []
     read = active.log.read
 
-    async def counted(log_id: Any, *, after: int = 0, limit: int | None = None) -> Any:
+    async def counted(log_id: Any, *, after: int = 0, **part: Any) -> Any:
         reads.append(after)
-        return await read(log_id, after=after, limit=limit)
+        return await read(log_id, after=after, **part)
 
     active.log.read = counted  # type: ignore[method-assign]
     await active.say(TWO, is_new=False)
@@ -206,10 +215,8 @@ class BlankedLog(MemoryLog):
 
     is_blank = False
 
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        records = await super().read(log_id, after=after, limit=limit)
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        records = await super().read(log_id, **part)
         if not self.is_blank:
             return records
         return [each._replace(event=Erased()) if each.seq == 2 else each for each in records]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -136,10 +137,8 @@ class BusyLog(SqlLog):
 
     reads = 0
 
-    async def read(
-        self, log_id: LogId, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Record]:
-        records = await super().read(log_id, after=after, limit=limit)
+    async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
+        records = await super().read(log_id, **part)
         self.reads += 1
         if self.reads == 1:
             await self.send(log_id, [message(TWO)])
