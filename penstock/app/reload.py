@@ -2,7 +2,7 @@
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,8 @@ what a run writes beside them."""
 HIDDEN = ".pi"
 """The one hidden folder in which authors keep files."""
 Tell = Callable[[str], None]
+FileId = tuple[int, int]
+"""The numbers of a device, and of a file on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,10 @@ class ProjectReloader:
         tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
 
 
-def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int, int]]:
-    """Return when each file of a project was changed, and its size."""
+def look(
+    root: Path, endings: tuple[str, ...] = ("",), besides: Container[FileId] = ()
+) -> Mapping[str, tuple[int, int]]:
+    """Return when each file of a project was changed, and its size; without some of them."""
     found: dict[str, tuple[int, int]] = {}
     names = [*walk(root), *(f"{HIDDEN}/{each}" for each in walk(root / HIDDEN))]
     skills = tuple(
@@ -112,7 +116,8 @@ def look(root: Path, endings: tuple[str, ...] = ("",)) -> Mapping[str, tuple[int
             seen = (root / name).stat()
         except OSError:
             continue
-        found[name] = (seen.st_mtime_ns, seen.st_size)
+        if (seen.st_dev, seen.st_ino) not in besides:
+            found[name] = (seen.st_mtime_ns, seen.st_size)
     return found
 
 

@@ -1,7 +1,9 @@
 """Everything that is wrong with the files of a project, without running it."""
 
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,7 @@ import typer
 
 from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
-from penstock.app.reload import SECONDS, look
+from penstock.app.reload import SECONDS, FileId, look
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
@@ -34,6 +36,8 @@ Utf16 = Annotated[
     bool, typer.Option("--utf16", help="Count columns in UTF-16 units, as some editors do.")
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes.")]
+OUTPUTS = (1, 2)
+"""Descriptors of stdout and stderr."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +132,28 @@ def annotation(found: Diagnostic) -> str:
     return f"::{found.severity} {shown}::{_escaped(clean(found.text))}"
 
 
-def changes(root: Path, pause: Callable[[], object]) -> Iterator[None]:
-    """Yield whenever files of a project were changed, added or taken away, until Ctrl-C."""
-    before = look(root)
+def changes(
+    root: Path, pause: Callable[[], object], outputs: Sequence[int] = OUTPUTS
+) -> Iterator[None]:
+    """Yield whenever files of a project were changed, added or taken away, until Ctrl-C.
+
+    A file that this command writes to is none of them.
+    """
+    own = frozenset(_file_ids(outputs))
+    before = look(root, besides=own)
     while True:
         pause()
-        now = look(root)
+        now = look(root, besides=own)
         if now != before:
             before = now
             yield
+
+
+def _file_ids(descriptors: Iterable[int]) -> Iterator[FileId]:
+    for each in descriptors:
+        with suppress(OSError):  # it is closed
+            found = os.fstat(each)
+            yield found.st_dev, found.st_ino
 
 
 def _further(*, types: bool) -> tuple[Look, ...]:

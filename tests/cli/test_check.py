@@ -140,6 +140,23 @@ def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     assert next(left, None) is None
 
 
+def test_what_it_writes_itself_is_no_change_of_the_project(tmp_path: Path) -> None:
+    """`penstock check --watch > found.txt` in the project."""
+    with (tmp_path / "found.txt").open("w") as output:
+
+        def tell() -> None:
+            output.write("0 errors\n")
+            output.flush()
+
+        deeds = iter([tell, tell, (tmp_path / "a.tool.yaml").touch, tell])
+
+        def act() -> None:
+            next(deeds)()
+
+        assert next(changes(tmp_path, act, [output.fileno()])) is None
+        assert len(list(deeds)) == 1
+
+
 def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
