@@ -31,7 +31,7 @@ from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest
 from penstock.resources.hosts import read_patterns
 from penstock.sandbox.script import Sandbox
-from penstock.tools.policy import SCRIPT
+from penstock.tools.policy import PLUGIN, SCRIPT
 from penstock.tools.python.load import FOLDER, LoadedTools, PythonTool, load_tools
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool
@@ -138,7 +138,8 @@ def load_project(
     the sandbox of an earlier edition, if that is given. Plugins that are not given are called.
     """
     root, plugins = settings.root, plugins or load_plugins()
-    reserved = {tool.spec.tool_id for tool in (*TOOLS, *plugins.tools.values())}
+    reserved = dict.fromkeys((each.spec.tool_id for each in TOOLS), "a built-in tool")
+    reserved |= dict.fromkeys(plugins.tools, "a tool of a plugin")
     loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
     chosen = settings.global_tools
     given = opened_to_all((*TOOLS, *added, *plugins.tools.values()), chosen)
@@ -256,6 +257,7 @@ def _neighbours(loaded: LoadedTools, given: tuple[Tool, ...], settings: Settings
     specs, chosen = [each.spec for each in (*given, *loaded.tools)], settings.global_tools
     return ProjectNames(
         builtin_tools=frozenset(each.spec.tool_id for each in given),
+        plugin_tools=frozenset(each.spec.tool_id for each in given if each.spec.kind == PLUGIN),
         builtin_skills={name: each.tools for name, each in SKILLS.items()},
         python_tools={each.tool_id: _definition(each) for each in loaded.tools},
         open_tools=frozenset(

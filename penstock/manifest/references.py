@@ -1,6 +1,6 @@
 """What manifests say about each other: ids that are taken, and ids that name nothing."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.diagnostics import nearest
@@ -34,6 +34,8 @@ class ProjectNames:
     """What a project has besides its manifests."""
 
     builtin_tools: frozenset[str] = frozenset()
+    """With those that plugins and the program bring."""
+    plugin_tools: frozenset[str] = frozenset()
     builtin_skills: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """With the tools that each grants."""
     python_tools: Mapping[str, Definition] = field(default_factory=dict)
@@ -73,22 +75,24 @@ def check_ids(
 ) -> Mapping[str, list[Definition]]:
     """Note ids that are taken; return where each tool is defined that has several places."""
     named = [(each.manifest.tool_id, each.node.at("name")) for each in tools]
-    places = _check_ids("tool", named, neighbours.builtin_tools, neighbours.python_tools)
+    taken = dict.fromkeys(neighbours.builtin_tools, "a built-in tool")
+    taken |= dict.fromkeys(neighbours.plugin_tools, "a tool of a plugin")
+    places = _check_ids("tool", named, taken, neighbours.python_tools)
     own = [(each.manifest.skill_id, each.node.at("skill_id")) for each in skills]
-    _check_ids("skill", own, neighbours.builtin_skills.keys(), {})
+    _check_ids("skill", own, dict.fromkeys(neighbours.builtin_skills, "a built-in skill"), {})
     return places
 
 
 def _check_ids(
     noun: str,
     named: Sequence[tuple[str, Node]],
-    builtin: Collection[str],
+    taken: Mapping[str, str],
     python: Mapping[str, Definition],
 ) -> Mapping[str, list[Definition]]:
     places: dict[str, list[Definition]] = {}
     for name, node in named:
-        if name in builtin or name.startswith(MCP):
-            said = f"{quoted(name)} is a built-in {noun}; choose another id"
+        if name in taken or name.startswith(MCP):
+            said = f"{quoted(name)} is {taken.get(name, f'a built-in {noun}')}; choose another id"
             node.refuse("builtin-collision", said)
         elif name:
             known = places.setdefault(name, [python[name]] if name in python else [])

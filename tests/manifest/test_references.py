@@ -81,6 +81,14 @@ def test_what_is_built_in_keeps_its_id(tmp_path: Path, file: str, text: str, sai
     assert not {"ask_user", "read_dir"} & {*bundle.broken_tools, *bundle.broken_skills}
 
 
+def test_a_plugin_keeps_the_ids_of_its_tools_too(tmp_path: Path) -> None:
+    plugin = frozenset({"a"})
+    names = ProjectNames(builtin_tools=plugin, plugin_tools=plugin)
+    bundle = load_bundle(write(tmp_path, {"a.tool.yaml": tool(name="a")}), names)
+    said = '"a" is a tool of a plugin; choose another id'
+    assert [each.message for each in bundle.diagnostics] == [said]
+
+
 NOT = "is not a tool of this bundle or a built-in"
 IN_SKILLS = [
     (

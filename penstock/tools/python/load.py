@@ -1,7 +1,7 @@
 """The Python tools of a project: every `tools/*.py`, imported once, with all that is wrong."""
 
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from dis import opmap
 from hashlib import blake2b
@@ -37,11 +37,13 @@ class LoadedTools:
         return not errors_of(self.diagnostics) and next(lacking, None) is None
 
 
-def load_tools(root: Path, *, reserved: Collection[str] = (), is_on: bool = True) -> LoadedTools:
+def load_tools(
+    root: Path, *, reserved: Mapping[str, str] | None = None, is_on: bool = True
+) -> LoadedTools:
     """Import the project's Python files, in this process and with all its rights.
 
-    `reserved` are the ids of built-in tools. Files that begin with `_` are for the others to
-    import, as in `from ._prices import TABLE`.
+    `reserved` are ids that are taken, and what has them. Files that begin with `_` are for the
+    others to import, as in `from ._prices import TABLE`.
     """
     files = find_files(root)
     if not files:
@@ -58,7 +60,7 @@ def load_tools(root: Path, *, reserved: Collection[str] = (), is_on: bool = True
         except DeclarationError as error:
             diagnostics += error.diagnostics
             continue
-        diagnostics += _take(_Source(file, root), module, found, reserved)
+        diagnostics += _take(_Source(file, root), module, found, reserved or {})
     return LoadedTools(tools=tuple(found.values()), diagnostics=tuple(diagnostics))
 
 
@@ -89,7 +91,7 @@ def _take(
     source: _Source,
     module: ModuleType,
     found: dict[str, PythonTool],
-    reserved: Collection[str],
+    reserved: Mapping[str, str],
 ) -> Iterable[Diagnostic]:
     """Add the module's tools to those found; yield what is wrong with the others."""
     tools = tools_in(module)
@@ -103,7 +105,7 @@ def _take(
             continue
         tool_id, line = tool.tool_id, tool.line
         if tool_id in reserved:
-            message = f"the built-in tools have a {tool_id!r} already; give this one another id"
+            message = f"{tool_id!r} is {reserved[tool_id]} already; give this one another id"
             yield source.finding("builtin-collision", message, line)
         elif tool_id in found:
             message = f"there are two tools {tool_id!r}; the first of them counts"

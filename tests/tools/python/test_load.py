@@ -113,9 +113,12 @@ def test_of_two_tools_of_one_id_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_the_names_of_built_in_tools_are_taken(tmp_path: Path) -> None:
-    loaded = load_tools(project(tmp_path, a=GOOD), reserved=["good"])
+    loaded = load_tools(project(tmp_path, a=GOOD), reserved={"good": "a tool of a plugin"})
     assert loaded.tools == ()
-    assert [found.code for found in loaded.diagnostics] == ["builtin-collision"]
+    said = "'good' is a tool of a plugin already; give this one another id"
+    assert [(each.code, each.message) for each in loaded.diagnostics] == [
+        ("builtin-collision", said)
+    ]
 
 
 def test_what_is_wrong_with_a_tool_leaves_the_others_of_its_file(tmp_path: Path) -> None:
@@ -219,4 +222,4 @@ async def test_a_tool_that_is_warned_about_is_there(tmp_path: Path) -> None:
     assert found == f"tools/a.py:5:1: warning reserved-key: {said}"
     assert ([each.tool_id for each in loaded.tools], loaded.is_whole) == (["good"], True)
     assert not load_tools(tmp_path, is_on=False).is_whole
-    assert not load_tools(tmp_path, reserved=["good"]).is_whole
+    assert not load_tools(tmp_path, reserved={"good": "a built-in tool"}).is_whole
