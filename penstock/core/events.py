@@ -214,6 +214,9 @@ class PromptResolved:
     text: str
 
 
+NOTE_LEVELS = ("info", "warning", "error")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteEmitted:
     """An author's own event."""

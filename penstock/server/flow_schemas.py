@@ -3,6 +3,7 @@
 from penstock.app.run_feed import TYPES
 from penstock.server.schemas import (
     ANYTHING,
+    ERROR,
     INTEGER,
     NUMBER,
     OBJECT,
@@ -83,7 +84,6 @@ _RESULT = {
     "usage": OBJECT,
     "warnings": listed(STRING),
 }
-_ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
 _AGENT = {
     "name": STRING,
     "description": STRING,
@@ -138,7 +138,7 @@ FLOWS: dict[str, Schema] = {
         },
         "questions",
     ),
-    "RunRejected": record({"error": _ERROR, "runId": STRING}, "runId"),
+    "RunRejected": record({"error": ERROR, "runId": STRING}, "runId"),
     "FlowResult": record(_RESULT, "reason", "task", "totalDuration", "usage"),
     "FlowRunSummary": record(_RUN, "endedAt"),
     "FlowRuns": page_of("runs", "FlowRunSummary"),

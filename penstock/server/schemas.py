@@ -224,7 +224,7 @@ _MESSAGE = {
     "metadata": OBJECT,
     "toolCallId": STRING,
 }
-_ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
+ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
 _ASKED = {
     "status": {"enum": ["open", "answered", "cancelled", "expired"]},
     "taskId": STRING,
@@ -312,7 +312,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
             "mapping": {kind: ref(name)["$ref"] for kind, name in MAPPING.items()},
         },
     },
-    "Problem": record({"error": _ERROR}),
+    "Problem": record({"error": ERROR}),
     "Message": record(_MESSAGE, *(name for name in _MESSAGE if name not in {"role", "content"})),
     "Exchange": record({"userMessage": ref("Message"), "assistantMessage": ref("Message")}),
     "Waiting": record(

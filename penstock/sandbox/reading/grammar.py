@@ -11,14 +11,13 @@ from typing import Any
 
 from penstock.core.clock import Clock
 from penstock.sandbox.reading.lexer import Findings
-from penstock.sandbox.reading.reader import MEMORY_BYTES, Blob, Reader
+from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "quickjs.wasm"
 _STACK_BYTES = 200 << 10
 _KEPT_BYTES = 16 << 20
 """What was compiled stays in memory: after so much of it an instance is not kept."""
-_OVERCOME = "it is nested too deeply, or needs too much memory to be read"
 _MODULE = 1
 _PLACE = re.compile(r":(\d+):(\d+)\n")
 _OWN_LIMITS = ("out of memory", "stack overflow")
@@ -29,7 +28,7 @@ class Grammar:
     """The blob and an instance of it; used by one thread at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=_OVERCOME)
+        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
         self._reader = Reader[Findings | None](blob, clock, cache, begin=_Guest, unread=Findings)
 
     def check(self, source: str, seconds: float) -> Findings | None:

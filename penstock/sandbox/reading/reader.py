@@ -13,6 +13,8 @@ from penstock.core.clock import Clock
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 MEMORY_BYTES = 512 << 20
+OVERCOME = "it is nested too deeply, or needs too much memory to be read"
+"""What is said of a source that is too much for what reads it."""
 Found = TypeVar("Found")
 _Read_co = TypeVar("_Read_co", covariant=True)
 

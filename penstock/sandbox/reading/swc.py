@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.clock import Clock
-from penstock.sandbox.reading.reader import MEMORY_BYTES, Blob, Reader
+from penstock.sandbox.reading.reader import MEMORY_BYTES, OVERCOME, Blob, Reader
 from penstock.sandbox.reading.typescript import Stripped
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
 
 BLOB = "swc.wasm"
 _KEPT_BYTES = 48 << 20
-_OVERCOME = "it is nested too deeply, or needs too much memory to be read"
 _FIRST_FREE = 132
 _UNDEFINED = object()
 _UNDEFINED_AT = 128
@@ -27,7 +26,7 @@ class Swc:
     """The blob and an instance of it; used by one thread at a time."""
 
     def __init__(self, clock: Clock, cache: Path | None) -> None:
-        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=_OVERCOME)
+        blob = Blob(name=BLOB, imports=IMPORTS, kept_bytes=_KEPT_BYTES, overcome=OVERCOME)
         self._reader = Reader(blob, clock, cache, begin=self._begin, unread=Stripped)
         self._objects: Objects | None = None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.canonical import is_larger
-from penstock.core.events import NoteEmitted
+from penstock.core.events import NOTE_LEVELS, NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.question import Option
 from penstock.core.schema import Schema
@@ -14,7 +14,6 @@ from penstock.core.text import size_text
 from penstock.tools.invocation import QuestionForm
 from penstock.tools.outputs import given_json
 
-LEVELS = ("info", "warning", "error")
 TYPE_CHARACTERS = 128
 MESSAGE_CHARACTERS = 4096
 MIME = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w-]{1,64}=[\w.+-]{1,127}){0,4}", re.ASCII)
@@ -26,8 +25,8 @@ def checked_note(note: NoteEmitted, limits: Limits) -> NoteEmitted:
     if not 1 <= len(event_type) <= TYPE_CHARACTERS or any(map(str.isspace, event_type)):
         wanted = f"1 to {TYPE_CHARACTERS} characters without spaces"
         raise ValueError(f"event_type must have {wanted}, not {event_type!r}")
-    if note.level not in LEVELS:
-        raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {note.level!r}")
+    if note.level not in NOTE_LEVELS:
+        raise ValueError(f"level must be one of {', '.join(NOTE_LEVELS)}, not {note.level!r}")
     if note.message is not None and len(_text(note.message, "message")) > MESSAGE_CHARACTERS:
         raise ValueError(f"message must have at most {MESSAGE_CHARACTERS} characters")
     payload = given_json(note.payload, limits.json_depth, "payload")

@@ -7,7 +7,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
 from penstock.core.canonical import is_larger
 from penstock.core.clock import to_iso
-from penstock.core.events import NoteEmitted, StateWritten
+from penstock.core.events import NOTE_LEVELS, NoteEmitted, StateWritten
 from penstock.sandbox.bridge import Settled
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
@@ -18,7 +18,6 @@ from penstock.tools.state import ALWAYS, MOST_SECONDS, Always, TaskValues
 SHARED = ""
 """The partition of a task's values that all its tools share."""
 EMIT = "task.emitEvent"
-LEVELS = ("info", "warning", "error")
 TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
 
 
@@ -135,8 +134,8 @@ class NoteCalls:
         if any(map(str.isspace, event_type)):
             raise TypeError("event_type must have no spaces")
         level = arguments.get("level", "info")
-        if not isinstance(level, str) or level not in LEVELS:
-            raise TypeError(f"level must be one of {', '.join(LEVELS)}")
+        if not isinstance(level, str) or level not in NOTE_LEVELS:
+            raise TypeError(f"level must be one of {', '.join(NOTE_LEVELS)}")
         payload = arguments.get("payload")
         if is_larger(payload, most := self._limits.event_bytes):
             raise TypeError(f"payload must have at most {most} bytes as JSON")
