@@ -14,6 +14,7 @@ from penstock.flows.files import (
     FOLDERS,
     SUFFIXES,
     FlowFile,
+    FlowRoot,
     command_of,
     find_namesakes,
     hides,
@@ -127,9 +128,9 @@ def _inside(root: Path, real: str) -> str | None:
     """Return the flow whose folder a path leads into, unless it is that flow."""
     below = next(real.removeprefix(f"{each}/") for each in FOLDERS if real.startswith(f"{each}/"))
     start = real.removesuffix(below)
-    parts = below.split("/")
+    parts, flow_root = below.split("/"), FlowRoot(root)
     for end in range(1, len(parts)):
         flow = f"{start}{'/'.join(parts[:end])}/{FLOW}"
-        if flow != real and (root / flow).is_file():
+        if flow != real and flow_root.has_file(flow):
             return flow
     return None

@@ -14,13 +14,12 @@ from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs
 from penstock.flows.library import FlowLibrary, FlowSource
 from penstock.flows.reading.flow import flow_of, read_flow
+from penstock.flows.reading.inputs import TASK
 
 FLOW_INVALID = "FLOW_INVALID"
 GATE_CLOSED = "GATE_CLOSED"
 TASK_REQUIRED = "TASK_REQUIRED"
 VALIDATION_ERROR = "VALIDATION_ERROR"
-TASK = "task"
-"""What of the input of a start is no input of the flow."""
 _SAID = 3
 """Errors that a reason names; the details have all."""
 

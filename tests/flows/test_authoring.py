@@ -11,6 +11,7 @@ from penstock.flows.checks.context import AgentCard, CheckContext
 from penstock.flows.files import FlowFile
 from penstock.flows.project_flows import ProjectFlows
 
+LONG = f"flows/{'x' * 300}/more.yaml"
 GOOD = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: scout}\n"
 INSIDE = "flows/one/flow.yaml is a flow of its own: nothing else in its folder is one"
 BROKEN = GOOD.replace("scout", "scuot")
@@ -62,6 +63,7 @@ def test_a_flow_is_written_where_flows_lie(
         ("flows/x\0.yaml", "path is outside the project: flows/x\0.yaml"),
         ("flows/one/more.yaml", INSIDE),
         ("flows/taken.yaml", "'flows/taken.yaml' is a directory, or no plain file"),
+        (LONG, f"there is no {LONG!r} in the project, nor can be: its name is too long"),
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(

@@ -383,7 +383,8 @@ async def test_steps_that_were_all_answered_go_on_as_many_at_once_as_may_be() ->
         return (ASK, call("slow"), finish("done"))[turn]
 
     place = MemoryStorage(flows=flows_of(demo=f"max_concurrent: 1\n{steps(THREE)}"))
-    agents, tools = [worker("asker", tools=("slow",))], [slow, AskUser()]
+    agents = [worker("asker", tools=("slow",))]
+    tools: list[Tool] = [slow, AskUser()]
     model = ScriptedModel(answer)
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         await run_in(runtime)

@@ -1,5 +1,6 @@
 """Checks flows, agents and handbooks: all of them, or those that are named."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from penstock.agents import folders as agents
 from penstock.app.flows import dry_runs_of, faults_beside, project_flows
 from penstock.app.project import HANDBOOK_FOLDERS
 from penstock.cli.exit_codes import FAILED, FINE
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, Strict
 from penstock.cli.output import print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
@@ -30,7 +31,6 @@ Paths = Annotated[
         metavar="[PATH]", help="These alone: commands of flows, or files, or folders of them."
     ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
 _PLACES = (*flows.FOLDERS, *agents.FOLDERS, *HANDBOOK_FOLDERS)
 
@@ -105,7 +105,7 @@ def _place(root: Path, name: str) -> str | None:
     """Return the path of something of a project that can be checked; None if it is none."""
     for whole in (root / name, Path.cwd() / name):
         path = whole.resolve()
-        if not path.exists() or not path.is_relative_to(root):
+        if not os.access(path, os.F_OK) or not path.is_relative_to(root):
             continue
         place = path.relative_to(root).as_posix()
         inside = any(_is_of(place, each) for each in _PLACES)

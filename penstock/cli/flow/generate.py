@@ -34,7 +34,8 @@ def generate(
     texts = _texts(project_flows(found.settings, found.project), name.removeprefix("/"))
     files = ProjectFiles(found.settings.root)
     places = {path: files.at(path) for path in texts}
-    written = [path for path, place in places.items() if not files.whole(place).exists()]
+    root = FlowRoot(files.root)
+    written = [path for path, place in places.items() if not root.has_file(place.real)]
     for path in written if not dry else ():
         files.write(places[path], texts[path].encode())
     kept = [path for path in texts if path not in written]

@@ -38,7 +38,8 @@ from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.reading.flow import flow_of
-from penstock.flows.starting import TASK, TASK_REQUIRED, wanted_of
+from penstock.flows.reading.inputs import TASK
+from penstock.flows.starting import TASK_REQUIRED, wanted_of
 
 FlowName = Annotated[
     str, typer.Argument(metavar="NAME", help="The flow's command, such as dom:apply.")

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.reading.kinds import Anything
-from penstock.manifest.authored_kinds import part, warn_unknown
+from penstock.manifest.authored_kinds import part, warn, warn_unknown
 from penstock.manifest.fields import WRONG, Node, Wrong, quoted
 from penstock.manifest.kinds import Flag, Text
 from penstock.manifest.outputs import IDENTIFIER, VALUE_TYPE, fits, required
 
 INPUT_FIELDS = ("type", "required", "default", "description")
+TASK = "task"
+"""What of the input of a start is no input of the flow, where both are given as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ def _run_input(node: Node, name: str) -> RunInput | None:
     if not isinstance(node.value, dict):
         node.wrong_type("{type, required, default, description}")
         return None
+    if name == TASK:
+        said = f"input {quoted(name)} cannot be given in a chat: the task of the run is meant there"
+        warn(node, "task-input", said, 'give it another name, or read "${{task}}"')
     warn_unknown(node, INPUT_FIELDS, node.name)
     word = required(node, "type", VALUE_TYPE)
     if word is WRONG:

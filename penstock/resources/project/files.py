@@ -16,7 +16,7 @@ from penstock.resources.project.turns import turn
 T = TypeVar("T")
 
 MOST_WRITTEN = 1 << 20
-_ABSENT = {errno.ENOENT, errno.ENAMETOOLONG, errno.EINVAL}
+_ABSENT = {errno.ENOENT, errno.EINVAL}
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP}
 
 
@@ -164,6 +164,9 @@ def telling(path: ProjectPath) -> Iterator[None]:
 def _told(error: OSError, path: ProjectPath) -> CallError:
     if isinstance(error, IsADirectoryError):
         return tool_failure("is_directory", f"{path.told!r} is a directory, or no plain file")
+    if error.errno == errno.ENAMETOOLONG:
+        said = f"there is no {path.told!r} in the project, nor can be: its name is too long"
+        return tool_failure("not_found", said)
     if error.errno in _ABSENT:
         return tool_failure("not_found", f"there is no {path.told!r} in the project")
     if error.errno in _IN_THE_WAY:

@@ -76,3 +76,11 @@ def test_nothing_is_written_outside_of_the_project(flows: Path, run: Run, tmp_pa
     assert code != 0
     assert "is outside the project" in told
     assert list(outside.iterdir()) == []
+
+
+def test_a_name_that_no_file_can_have_is_told(flows: Path, run: Run) -> None:
+    step = f"  - {{id: long, type: code, target: {'x' * 300}.ts}}\n"
+    (flows / "flows/sums.yaml").write_text(HEAD + "steps:\n" + step)
+    code, _, told = run("flow", "generate", "sums")
+    assert code != 0
+    assert "its name is too long" in told

@@ -12,6 +12,7 @@ from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles
 
 G = Access(agent="g", read=("src/**", "docs/*.md"), write=("src/gen/**",))
+LONG = "src/" + "x" * 300
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
 
 
@@ -110,7 +111,7 @@ def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
         ("src", "'src' is a directory, or no plain file"),
         ("README.md/x", "a file or a link stands in the way of 'README.md/x'"),
         ("src/loop", "a file or a link stands in the way of 'src/loop'"),
-        ("x" * 300, f"there is no {'x' * 300!r} in the project"),
+        ("x" * 300, f"there is no {'x' * 300!r} in the project, nor can be: its name is too long"),
         ("a\0b", "'a\\x00b' is no path of a file"),
         ("\ud800", "'\\ud800' is no path of a file"),
     ],
@@ -126,6 +127,8 @@ def test_a_file_over_its_limit_is_refused(root: Path) -> None:
     files = ProjectFiles(root)
     with pytest.raises(CallError, match="has more than 3 bytes"):
         files.read(files.readable("README.md"), 3)
+    with pytest.raises(CallError, match="nor can be: its name is too long"):
+        files.write(files.writable(LONG), b"")
     with pytest.raises(CallError, match="a file has at most 1048576 bytes, this has 1048577"):
         files.write(files.writable("new"), b"x" * (1024 * 1024 + 1))
 
@@ -138,7 +141,7 @@ def test_a_file_over_its_limit_is_refused(root: Path) -> None:
         (".penstock", '".penstock" is protected.'),
         ("..", '".." is outside the project.'),
         ("src/none", "there is no 'src/none' in the project"),
-        (f"src/{'x' * 300}", f"there is no 'src/{'x' * 300}' in the project"),
+        (LONG, f"there is no {LONG!r} in the project, nor can be: its name is too long"),
     ],
 )
 def test_where_no_search_begins(root: Path, told: str, why: str) -> None:
