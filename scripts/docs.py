@@ -273,7 +273,7 @@ def _commands() -> Iterator[str]:
 
 
 def tree() -> str:
-    """Return every floor from the top, with the sentence of each of its files."""
+    """Return every floor from the top, with the sentence of each of its files and packages."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     rows = contracts["contracts"][0]["layers"]
     names = [name for row in rows for name in re.split(r"[\s|()]+", row) if name != "__main__"]
@@ -281,9 +281,18 @@ def tree() -> str:
 
 
 def _floor(name: str) -> str:
-    files = sorted(path for path in (SOURCE / name).glob("*.py") if path.name != "__init__.py")
-    rows = "\n".join(f"- `{path.stem}`: {_first(path)}" for path in files)
-    return f"### {name}\n\n{_first(SOURCE / name / '__init__.py')}\n\n{rows}".rstrip()
+    head = f"[{name}]({name}.md)" if (ROOT / f"docs/{name}.md").exists() else name
+    rows = "\n".join(_files(SOURCE / name))
+    return f"### {head}\n\n{_first(SOURCE / name / '__init__.py')}\n\n{rows}".rstrip()
+
+
+def _files(folder: Path, indent: str = "") -> Iterator[str]:
+    for path in sorted(folder.iterdir()):
+        if (first := path / "__init__.py").exists():
+            yield f"{indent}- `{path.name}/`: {_first(first)}"
+            yield from _files(path, f"{indent}  ")
+        elif path.suffix == ".py" and path.name != "__init__.py":
+            yield f"{indent}- `{path.stem}`: {_first(path)}"
 
 
 def _first(path: Path) -> str:

@@ -40,6 +40,20 @@ def test_every_decision_is_short_and_in_the_list_of_decisions_by_its_title() -> 
     assert [each for each in listed if each.startswith("- [")] == wanted
 
 
+def test_every_page_is_reached_from_the_first_one() -> None:
+    """A page that nothing leads to is read by nobody."""
+    first = ROOT / "README.md"
+    reached, at_hand = {first}, [first]
+    while at_hand:
+        page = at_hand.pop()
+        linked = re.findall(r"\]\((?!https?:)([^)#\s]+\.md)", page.read_text())
+        new = {(page.parent / each).resolve() for each in linked} - reached
+        reached |= new
+        at_hand += new
+    pages = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")}
+    assert sorted(str(each.relative_to(ROOT)) for each in pages - reached) == []
+
+
 def test_every_link_of_a_page_leads_somewhere() -> None:
     """To a file that is there, and where it names a heading, to one that the file has."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
