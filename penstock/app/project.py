@@ -138,9 +138,7 @@ def load_project(
     the sandbox of an earlier edition, if that is given. Plugins that are not given are called.
     """
     root, plugins = settings.root, plugins or load_plugins()
-    reserved = dict.fromkeys((each.spec.tool_id for each in TOOLS), "a built-in tool")
-    reserved |= dict.fromkeys(plugins.tools, "a tool of a plugin")
-    loaded = load_tools(root, reserved=reserved, is_on=settings.tools.python)
+    loaded = load_tools(root, reserved=_reserved(plugins), is_on=settings.tools.python)
     chosen = settings.global_tools
     given = opened_to_all((*TOOLS, *added, *plugins.tools.values()), chosen)
     python = opened_to_all(loaded.tools, chosen)
@@ -193,6 +191,12 @@ def check_project(settings: Settings, *further: Look, engine: Engine | None = No
         skills=project.bundle.skill_count,
         flows=len(find_flows(settings.root).files),
     )
+
+
+def _reserved(plugins: PluginApi) -> dict[str, str]:
+    """Return the ids that are taken, and by what."""
+    reserved = dict.fromkeys((each.spec.tool_id for each in TOOLS), "a built-in tool")
+    return reserved | dict.fromkeys(plugins.tools, "a tool of a plugin")
 
 
 def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:

@@ -113,6 +113,7 @@ class Runtime:
         """
         self.parts.agents.get(message.agent)
         if message.model is not None:
+            await self.parts.models.look_up(message.model)
             self.parts.models.get(message.model)
         return await self._inbox.send(message, profile or self.local)
 

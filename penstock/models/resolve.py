@@ -87,6 +87,14 @@ class Models:
             made = self._made[wanted] = self._make(wanted)
         return made
 
+    async def look_up(self, name: str) -> None:
+        """Load what `get` needs for a provider that only a costly library knows, in a thread."""
+        config = self._configs.get(name)
+        provider = name.partition(":")[0] if config is None else config.provider
+        is_known = name in self._made or provider in {OFFLINE, *COMPATIBLE, *ADAPTED}
+        if (config or ":" in name) and not is_known:
+            await asyncio.to_thread(_lack_of, provider)
+
     def has(self, name: str) -> bool:
         """Whether a model was named so, in the settings or by the program."""
         return name in self._configs or name in self._made
@@ -228,12 +236,9 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
 
 def _check_other(config: ModelConfig) -> None:
     """Raise ConfigError for a provider that Pydantic AI does not know, or that lacks a package."""
-    said: str | None = None
-    if _is_installed("pydantic_ai"):
-        lack: Callable[[str], str | None] = late("penstock.models.pydantic_ai:lack_of")
-        said = lack(config.provider)
-        if said == "":
-            return
+    said = _lack_of(config.provider)
+    if said == "":
+        return
     if said:
         raise ConfigError(f"the model {config.name!r} of provider {config.provider!r}: {said}")
     known = sorted({OFFLINE, *COMPATIBLE, *ADAPTED})
@@ -242,6 +247,14 @@ def _check_other(config: ModelConfig) -> None:
         f"{did_you_mean(config.provider, known)} There are {', '.join(known)}, "
         "and what else Pydantic AI speaks to: pip install 'penstock[anthropic]'"
     )
+
+
+def _lack_of(provider: str) -> str | None:
+    """Return what a provider lacks here, nothing if nothing; None for one that nobody knows."""
+    if not _is_installed("pydantic_ai"):
+        return None
+    lack: Callable[[str], str | None] = late("penstock.models.pydantic_ai:lack_of")
+    return lack(provider)
 
 
 def _is_installed(package: str) -> bool:

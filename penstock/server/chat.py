@@ -63,7 +63,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         content=asked["content"],
         agent=agent_id,
         session_id=asked.get("conversationId"),
-        model=_model(site, asked),
+        model=await _model(site, asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -106,7 +106,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         content=task_messages.brief.content,
         agent=agent_id,
         session_id=session_id,
-        model=_model(site, asked),
+        model=await _model(site, asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=task_messages.task.task_id,
         head=head,
@@ -173,12 +173,14 @@ def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
     return {}
 
 
-def _model(site: Site, asked: dict[str, Any]) -> str | None:
+async def _model(site: Site, asked: dict[str, Any]) -> str | None:
     """Return the model that was asked for. Raises InvalidRequest for one there is not."""
     name: str | None = asked.get("model")
     if name is not None:
+        models = site.runtime.parts.models
+        await models.look_up(name)
         try:
-            site.runtime.parts.models.get(name)
+            models.get(name)
         except ConfigError as error:
             raise InvalidRequest([{"field": "/model", "issue": str(error)}]) from None
     return name

@@ -70,7 +70,10 @@ async def list_models(agent_id: str, request: Request) -> Response:
     site, _ = site_of(request), allowed(request, READ)
     site.runtime.parts.agents.get(agent_id)
     models = site.runtime.parts.models
-    cards = [_model(each, models.find(each.model_id) is not None) for each in models.cards()]
+    cards: list[dict[str, Any]] = []
+    for each in models.cards():
+        await models.look_up(each.model_id)
+        cards.append(_model(each, models.find(each.model_id) is not None))
     return Json({"models": cards, "default": models.default})
 
 

@@ -1,6 +1,8 @@
 """Models by name."""
 
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -121,6 +123,22 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
     loaded = {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys()
     Models().get("anthropic:claude")
     assert {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys() == loaded
+
+
+@pytest.mark.parametrize("name", ["opnai:gpt", "odd"])
+async def test_what_only_the_library_knows_is_looked_up_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The server goes on while the library of the other providers is loaded."""
+    asked: list[threading.Thread] = []
+    library = SimpleNamespace(lack_of=lambda _: asked.append(threading.current_thread()))
+    monkeypatch.setitem(sys.modules, "penstock.models.pydantic_ai", library)
+    models = Models([LOCAL, ModelConfig(name="odd", provider="opnai", model="gpt")])
+    for known in ("local", "offline:any", "anthropic:claude", "nobody"):
+        await models.look_up(known)
+    assert asked == []
+    await models.look_up(name)
+    assert [each is threading.main_thread() for each in asked] == [False]
 
 
 @pytest.mark.slow("loads the library of the other providers")
