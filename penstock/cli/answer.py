@@ -1,6 +1,5 @@
 """Open questions, and answers to them."""
 
-import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from penstock.chat.parts import question_record
 from penstock.cli.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
 from penstock.cli.completion import questions
 from penstock.cli.exit_codes import FAILED, OF_TASKS
+from penstock.cli.input import read_value
 from penstock.cli.options import AsJson, ProjectFolder, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, compact
@@ -34,7 +34,10 @@ What = Annotated[
 ]
 Input = Annotated[
     str | None,
-    typer.Option("--input", help="JSON that runs instead, approved; or that goes with a text."),
+    typer.Option(
+        "--input",
+        help="What runs instead, approved, or goes with a text: JSON, @FILE, or - for stdin.",
+    ),
 ]
 Note = Annotated[
     str | None, typer.Option("--note", help="Why; at a fork, a note for what follows.")
@@ -148,11 +151,8 @@ def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> d
     if reason is not None:
         extras["note" if is_approval else "notes"] = reason
     if edited is not None:
-        try:
-            is_message = record.question.kind is QuestionKind.USER_MESSAGE
-            extras["resume_payload" if is_message else "input"] = json.loads(edited)
-        except ValueError as error:
-            raise typer.BadParameter(f"--input must be JSON: {error}") from None
+        is_message = record.question.kind is QuestionKind.USER_MESSAGE
+        extras["resume_payload" if is_message else "input"] = read_value(edited, "--input")
     return extras
 
 

@@ -18,6 +18,14 @@ def read_object(given: str | None, option: str) -> dict[str, Any]:
     """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
     if given is None:
         return {}
+    value = read_value(given, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
+    return value
+
+
+def read_value(given: str, option: str) -> Any:
+    """Return the value that an option names: JSON, @FILE, or - for stdin."""
     text = _text(given, option)
     try:
         value = json.loads(text)
@@ -27,8 +35,6 @@ def read_object(given: str | None, option: str) -> dict[str, Any]:
         raise typer.BadParameter(f"{option} must be JSON: {error}") from None
     except RecursionError:
         raise typer.BadParameter(f"{option} is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
     return value
 
 

@@ -103,6 +103,8 @@ def test_an_edit_without_an_input_approves_nothing(project: Path, run: Run) -> N
     code, _, told = run("answer", question, "edit")
     assert code == 2
     assert "edit takes the input that runs instead: --input JSON" in told
+    wrong, _, told = run("answer", question, "edit", "--input", '{"to": ' + "[" * 100_000)
+    assert (wrong, "--input is nested too deeply" in told) == (2, True)
     code, out, _ = run("answer", question, "edit", "--input", '{"to": "Bob"}', "--json")
     assert code == 0
     assert json.loads(out)["result"]["output"] == "Bob"
