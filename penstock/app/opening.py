@@ -132,11 +132,11 @@ async def _prepared(settings: Settings, project: Project, added: Extras) -> Asyn
         if project.sandbox is not None:
             project.sandbox.check()
             closing.push_async_callback(project.sandbox.close)
-        shelf = ProjectReloader(
+        reloader = ProjectReloader(
             runtime=runtime, settings=settings, first=project, added=added.tools
         )
-        following = open_plugins(shelf, storage.log)
-        closing.push_async_callback(following.close)
+        follower = open_plugins(reloader, storage.log)
+        closing.push_async_callback(follower.close)
         closing.callback(project.plugins.gates.close)
         closing.push_async_callback(runtime.close)
         yield runtime
@@ -182,17 +182,17 @@ def rehearse(runtime: Runtime, inventory: Inventory, world: World) -> None:
         )
 
 
-def open_plugins(shelf: ProjectReloader, log: Log) -> RunFollower:
+def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
     """Let plugins use the open project, and hear of its runs until what is returned is closed."""
-    plugins, runtime = shelf.first.plugins, shelf.runtime
-    following = RunFollower(plugins.events, runtime.follow)
-    log.listen(following.hear)
+    plugins, runtime = reloader.first.plugins, reloader.runtime
+    follower = RunFollower(plugins.events, runtime.follow)
+    log.listen(follower.hear)
     plugins.events.open()
     plugins.flows.open(runtime)
-    plugins.renew = lambda: shelf.take(shelf.read())
+    plugins.renew = lambda: reloader.take(reloader.read())
     if runtime.parts.authoring is not None:
         runtime.parts.authoring.tell = partial(plugins.events.tell, "flow_rediscovered")
-    return following
+    return follower
 
 
 def check_strict(settings: Settings, project: Project) -> None:

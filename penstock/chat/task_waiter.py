@@ -56,12 +56,12 @@ class TaskWaiter:
 
     async def until(self, signal: "EndSignal", seconds: float | None) -> Reply | None:
         """Wait for the end, and look now and then: another process may be at work on the task."""
-        now, alarms = self._clock.monotonic, self._bus.alarms
+        now, timer = self._clock.monotonic, self._bus.timer
         until = now() + (math.inf if seconds is None else seconds)
         pause, task_id = self._limits.poll_seconds, signal.task_id
         while True:
             end = signal.end
-            others = alarms.set(end, max(min(pause, until - now()), 0))
+            others = timer.set(end, max(min(pause, until - now()), 0))
             try:
                 record = await end
             finally:

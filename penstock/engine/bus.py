@@ -84,10 +84,10 @@ class SharedTimer:
 class Subscription:
     """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
 
-    __slots__ = ("_alarms", "_items", "_limit", "_waiter", "is_closed", "is_cut")
+    __slots__ = ("_items", "_limit", "_timer", "_waiter", "is_closed", "is_cut")
 
-    def __init__(self, limit: int, alarms: "SharedTimer") -> None:
-        self._alarms = alarms
+    def __init__(self, limit: int, timer: "SharedTimer") -> None:
+        self._timer = timer
         self._items: list[Live] = []
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
@@ -121,7 +121,7 @@ class Subscription:
         if self._has_news():
             return True
         self._waiter = waiter = asyncio.get_running_loop().create_future()
-        others = self._alarms.set(waiter, seconds)
+        others = self._timer.set(waiter, seconds)
         try:
             await waiter
         finally:
@@ -150,7 +150,7 @@ class Bus:
         self._replies: dict[LogId, LiveReply] = {}
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
         self._closed = False
-        self.alarms = SharedTimer()
+        self.timer = SharedTimer()
         """For all who wait for something here, at most so long."""
 
     def publish(self, records: Sequence[Record]) -> None:
@@ -165,7 +165,7 @@ class Bus:
 
     def subscribe(self, log_id: LogId, limit: int) -> Subscription:
         """Begin to follow a log; give it back with `unsubscribe`."""
-        reader = Subscription(limit, self.alarms)
+        reader = Subscription(limit, self.timer)
         reader.is_closed = self._closed
         self._readers.setdefault(log_id, []).append(reader)
         return reader

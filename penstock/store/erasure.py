@@ -70,7 +70,7 @@ class Erasure:
         self._clock = clock
         self._rows = Rows(blobs, database.limits.body_bytes)
         self._sql = Statements(database.dialect)
-        self._consequences = ProjectionWriter(self._sql, database.limits)
+        self._projections = ProjectionWriter(self._sql, database.limits)
 
     async def erase_messages(
         self, log_id: LogId, task_id: TaskId, *, user: bool = False, answer: bool = False
@@ -84,7 +84,7 @@ class Erasure:
         before = await self._answered_before(log_id, task_id) if user else {}
         erased = MessagesErased(of_task=task_id, user=user, answer=answer)
         drafts = self._rows.drafts([Entry(erased, task_id)], self._clock.now())
-        send = SendUnit(self._sql, self._consequences, log_id, [Entry(erased, task_id)], drafts)
+        send = SendUnit(self._sql, self._projections, log_id, [Entry(erased, task_id)], drafts)
 
         def unit(connection: Connection) -> set[BlobId]:
             _refuse_if_busy(connection, log_id)

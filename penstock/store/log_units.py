@@ -69,7 +69,7 @@ class AppendUnit:
     """Write as the holder. None: the lease is lost, or an append before this one failed."""
 
     sql: Statements
-    consequences: ProjectionWriter
+    projections: ProjectionWriter
     log_id: LogId
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
@@ -101,7 +101,7 @@ class AppendUnit:
         for seq, entry in enumerate(entries, first):
             if type(entry.event) in HAVE_CONSEQUENCES:
                 record = Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
-                self.consequences.follow(cursor, record)
+                self.projections.follow(cursor, record)
         if self.is_said:
             cursor.execute(self.sql.unsay, (log_id,))
         if outside == progress.outside:
@@ -133,7 +133,7 @@ class SendUnit:
     """Write from outside; raises what the events run into."""
 
     sql: Statements
-    consequences: ProjectionWriter
+    projections: ProjectionWriter
     log_id: LogId
     entries: Sequence[Entry]
     drafts: Sequence[Draft]
@@ -152,8 +152,8 @@ class SendUnit:
             for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
         ]
         for record in records:
-            self.consequences.admit(cursor, record)
-            self.consequences.follow(cursor, record)
+            self.projections.admit(cursor, record)
+            self.projections.follow(cursor, record)
         insert_all(cursor, self.sql.insert, placed(self.log_id, first, self.drafts))
         return records
 

@@ -31,12 +31,12 @@ async def rebuild(database: Database, log: Log) -> Rebuilt:
     Each log is done in one transaction, so that nobody sees half of it; logs may be at work. What
     follows from a log that does not read back is left as it is.
     """
-    consequences = ProjectionWriter(Statements(database.dialect), database.limits)
+    projections = ProjectionWriter(Statements(database.dialect), database.limits)
     log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
     left: list[str] = []
     for log_id in log_ids:
         try:
-            while not await _try_one(database, log, LogId(log_id), consequences):
+            while not await _try_one(database, log, LogId(log_id), projections):
                 pass
         except StoreCorrupt as error:
             left.append(str(error))
@@ -45,7 +45,7 @@ async def rebuild(database: Database, log: Log) -> Rebuilt:
 
 
 async def _try_one(
-    database: Database, log: Log, log_id: LogId, consequences: ProjectionWriter
+    database: Database, log: Log, log_id: LogId, projections: ProjectionWriter
 ) -> bool:
     """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
     head = await log.head(log_id)
@@ -53,12 +53,12 @@ async def _try_one(
     newest = records[-1].seq if records else 0
     if len(records) < newest or newest < head <= await log.head(log_id):
         raise _damaged(log_id, len(records), max(head, newest))
-    unit = partial(_again, consequences, log_id, records)
+    unit = partial(_again, projections, log_id, records)
     return await database.write(unit, order=log_id)
 
 
 def _again(
-    consequences: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
+    projections: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
 ) -> bool:
     """Do one log; False: something was written meanwhile."""
     head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()
@@ -74,7 +74,7 @@ def _again(
     cursor = cursor_of(connection)
     for record in records:
         if type(record.event) in HAVE_CONSEQUENCES:
-            consequences.follow(cursor, record)
+            projections.follow(cursor, record)
     return True
 
 

@@ -48,7 +48,7 @@ class SqlLog:
         self._writer = database.writer
         self._clock = clock
         self._sql = Statements(database.dialect)
-        self._consequences = ProjectionWriter(self._sql, limits)
+        self._projections = ProjectionWriter(self._sql, limits)
         self._changes = Changes(self._sql, limits)
         self._rows = Rows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
@@ -73,7 +73,7 @@ class SqlLog:
         drafts = self._rows.drafts(entries, self._clock.now())
         if not self._rows.are_small(drafts):
             drafts = await self._rows.put_away(drafts)
-        unit = SendUnit(self._sql, self._consequences, log_id, entries, drafts, head)
+        unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
         sent = PendingAppend(self._rows, log_id)
         await self._writer.room()
         self._writer.submit(unit, partial(self._sent, sent), order=log_id)
@@ -92,7 +92,7 @@ class SqlLog:
         drafts = self._rows.drafts(entries, now)
         if not self._rows.are_small(drafts):
             return None
-        send = SendUnit(self._sql, self._consequences, log_id, entries, drafts)
+        send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         unit = BeginUnit(send, owner, now + self._lease_ms, head)
         begun = PendingAppend(self._rows, log_id)
         await self._writer.room()
@@ -147,7 +147,7 @@ class SqlLog:
         drafts = self._rows.drafts(entries, at)
         until = at + self._lease_ms
         unit = AppendUnit(
-            self._sql, self._consequences, log_id, entries, drafts, until, progress.now()
+            self._sql, self._projections, log_id, entries, drafts, until, progress.now()
         )
         if any(each.change or type(each.event) is TaskEnded for each in entries):
             unit.changes = self._changes

@@ -33,7 +33,7 @@ ASKS = """
 
 
 @asynccontextmanager
-async def shelf(project: ProjectFolder, *added: Tool) -> AsyncIterator[ProjectReloader]:
+async def reloading(project: ProjectFolder, *added: Tool) -> AsyncIterator[ProjectReloader]:
     """Open the project with its first edition."""
     settings = load(project.root, cache_dir=str(project.cache), synchronous="NORMAL")
     first = load_project(settings, added)
@@ -44,7 +44,7 @@ async def shelf(project: ProjectFolder, *added: Tool) -> AsyncIterator[ProjectRe
 async def test_the_next_call_finds_what_was_read_again(project: ProjectFolder) -> None:
     """D9: a reload swaps the whole bundle."""
     project.tool("say", "export const run = () => 'old';")
-    async with shelf(project) as one:
+    async with reloading(project) as one:
         assert (await one.runtime.call("say", {})).output == "old"
         project.tool("say", "export const run = () => 'new';")
         project.tool("more", "export const run = () => 'more';")
@@ -72,7 +72,7 @@ async def test_what_runs_goes_on_with_the_edition_it_began_with(project: Project
 
     project.tool("outer", OUTER, script_tools="[gate, inner]")
     project.tool("inner", "export const run = () => 'old';")
-    async with shelf(project, gate) as one:
+    async with reloading(project, gate) as one:
         running = asyncio.create_task(one.runtime.call("outer", {}))
         await entered.wait()
         project.tool("inner", "export const run = () => 'new';")
@@ -87,7 +87,7 @@ async def test_the_next_entry_of_a_call_that_waited_takes_the_new_one(
 ) -> None:
     """The next entry takes the new one (§11 L12)."""
     project.tool("asks", ASKS.replace("NOW", "old"))
-    async with shelf(project) as one:
+    async with reloading(project) as one:
         parked = await one.runtime.call("asks", {})
         assert parked.status is Status.SUSPENDED
         assert parked.error
@@ -130,7 +130,7 @@ async def test_prompts_that_break_leave_what_was_said_first(
 ) -> None:
     """What is wrong is told and the good goes on: no agent loses its preamble."""
     project.write("a.prompts.yaml", GOOD)
-    async with shelf(project) as one:
+    async with reloading(project) as one:
         before = one.runtime.parts.participants.preface
         for name, text in files.items():
             project.write(name, text)
@@ -148,7 +148,7 @@ async def test_the_catalog_of_permissions_is_taken_too(project: ProjectFolder) -
     """A broken one leaves what is there: else every permission would count at once."""
     name, catalog = "all.permissions.yaml", CATALOG
     project.write(name, catalog)
-    async with shelf(project) as one:
+    async with reloading(project) as one:
         database_parts = one.runtime.parts.database_parts
         assert database_parts is not None
         for text in (catalog.replace('"1"', '"2"'), "groups: 7"):
@@ -167,7 +167,7 @@ async def test_a_tool_that_was_added_by_a_program_stays(project: ProjectFolder) 
         """Stay."""
         return "here"
 
-    async with shelf(project, stays) as one:
+    async with reloading(project, stays) as one:
         one.take(one.read())
         assert (await one.runtime.call("stays", {})).output == "here"
 
@@ -177,7 +177,7 @@ async def test_changed_files_are_taken_and_mistakes_are_told(project: ProjectFol
     """Wrong manifests are told on stderr and the good ones go on."""
     project.tool("say", "export const run = () => 'old';")
     told: asyncio.Queue[str] = asyncio.Queue()
-    async with shelf(project) as one, one.watched(told.put_nowait):
+    async with reloading(project) as one, one.watched(told.put_nowait):
         project.tool("wrong", "import x from 'y';\nexport const run = () => x;")
         project.tool("say", "export const run = () => 'newer';")
         lines = [await asyncio.wait_for(told.get(), 20)]

@@ -74,12 +74,12 @@ def test_a_reader_that_falls_too_far_behind_is_cut() -> None:
 
 
 async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
-    loop, alarms = asyncio.get_running_loop(), SharedTimer()
+    loop, timer = asyncio.get_running_loop(), SharedTimer()
     waiters = [loop.create_future() for _ in range(100)]
     late, gone = loop.create_future(), loop.create_future()
-    sets = {id(alarms.set(each, 0.05)) for each in waiters}
-    alarms.set(late, 60)
-    alarms.set(gone, 0.05).discard(gone)
+    sets = {id(timer.set(each, 0.05)) for each in waiters}
+    timer.set(late, 60)
+    timer.set(gone, 0.05).discard(gone)
     assert len(sets) <= 2
     began = loop.time()
     await asyncio.gather(*waiters)
@@ -89,11 +89,11 @@ async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
 
 
 async def test_a_reader_that_no_longer_waits_is_not_woken() -> None:
-    alarms, waiter = SharedTimer(), asyncio.get_running_loop().create_future()
-    alarms.set(waiter, 0)
+    timer, waiter = SharedTimer(), asyncio.get_running_loop().create_future()
+    timer.set(waiter, 0)
     waiter.cancel()
     last = asyncio.get_running_loop().create_future()
-    alarms.set(last, 0.03)
+    timer.set(last, 0.03)
     await last
     assert waiter.cancelled()
 

@@ -34,16 +34,16 @@ class Units:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self.sql = Statements(database.dialect)
-        self._consequences = ProjectionWriter(self.sql, Limits())
+        self._projections = ProjectionWriter(self.sql, Limits())
         self._rows = Rows(blobs, 1000)
 
     def send(self, *entries: Entry) -> SendUnit:
         drafts = self._rows.drafts(entries, AT)
-        return SendUnit(self.sql, self._consequences, CHAT, entries, drafts)
+        return SendUnit(self.sql, self._projections, CHAT, entries, drafts)
 
     def append(self, progress: LeaseProgress, *entries: Entry) -> AppendUnit:
         drafts = self._rows.drafts(entries, AT)
-        return AppendUnit(self.sql, self._consequences, CHAT, entries, drafts, UNTIL, progress)
+        return AppendUnit(self.sql, self._projections, CHAT, entries, drafts, UNTIL, progress)
 
 
 @pytest.fixture

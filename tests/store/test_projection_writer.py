@@ -46,9 +46,9 @@ class NoCursor:
 @pytest.mark.parametrize("event", WITHOUT)
 def test_the_events_of_every_call_touch_no_projection(event: Event) -> None:
     assert type(event) not in HAVE_CONSEQUENCES
-    consequences = ProjectionWriter(Statements("sqlite"), Limits())
+    projections = ProjectionWriter(Statements("sqlite"), Limits())
     record = Record(CHAT, 1, Moment(0), ONE, None, event)
-    consequences.follow(NoCursor(), record)  # type: ignore[arg-type]
+    projections.follow(NoCursor(), record)  # type: ignore[arg-type]
 
 
 def test_every_kind_of_event_was_thought_of() -> None:
@@ -77,12 +77,12 @@ STRANGE = {"a\x00b": "ab", "\ud800x": "\ufffdx", "é 😀": "é 😀"}
 async def test_a_title_is_kept_as_far_as_a_database_can(
     database: Database, given: str, kept: str
 ) -> None:
-    consequences = ProjectionWriter(Statements(database.dialect), Limits())
+    projections = ProjectionWriter(Statements(database.dialect), Limits())
     opening = SessionOpened(profile_id=ProfileId("ann"), agent="a", title=given)
     record = Record(CHAT, 1, Moment(0), None, None, opening)
 
     def unit(connection: Connection) -> object:
-        consequences.follow(cursor_of(connection), record)
+        projections.follow(cursor_of(connection), record)
         return connection.execute(text("SELECT title FROM sessions")).scalar()
 
     assert await database.write(unit) == kept
@@ -91,8 +91,8 @@ async def test_a_title_is_kept_as_far_as_a_database_can(
 
 async def test_only_a_task_that_is_there_can_be_erased(database: Database, log: SqlLog) -> None:
     await log.send(CHAT, [opened(), message()])
-    consequences = ProjectionWriter(Statements(database.dialect), Limits())
+    projections = ProjectionWriter(Statements(database.dialect), Limits())
     erased = MessagesErased(of_task=TaskId("task_9"), user=True, answer=False)
     record = Record(CHAT, 3, Moment(0), None, None, erased)
     with pytest.raises(NotFound, match="'task_9' in 'conv_1'"):
-        await database.write(lambda each: consequences.admit(cursor_of(each), record))
+        await database.write(lambda each: projections.admit(cursor_of(each), record))
