@@ -203,17 +203,15 @@ class SessionState:
                 _tell_agent(task, event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
                 task.story.append((path, event))
-            case CallStarted() if path:
-                task.begun[path], task.entries[path] = self.tick, task.entries.get(path, 0) + 1
+            case CallStarted() | CallRetried() if path:
+                self._enter(task, event, path)
             case QuestionAsked(question=question):
                 self._ask(task, question)
             case QuestionAnswered():
                 self._answer(task, event)
-            case StateWritten():
-                task.values[event.tool_id, event.key] = event
             case SkillsSelected():
                 self._select(event)
-            case PromptResolved() | SecretGiven():
+            case PromptResolved() | SecretGiven() | StateWritten():
                 _note(task, event)
             case TaskSuspended() | RunEnded():
                 _wait(task, event)
@@ -228,8 +226,6 @@ class SessionState:
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.notes[note] = task.notes.get(note, 0) + 1
-            case CallRetried() if path:
-                _go_on(task, path, event)
             case CallStarted() | CallRetried() | NoteEmitted() | AgentBegan() | AgentReminded():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
@@ -281,8 +277,9 @@ class SessionState:
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
         task.started, self.last_at = event, at
-        if event.is_fresh:
-            self._begin_afresh()
+        if event.is_fresh:  # what was said comes back when a message of it is answered anew
+            self.past.append(self.said)
+            self.said, self.selected = MessageList(), ()
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self.said = back_to(brief.supersedes, self.past, self.said)
@@ -294,11 +291,6 @@ class SessionState:
 
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
-
-    def _begin_afresh(self) -> None:
-        """Keep what was said aside: it comes back when a message of it is answered anew."""
-        self.past.append(self.said)
-        self.said, self.selected = MessageList(), ()
 
     def _reply(self, task: TaskState, reply: ReplyReceived, path: CallPath | None) -> None:
         if task.is_command:
@@ -329,6 +321,14 @@ class SessionState:
         if task.is_command and event.content:
             self.said.say(AssistantMessage(event.content), event.content)
 
+    def _enter(self, task: TaskState, event: CallStarted | CallRetried, path: CallPath) -> None:
+        if isinstance(event, CallStarted):
+            task.begun[path], task.entries[path] = self.tick, task.entries.get(path, 0) + 1
+            return
+        # A crash is followed by the attempt that it cut, and not by those before it.
+        entries = before.entries if (before := task.parked.get(path)) else 0
+        task.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
+
     def _ask(self, task: TaskState, question: Question) -> None:
         task.waiting[question.question_id] = question
         task.questions[question.question_id] = question.path
@@ -354,8 +354,10 @@ def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPa
     dialogue.said.say(UserMessage(event.message), event.message)
 
 
-def _note(task: TaskState, event: PromptResolved | SecretGiven) -> None:
-    if isinstance(event, SecretGiven):
+def _note(task: TaskState, event: PromptResolved | SecretGiven | StateWritten) -> None:
+    if isinstance(event, StateWritten):
+        task.values[event.tool_id, event.key] = event
+    elif isinstance(event, SecretGiven):
         task.secrets[event] = None
     else:
         task.preface = event.text
@@ -369,12 +371,6 @@ def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:
     task.awaited.update((run, None) for run in event.runs if run not in task.runs_over)
     waits = all(task.awaits(each) for each in (*event.questions, *event.runs))
     task.is_suspended = waits and not task.cancel_requested
-
-
-def _go_on(task: TaskState, path: CallPath, failed: CallRetried) -> None:
-    """Let a crash be followed by the attempt that it cut, and not by those before it."""
-    entries = before.entries if (before := task.parked.get(path)) else 0
-    task.parked[path] = ParkedCall(path, 0, failed.attempt + 1, entries)
 
 
 def _hear_end(task: TaskState, run_id: TaskId) -> None:
