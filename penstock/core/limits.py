@@ -16,6 +16,9 @@ class Limits:
     """Levels of nesting in an input or an output."""
     output_bytes: int = 16 * MIB
     """Output of a call, as JSON."""
+    outcome_chars: int = 512 * MIB
+    """Outcomes of all calls of one task, as text: it has them in memory. Over it: BUDGET_EXCEEDED.
+    Of a call that code makes, a longer output than `body_bytes` is not among them."""
     call_depth: int = 16
     """How deep calls stand inside each other, the outermost counted; deeper: DEPTH_EXCEEDED."""
     nested_calls: int = 1000

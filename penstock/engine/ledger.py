@@ -65,13 +65,15 @@ class Ledger:
     The state is the fold of the log and nothing else, so all answers are the same after a restart.
     """
 
-    __slots__ = ("_key", "budget", "claims", "held", "step_in", "task", "turns")
+    __slots__ = ("_key", "budget", "claims", "held", "outcome_chars", "step_in", "task", "turns")
 
     def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
         self.held = held
         self.task = task
         self.budget = budget
         """What the task may still spend, with all that its calls start."""
+        self.outcome_chars = sum(len(each.context or "") for each in task.settled.values())
+        """How much text the outcomes of the task's calls have, which are all kept."""
         self._key = key
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Calls that belong to the task and that several callers may take up, one at a time."""
@@ -121,6 +123,7 @@ class Ledger:
 
         Who is about to wait until it is there, says so: his commit is what sends it.
         """
+        self.outcome_chars += len(settled.context or "")
         self.held.add(settled, self.task.task_id, path)
         if is_awaited:
             return
@@ -135,6 +138,7 @@ class Ledger:
         On disk when this returns, and in the state of the task. A change that could not be made
         makes a failure of the call. Raises LeaseLost, with nothing changed.
         """
+        self.outcome_chars += len(settled.context or "")
         self.held.add_change(settled, change, self.task.task_id, path)
         await self.held.commit()
         return self.task.settled[path]

@@ -232,6 +232,9 @@ class Invoker:
         elif nest.calls > self._limits.nested_calls and active_call.caller.inside_kind != SCRIPT:
             at_most = self._limits.nested_calls
             raise BudgetExceeded(f"one call made more than {at_most} calls inside")
+        if active_call.ledger.outcome_chars > (at_most := self._limits.outcome_chars):
+            kept = f"over {at_most} characters (limits.outcome_chars)"
+            raise BudgetExceeded(f"the outcomes of this task's calls have {kept}")
         active_call.ledger.budget.reserve_call()
         active_call.nest = nest
 

@@ -126,6 +126,12 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         moment.effect("asking")
         return f"painted {colour}"
 
+    return inner, outer, plain, guarded, asking, *errands(moment)
+
+
+def errands(moment: Moment) -> tuple[Any, ...]:
+    """Return tools that have others do things."""
+
     @tool(effect="none")
     async def errand(ctx: ToolContext) -> Any:
         """Call a script that does several things at once."""
@@ -145,7 +151,7 @@ def tools(moment: Moment) -> tuple[Any, ...]:
         posted, guarded = await ctx.call("posting"), await ctx.call("guarded")
         return [posted.status.value, posted.output, guarded.status.value]
 
-    return inner, outer, plain, guarded, asking, errand, posting, hurried
+    return errand, posting, hurried
 
 
 def script(request: ModelRequest) -> ScriptedReply:

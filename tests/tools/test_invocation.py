@@ -18,6 +18,7 @@ from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
 from penstock.tools.skills import Selection
 from tests.kit.counted import Counted, code, killed
+from tests.kit.tools import Act
 
 
 @tool(effect="none", direct_call=True)
@@ -45,6 +46,24 @@ async def test_one_call_makes_so_many_calls_inside_and_no_more(counted: Counted)
     bench = await open_workbench(many, counted.look, limits=Limits(nested_calls=3))
     assert (await bench.call("many")).output == ["success"] * 3 + ["BUDGET_EXCEEDED"]
     assert counted.runs == 3
+
+
+async def wordy(input: Any, invocation: Any) -> str:
+    return "x" * 48
+
+
+async def test_the_outcomes_of_a_task_are_bounded_over_every_restart() -> None:
+    """They are all kept in memory: who calls on is told so, before anything runs."""
+    tells = Act("tells", wordy)
+    bench = await open_workbench(tells, limits=Limits(outcome_chars=99))
+    assert [code(await bench.call("tells", {"n": n})) for n in range(2)] == ["success"] * 2
+    await bench.ledger.held.commit()
+    await killed(bench)
+    envelope = await bench.call("tells", {"n": 2})
+    assert envelope.error
+    said = "the outcomes of this task's calls have over 99 characters (limits.outcome_chars)"
+    assert (code(envelope), envelope.error.message) == ("BUDGET_EXCEEDED", said)
+    assert len(tells.runs) == 2
 
 
 async def test_a_further_attempt_takes_over_writes_that_succeeded(counted: Counted) -> None:
