@@ -214,9 +214,6 @@ class PromptResolved:
     text: str
 
 
-NOTE_LEVELS = ("info", "warning", "error")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteEmitted:
     """An author's own event."""
@@ -370,6 +367,7 @@ class Record(NamedTuple):
     event: Event
 
 
+NOTE_LEVELS = ("info", "warning", "error")
 REPEATED = frozenset(
     {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
 )
