@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from penstock.server.bodies import JSON_TYPE, Form
 from penstock.server.flow_schemas import FLOWS
 from penstock.server.outcomes import OUTCOMES
-from penstock.server.schemas import COMPONENTS, STRING, ref
+from penstock.server.schemas import COMPONENTS, ref
 
 _VALIDATION = "HTTPValidationError"
 Responses = dict[int | str, dict[str, Any]]
@@ -62,7 +62,6 @@ def _events(frame: str) -> dict[str, Any]:
     """Return how a stream of these frames looks."""
     data = {"type": "string", "contentMediaType": JSON_TYPE, "contentSchema": ref(frame)}
     return {
-        "schema": STRING,
         "itemSchema": {
             "type": "object",
             "required": ["id", "event", "data"],

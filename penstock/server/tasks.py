@@ -98,7 +98,7 @@ async def cancel_task(task_id: str, request: Request) -> Response:
 
 @router.get(
     "/{task_id}/events",
-    responses=streams(answers("TaskEvents") | answers(None, NO_CONTENT)),
+    responses=streams(answers("TaskEvents") | answers(None, NO_CONTENT), "TaskEvent"),
     response_class=Json,
 )
 async def read_events(

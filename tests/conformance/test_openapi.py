@@ -92,6 +92,14 @@ async def test_the_union_of_events_is_documented() -> None:
     assert len(union["oneOf"]) == len(MAPPING)
 
 
+async def test_the_stream_of_a_task_has_its_events() -> None:
+    """11.3: "With `Accept: text/event-stream`: the same live", and no frames of a chat."""
+    path = (await document())["paths"]["/api/tasks/{task_id}/events"]["get"]
+    stream = path["responses"]["200"]["content"]["text/event-stream"]
+    item = stream["itemSchema"]["properties"]["data"]["contentSchema"]
+    assert item == {"$ref": "#/components/schemas/TaskEvent"}
+
+
 @pytest.mark.parametrize(
     "tell", [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
 )

@@ -14,8 +14,10 @@ def test_what_a_route_answers() -> None:
 
 
 def test_a_route_that_streams_says_so() -> None:
-    found = streams(answers(None, 204))
-    assert list(found[200]["content"]) == ["text/event-stream"]
+    """Each item is described: a `schema` would be of the stream as a list of them."""
+    content = streams(answers(None, 204))[200]["content"]
+    assert list(content) == ["text/event-stream"]
+    assert list(content["text/event-stream"]) == ["itemSchema"]
 
 
 def test_what_a_route_takes() -> None:
