@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json, Status
@@ -131,6 +132,7 @@ def _unknown(raw: Json, tools: Sequence[str]) -> Iterator[str]:
     yield from _misshapen(raw.get("tools", {}))
     for number, answer in enumerate(raw.get("fetch", ())):
         yield from _among(f"/fetch/{number}", answer, _ANSWER["properties"])
+        yield from _astray(f"/fetch/{number}", answer["url"])
     state = raw.get("state", {})
     yield from _among("/state", state, STATES)
     for kind, scopes in state.items():
@@ -153,6 +155,15 @@ def _misshapen(tools: Json) -> Iterator[str]:
                 problems = [f"{path}{each}" for each in _ENVELOPE.problems(outcome)]
                 error = outcome.get("error", {})
                 yield from problems or _among(f"{path}/error", error, _ERROR["properties"])
+
+
+def _astray(path: str, url: str) -> Iterator[str]:
+    try:
+        has_host = bool(urlsplit(url).netloc)
+    except ValueError:
+        has_host = False
+    if not has_host:
+        yield f"{path}/url: is written as https://api.example.com/v1, found {url!r}"
 
 
 def _untimely(path: str, moment: str | None) -> Iterator[str]:

@@ -55,7 +55,18 @@ def test_every_part_has_its_place() -> None:
             {"state": {"profile": {"a": {}, "b": {}}}},
             "/state/profile: has 2 scopes; one stands for the local one",
         ),
-        ({"fetch": [{"url": "u", "code": 1}]}, "/fetch/0/code: there is no such key."),
+        (
+            {"fetch": [{"url": "https://a.example", "code": 1}]},
+            "/fetch/0/code: there is no such key.",
+        ),
+        (
+            {"fetch": [{"url": "http://["}]},
+            "/fetch/0/url: is written as https://api.example.com/v1, found 'http://['",
+        ),
+        (
+            {"fetch": [{"url": "api.example.com/v1"}]},
+            "/fetch/0/url: is written as https://api.example.com/v1, found 'api.example.com/v1'",
+        ),
         ({"fetch": [{}]}, "/fetch/0/url: is required"),
         ({"vault": {"profile": {"k": 5}}}, '/vault/profile/k: 5 is not of type "string"'),
         ({"runtime_config": {"k": None}}, '/runtime_config/k: null is not of type "string"'),
