@@ -16,6 +16,7 @@ class TaskStatus(StrEnum):
 
     QUEUED = "queued"
     BLOCKED = "blocked"
+    """Of the wire, which promises it; nothing sets it: what waits for others is suspended."""
     RUNNING = "running"
     SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
