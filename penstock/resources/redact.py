@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -138,10 +139,18 @@ def _forms(value: str) -> Iterator[str]:
     for spelled in _in_addresses(value):
         yield spelled
         yield _PERCENT.sub(lambda found: found[0].lower(), spelled)
-    content = value.encode()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        yield encode(content).decode().rstrip("=")
-        yield from _pieces(content, encode)
+    for content in _contents(value):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(content).decode().rstrip("=")
+            yield from _pieces(content, encode)
+
+
+def _contents(value: str) -> Iterator[bytes]:
+    """Yield the bytes of a secret: in UTF-8, and a byte for each character, as `btoa` takes it."""
+    yield value.encode()
+    if not value.isascii():
+        with suppress(UnicodeEncodeError):
+            yield value.encode("latin-1")
 
 
 def _in_hosts(value: str) -> Iterator[str]:
