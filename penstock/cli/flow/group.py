@@ -86,9 +86,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
     """Print the result of a run as JSON."""
 
     async def work(runtime: Runtime) -> None:
-        record = await runtime.parts.projections.find_task(TaskId(run_id))
-        if record is None or record.kind != FLOW:
-            raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
+        record = await _found(runtime, run_id)
         found = result_of(record)
         if found is None:
             raise NotFound(f"the run {run_id!r} has no result: it is {status_of(record)}")
@@ -128,8 +126,12 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
     """End a run, whatever it is doing."""
 
     async def work(runtime: Runtime) -> None:
-        record = await runtime.cancel(TaskId(run_id))
-        print(f"{record.task_id} {record.status.value}")
+        task_id = (await _found(runtime, run_id)).task_id
+        await runtime.cancel(task_id)
+        await runtime.wait(task_id, seconds=runtime.parts.limits.shutdown_seconds)
+        record = await _found(runtime, run_id)
+        soon = "" if record.status.is_final else ", ends as soon as its tools let it"
+        print(f"{task_id} {status_of(record)}{soon}")
 
     run(project, work)
 
@@ -146,6 +148,13 @@ COMMANDS = {
     "abort": abort,
     "answer": answer,
 }
+
+
+async def _found(runtime: Runtime, run_id: str) -> TaskRecord:
+    record = await runtime.parts.projections.find_task(TaskId(run_id))
+    if record is None or record.kind != FLOW:
+        raise NotFound(f"there is no run {run_id!r}; penstock flow runs lists them")
+    return record
 
 
 def _file(files: FlowFiles, name: str) -> FlowFile:

@@ -107,12 +107,20 @@ def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
     assert (code, json.loads(out)["status"]) == (0, "success")
 
 
+def test_a_task_that_is_no_run_is_not_aborted(flows: Path, run: Run, run_json: Any) -> None:
+    run("call", "look")
+    (task,) = run_json("tasks", "list")["tasks"]
+    code, out, told = run("flow", "abort", task["id"])
+    assert (code != 0, out) == (True, "")
+    assert "there is no run" in told
+
+
 def test_a_run_is_aborted(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
     code, _, _ = run("flow", "run", "dom:asks")
     (waiting,) = run_json("flow", "runs")["runs"]
     assert (code, waiting["status"]) == (4, "suspended")
     code, out, _ = run("flow", "abort", waiting["runId"])
-    assert (code, out.split()[0]) == (0, waiting["runId"])
+    assert (code, out) == (0, f"{waiting['runId']} aborted\n")
     assert run("flow", "abort", waiting["runId"])[0] != 0
     (ended,) = run_json("flow", "runs")["runs"]
     assert ended["status"] == "aborted"
