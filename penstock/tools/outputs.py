@@ -79,7 +79,7 @@ def _convert(value: Any, path: Path, depth: int) -> Any:
 def _convert_members(value: Mapping[Any, Any], path: Path, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for each, member in value.items():
-        key = _key(each, path)
+        key = each if type(each) is str else _key(each, path)
         if key in made:
             raise _refused(path, f"has two keys that are {key!r} as texts")
         made[key] = _convert(member, (*path, key), depth)

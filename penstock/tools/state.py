@@ -5,9 +5,11 @@ from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
+from penstock.core.canonical import is_larger
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, StateWritten
+from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
@@ -103,8 +105,10 @@ class ToolState:
         """
         check_state_key(key)
         check_ttl(ttl)
-        invocation = self._invocation
-        value = given_json(value, invocation.inside.world.limits.json_depth, "the value")
+        invocation, limits = self._invocation, self._invocation.inside.world.limits
+        value = given_json(value, limits.json_depth, "the value")
+        if is_larger(value, most := limits.state_value_bytes):
+            raise ValueError(f"the value must have at most {size_text(most)} as JSON")
         wanted = "" if isinstance(if_revision, Always) else [if_revision]
         check_key(secrets := invocation.caller.secrets, key)
         if secrets.holds_secret(value):

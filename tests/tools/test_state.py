@@ -128,6 +128,7 @@ async def test_a_value_is_gone_when_its_time_is_over() -> None:
         ("k" * 257, 1, None, "ValueError: a key is a text"),
         ("k", 1, 0, "ValueError: ttl must be from 1 to 31536000 seconds, is 0"),
         ("k", object(), None, "TypeError: the value at / is an object"),
+        ("k", "x" * 262_144, None, "ValueError: the value must have at most 256 KiB as JSON"),
     ],
 )
 async def test_what_cannot_be_put(key: str, value: Any, ttl: float | None, said: str) -> None:
