@@ -69,7 +69,7 @@ class Options:
 
 @taking(Options)
 def answer(options: Options) -> None:
-    """List open questions, or answer one and show what becomes of its task."""
+    """List open questions, or answer one. What becomes of its task is shown, too."""
 
     async def work(runtime: Runtime) -> int:
         if options.question is None:

@@ -24,7 +24,8 @@ ToolName = Annotated[
     str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=every_tool)
 ]
 Selected = Annotated[
-    list[str] | None, typer.Option("--skill", help="A skill that is selected; may be repeated.")
+    list[str] | None,
+    typer.Option("--skill", metavar="ID", help="A skill that is selected; may come again."),
 ]
 Root = Annotated[
     str | None, typer.Option("--root", help="The direct call inside of which a script calls it.")

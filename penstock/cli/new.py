@@ -73,7 +73,7 @@ _TSCONFIG = """\
 
 
 def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Begin a tool in tools/: a manifest, a script, and types for editors. Nothing is lost."""
+    """Begin a tool in tools/. A manifest, a script, and types for editors; nothing is lost."""
     root, there = _read(name, project, _MOST)
     _check(name, _tools(there), "tool")
     files = {

@@ -54,15 +54,16 @@ class Options:
         Path | None, typer.Option("--mocks", metavar="FILE", help="What stands in for the world.")
     ] = None
     skill: Annotated[
-        list[str] | None, typer.Option("--skill", help="A skill that is selected; repeatable.")
+        list[str] | None,
+        typer.Option("--skill", metavar="ID", help="A skill that is selected; may come again."),
     ] = None
     permission: Annotated[
         list[str] | None,
-        typer.Option("--permission", help="What the profile may do; repeatable. Else all."),
+        typer.Option("--permission", help="What the profile may do; may come again. Else all."),
     ] = None
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", metavar="TEXT", help="The next answer; repeatable."),
+        typer.Option("--answer", metavar="TEXT", help="The next answer; may come again."),
     ] = None
     store: Annotated[
         bool, typer.Option("--store", help="Use the project's store, not one in memory.")

@@ -43,7 +43,7 @@ def check(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find everything wrong with flows, agents and handbooks, or with these alone, all at once."""
+    """Find everything wrong with flows, agents and handbooks. All at once, or in these alone."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     wanted = _wanted(found, library, names)

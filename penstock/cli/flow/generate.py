@@ -26,7 +26,7 @@ Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be written,
 def generate(
     name: FlowName, *, dry: Dry = False, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Write first texts for the code steps of a flow that have no module; nothing is overwritten.
+    """Write first texts for code steps that have no module. Nothing is overwritten.
 
     Each ends in .default, so that no flow runs it: mend it, and take that off its name.
     """

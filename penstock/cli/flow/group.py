@@ -65,7 +65,7 @@ def show_flow(name: FlowName, *, project: ProjectFolder = None) -> None:
 def graph(
     name: FlowName, *, as_svg: AsSvg = False, out: Out = None, project: ProjectFolder = None
 ) -> None:
-    """Draw the flow: segments as boxes, dependencies, jumps with labels; as Mermaid text or SVG."""
+    """Draw the flow, as Mermaid text or SVG. Segments are boxes, and jumps have labels."""
     found = find(project)
     library = project_flows(found.settings, found.project)
     file = _file(library.files(), name)
@@ -102,7 +102,7 @@ def runs(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, of all flows or of one, newest first; those of a flow that is gone stay."""
+    """List runs, newest first. Of all flows or of one; those of a flow that is gone stay."""
     command = name and name.removeprefix("/")
     of = TasksOf(kind=FLOW, agent=command)
 

@@ -72,7 +72,7 @@ class RunOptions:
 
 @taking(RunOptions)
 def start(options: RunOptions) -> None:
-    """Run a flow, and show its steps as they happen; questions are asked here.
+    """Run a flow, and show its steps as they happen. Questions are asked here.
 
     Ctrl-C asks whether the run is to be aborted. Exit codes: 0 success, 1 error or aborted,
     2 unknown flow or no task, 3 rejected, 4 it waits for a person.
