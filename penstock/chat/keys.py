@@ -68,8 +68,11 @@ class Keys:
     ) -> str:
         """Make a key, and return what is shown once; the profile is the name unless it is given.
 
-        Raises NameTaken, and InvalidRequest for a permission that the catalog does not have.
+        Raises NameTaken, and InvalidRequest for a blank name or a permission that the catalog does
+        not have.
         """
+        if not name.strip():
+            raise InvalidRequest([{"field": "/name", "issue": "must not be blank"}])
         self._check(permissions)
         key = PREFIX + spelled(self._secret())
         row = {

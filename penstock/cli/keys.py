@@ -17,13 +17,16 @@ from penstock.core.clock import Moment, SystemClock, to_iso
 from penstock.manifest.bundle import load_bundle
 from penstock.store.database import open_database
 
+_MOST_DAYS = 36_500
 Value = TypeVar("Value")
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.")]
 Permissions = Annotated[
     list[str] | None,
     typer.Option("--permission", help=f"What it may do; may be repeated. [{', '.join(NEW_KEY)}]"),
 ]
-Days = Annotated[int | None, typer.Option("--days", min=1, help="After which it is worthless.")]
+Days = Annotated[
+    int | None, typer.Option("--days", min=1, max=_MOST_DAYS, help="After which it is worthless.")
+]
 _DAY_MS = 24 * 3600 * 1000
 
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from penstock.cli.exit_codes import FAILED, FINE
+from penstock.cli.exit_codes import FAILED, FINE, WRONG_USAGE
 from penstock.core.errors import PenstockError
 from penstock.core.late import late
 
@@ -88,6 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
+    except UnicodeEncodeError:
+        odd = [each for each in arguments or sys.argv[1:] if not _is_text(each)]
+        if not odd:
+            raise
+        print(f"Error: an argument must be text in UTF-8, found {odd[0]!r}", file=sys.stderr)
+        return WRONG_USAGE
     return FINE
 
 
@@ -115,6 +121,11 @@ class Late(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         row = next((each for each in COMMANDS if each.name == name), None)
         return name, row and _loaded(row), rest
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument has no bytes that are no UTF-8, for which it holds half characters."""
+    return argument == argument.encode(errors="replace").decode()
 
 
 def _loaded(row: Command) -> Any:

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from penstock.chat.keys import Keys
 from penstock.core.clock import Moment
-from penstock.core.errors import NameTaken, NotFound, Unauthenticated
+from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
 from penstock.core.ids import ProfileId
 from penstock.store.database import Database, open_database
 from penstock.store.tables import keys as table
@@ -56,6 +56,13 @@ async def test_a_key_stands_for_a_profile_with_its_permissions(keys: Keys) -> No
     key = await keys.create("ci", profile_id=ProfileId("team"), permissions=["read", "read"])
     assert (await keys.profile(key)).profile_id == "team"
     assert (await keys.list())[1].permissions == ("read",)
+
+
+@pytest.mark.parametrize("name", ["", " \t"])
+async def test_a_key_has_a_name(keys: Keys, name: str) -> None:
+    """Its name is its profile, too, unless another is given."""
+    with pytest.raises(InvalidRequest, match="/name: must not be blank"):
+        await keys.create(name)
 
 
 async def test_a_name_is_taken_once(keys: Keys) -> None:

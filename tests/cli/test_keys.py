@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_a_key_is_shown_once_and_listed_without_itself(
     run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
@@ -16,6 +18,23 @@ def test_a_key_is_shown_once_and_listed_without_itself(
     assert (listed["name"], listed["permissions"]) == ("ann", ["read"])
     assert listed["expires_at"] > listed["created_at"]
     assert key.strip() not in run("keys", "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("create", ""), 1, "/name: must not be blank"),
+        (("create", "ann", "--days", "36501"), 2, "Invalid value for '--days'"),
+        (("create", "a\udcff"), 2, "Error: an argument must be text in UTF-8, found 'a\\udcff'"),
+        (("revoke", "a\udcff"), 2, "Error: an argument must be text in UTF-8, found 'a\\udcff'"),
+    ],
+)
+def test_what_is_no_key_is_told(
+    run: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ended, _, told = run("keys", *arguments)
+    assert ended == code
+    assert said in told
 
 
 def test_a_revoked_key_stays_in_the_list(
