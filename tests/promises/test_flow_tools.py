@@ -7,14 +7,12 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.plugins.api import PluginApi
-from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.skill_read import TOOLS as SKILL_READ
 from penstock.builtins.skill_read import with_handbooks
 from penstock.builtins.subagent import TOOLS as SUBAGENT
-from penstock.chat.message import NewMessage, Reply
+from penstock.chat.message import NewMessage
 from penstock.core.envelope import Envelope, Status
-from penstock.core.events import CallSettled
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.step import Output
 from penstock.core.task import TaskStatus
@@ -40,12 +38,6 @@ def chat_and(answers: dict[str, Any], *said: ScriptedReply) -> ScriptedModel:
     """Answer the chat in this order, and each agent by its task."""
     left, agents = list(said), by_task(answers)
     return ScriptedModel(lambda request: agents(request) if is_session(request) else left.pop(0))
-
-
-async def call_of(runtime: Runtime, reply: Reply, tool_id: str) -> CallSettled:
-    """Return the outcome of the chat's own call of a tool."""
-    every = await settled(runtime, reply.session_id)
-    return next(each for each in every if each.tool_id == tool_id)
 
 
 async def asked_of(model: ScriptedModel, **more: Any) -> Envelope:
