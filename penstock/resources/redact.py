@@ -10,8 +10,9 @@ from urllib.parse import quote, quote_plus
 
 LEAST_BYTES = 4
 """A shorter secret cannot be told from other text."""
-_BEGINNING = 128
-"""Characters of a long form that are looked for: to compile all of a large one takes seconds."""
+_LONG = 128
+"""Characters of a form that is in no pattern: to compile a large one takes seconds."""
+_NOTHING = "(?!)"
 _LEAST_OF_BASE64 = 6
 """Characters of a piece of base64 that does not stand in other text by chance."""
 _ASCII, _LATIN = 0x80, 0x100
@@ -32,14 +33,14 @@ _PERCENT = re.compile("%u?[0-9A-F]{2,4}")
 class Redactor:
     """The secrets that one task was given; before the first one it does nothing, at no cost."""
 
-    __slots__ = ("_added", "_begun", "_forms", "_pattern")
+    __slots__ = ("_added", "_forms", "_long", "_pattern")
 
     def __init__(self) -> None:
         self._added: set[str] = set()
         self._forms: dict[str, str] = {}
         """How a secret may be spelled, and its key."""
-        self._begun: dict[str, list[str]] = {}
-        """By how they begin, the forms that are longer; the longest first."""
+        self._long: list[str] = []
+        """The forms that are looked for one by one; all others are in the pattern."""
         self._pattern: re.Pattern[str] | None = None
 
     @property
@@ -58,18 +59,15 @@ class Redactor:
             return
         self._forms.update(new)
         longest = sorted(self._forms, key=len, reverse=True)
-        self._begun = {}
-        for form in longest:
-            if len(form) > _BEGINNING:
-                self._begun.setdefault(form[:_BEGINNING], []).append(form)
-        looked_for = dict.fromkeys(form[:_BEGINNING] for form in longest)
-        self._pattern = re.compile("|".join(map(re.escape, looked_for)))
+        self._long = [form for form in longest if len(form) > _LONG]
+        short = map(re.escape, longest[len(self._long) :])
+        self._pattern = re.compile("|".join(short) or _NOTHING)
 
     def text(self, text: str) -> str:
         """Return the text with `[secret:KEY]` for each secret in it."""
         if self._pattern is None:
             return text
-        if not self._begun:
+        if len(text) <= _LONG or not self._long:
             return self._pattern.sub(lambda found: self._name(found[0]), text)
         pieces: list[str] = []
         end = 0
@@ -92,24 +90,29 @@ class Redactor:
         return f"[secret:{self._forms[form]}]"
 
     def _found(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield where a form of a secret stands, and which: the longest where there are several."""
-        assert self._pattern is not None  # noqa: S101  else nothing is looked for
-        at = 0
-        while found := self._pattern.search(text, at):
-            start = found.start()
-            if form := self._whole(text, start, found[0]):
-                yield start, form
-            at = start + max(len(form or ""), 1)
+        """Yield where a form of a secret stands, and which: the longest where there are several.
 
-    def _whole(self, text: str, start: int, begun: str) -> str | None:
-        """Return the form that stands at a place, of which so much is known."""
-        for form in self._begun.get(begun, ()):
-            if text.startswith(form, start):
-                return form
-        if begun in self._forms:
-            return begun
-        short = (each for each in self._forms if len(each) < len(begun) and begun.startswith(each))
-        return max(short, key=len, default=None)
+        Where each stands next is kept: a text that is made for it would be read for ever else.
+        """
+        assert self._pattern is not None  # noqa: S101  else nothing is looked for
+        at, end = 0, len(text)
+        short: re.Match[str] | None = None
+        ahead = dict.fromkeys(self._long if end > _LONG else (), -1)
+        next_short = -1
+        while at < end:
+            if next_short < at:
+                short = self._pattern.search(text, at)
+                next_short = short.start() if short else end
+            start, form = next_short, short[0] if short else ""
+            for each in ahead:
+                if ahead[each] < at:
+                    found = text.find(each, at)
+                    ahead[each] = end if found < 0 else found
+                if (ahead[each], -len(each)) < (start, -len(form)):
+                    start, form = ahead[each], each
+            if start < end:
+                yield start, form
+            at = start + len(form)
 
     def _clean(self, value: Any) -> Any:
         match value:

@@ -150,3 +150,11 @@ def test_a_part_of_a_large_secret_is_none() -> None:
     secrets = given_out(LARGE)
     assert secrets.text(LARGE[:-1]) == LARGE[:-1]
     assert not secrets.holds_secret(LARGE[:-1])
+
+
+@pytest.mark.parametrize("text", [("a" * 65_535 + "b") * 16, ("a" * 200 + "b") * 5000])
+def test_a_text_that_nearly_is_a_large_secret_takes_no_time(text: str) -> None:
+    redactor = given_out("a" * 65_536)
+    assert redactor.text(text) == text
+    assert redactor.text(text + "a" * 65_537) == f"{text}{AGAIN}a"
+    assert not redactor.holds_secret([text])
