@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.core.schema import Schema
 from penstock.models.scripted import ScriptedModel, call, say
@@ -116,8 +117,17 @@ def test_every_frame_is_what_the_document_says(tell: Callable[[], Story]) -> Non
 async def populated() -> AsyncIterator[Runtime]:
     """A runtime whose model answers everything, and asks before it mails."""
     model = ScriptedModel({"Mail": [call("mail")], "": say("Hello.")})
-    async with in_memory(model=model, tools=[Act("mail", requires_approval=True)]) as runtime:
+    tools, agents = [Act("mail", requires_approval=True)], [Agent("assistant"), Agent("other")]
+    async with in_memory(model=model, tools=tools, agents=agents) as runtime:
         yield runtime
+
+
+DELETES_ALL = """
+[[operations]]
+include-name = "DELETE /api/agents/{agent_id}/chat"
+parameters = { agent_id = "other" }
+"""
+"""What is followed is to be there still."""
 
 
 @pytest.mark.slow(reason="a thousand requests that somebody else thought of")
@@ -136,7 +146,7 @@ def test_no_request_makes_the_server_break_its_word(tmp_path: Path) -> None:
         }
         lines = [f'"{name}" = "{value}"' for name, value in known.items()]
         config = tmp_path / "schemathesis.toml"
-        config.write_text("\n".join(["[parameters]", *lines]) + "\n")
+        config.write_text("\n".join(["[parameters]", *lines, DELETES_ALL]))
         ran = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
