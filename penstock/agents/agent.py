@@ -1,6 +1,6 @@
 """Instructions, a model and tools under one name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 
 from penstock.agents.charter import NO_FILE, Charter, Tier
@@ -37,3 +37,7 @@ class Agent:
         if self.charter.tier is Tier.BUILT_IN:
             return "builtin"
         return "file" if self.has_file else "api"
+
+
+FindModel = Callable[[Agent, str | None], Model]
+"""The model for an agent, or the one that a message or a step asks for. Raises ConfigError."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
 from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
@@ -39,8 +39,6 @@ from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 FindAgent = Callable[[LogId, str], Agent]
 """The agent of a session, by name. Raises NotFound."""
 FindInvoker = Callable[[Agent], Invoker]
-FindModel = Callable[[Agent, str | None], Model]
-"""The model for an agent, or the one a message asks for. Raises ConfigError."""
 
 
 class Participants:

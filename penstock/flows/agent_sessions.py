@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, FindModel
 from penstock.agents.offer import ToolOffer, definition
 from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.turn import AgentModel, open_turns
@@ -37,8 +37,6 @@ from penstock.tools.session_guard import ARCHITECT, GuardedSession, PluginGuard,
 _REPLY_SHARE = 4
 FindAgent = Callable[[str], Agent]
 """An agent by name. Raises NotFound."""
-FindModel = Callable[[Agent, str | None], Model]
-"""The model for an agent, or the one a step asks for. Raises ConfigError."""
 Remark = Callable[[Agent, str | None], str]
 """What is odd about that choice of a model; nothing if nothing is."""
 BriefingOf = Callable[[Agent], Briefing | VisitOutcome]
