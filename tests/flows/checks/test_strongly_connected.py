@@ -23,6 +23,6 @@ def test_what_a_component_leads_to_comes_before_it(graph: Graph, wanted: list[se
 
 
 def test_a_long_way_is_no_deep_one() -> None:
-    count = 100_000
+    count = 20_000
     ring = [[(n + 1) % count] for n in range(count)]
     assert [len(each) for each in components(ring)] == [count]
