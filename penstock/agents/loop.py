@@ -8,7 +8,7 @@ from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
 from penstock.core.events import ReplyReceived
 from penstock.core.signals import Cancel
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."
 EMPTY_NOTICE = "I could not produce an answer."

@@ -10,7 +10,7 @@ from penstock.core.errors import PromptNotResolved
 from penstock.core.events import PromptResolved
 from penstock.core.profile import Profile
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.sandbox.bridge import Refusal, Settled
 from penstock.sandbox.script import Bounds, Sandbox, Script
 

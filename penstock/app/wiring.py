@@ -33,7 +33,7 @@ from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.flows.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
 from penstock.flows.code.steps import CodeEnvironment, CodeSteps
 from penstock.flows.library import FlowLibrary, NoFlows

@@ -20,8 +20,9 @@ from penstock.engine.activation import usage_of
 from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState, TaskState
+from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_state import TaskState
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import SkillsOf, TaskSkills

@@ -26,8 +26,8 @@ from penstock.core.tool_names import EXECUTE_WORKFLOW
 from penstock.core.world import World
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
 from penstock.engine.suspend import ask, park, withdraw
+from penstock.engine.task_state import TaskState
 from penstock.tools.direct import DirectTools
 
 CALL, WEB = "call", "web"

@@ -14,7 +14,7 @@ from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
 from penstock.engine.slots import Slots
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.store.log import Log
 from penstock.tools.errands import RunErrand, Runs
 

@@ -30,8 +30,9 @@ from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState, TaskState
+from penstock.engine.state import SessionState
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills

@@ -12,8 +12,8 @@ from penstock.core.task import TaskStatus
 from penstock.engine.activation import usage_of
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Occurrences
-from penstock.engine.state import TaskState
 from penstock.engine.suspend import withdraw
+from penstock.engine.task_state import TaskState
 
 
 class TaskCloser:

@@ -25,9 +25,10 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
-from penstock.engine.state import SessionState, TaskState
+from penstock.engine.state import SessionState
 from penstock.engine.state_cache import StateCache
 from penstock.engine.suspend import withdraw
+from penstock.engine.task_state import TaskState
 from penstock.engine.task_stop import TaskStop
 from penstock.store.log import Lease, Log
 

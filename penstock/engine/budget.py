@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 
 NO_PRICE = (
     "budget_cost_usd bounds what a task may cost, and its model has no price: give it input_price "

@@ -24,7 +24,7 @@ from penstock.core.events import (
 from penstock.core.question import Question, QuestionStatus
 from penstock.engine.budget import Budget
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 
 _ATTEMPT = re.compile(r"~\d+")
 """Marks, in a path, what a further attempt of a call made."""

@@ -1,10 +1,9 @@
 """What a log amounts to. Nothing else in the runtime remembers anything."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import assert_never
 
-from penstock.core.call import CallPath, frame_above
+from penstock.core.call import CallPath
 from penstock.core.events import (
     CallRequested,
     CallRetried,
@@ -16,7 +15,6 @@ from penstock.core.events import (
     MessageReceived,
     MessagesErased,
     NoteEmitted,
-    ParkedCall,
     PromptResolved,
     QuestionAnswered,
     QuestionAsked,
@@ -34,7 +32,6 @@ from penstock.core.events import (
 from penstock.core.flow_events import (
     AgentBegan,
     AgentReminded,
-    FlowEvent,
     FlowRequested,
     FlowStarted,
     FlowTold,
@@ -42,101 +39,12 @@ from penstock.core.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import only_tells, spoken
-from penstock.engine.dialogue import Dialogue, MessageList, Round, back_to
-
-Brief = MessageReceived | CallRequested | FlowRequested
-
-
-@dataclass(slots=True)
-class TaskState:
-    """One task after some events."""
-
-    task_id: TaskId
-    brief: Brief | None
-    """None when it was erased."""
-    started: TaskStarted | None = None
-    main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
-    """The agent that the task is for."""
-    agents: dict[CallPath, Dialogue] = field(default_factory=dict)
-    """Agents that work for the task, each in a frame of its own."""
-    begun_agents: dict[CallPath, AgentBegan] = field(default_factory=dict)
-    """How the agents in frames began."""
-    story: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
-    """What happened in the run of a flow, for the run to be folded from."""
-    settled: dict[CallPath, CallSettled] = field(default_factory=dict)
-    begun: dict[CallPath, int] = field(default_factory=dict)
-    """Write calls, and when they were entered last (a tick of the session)."""
-    entries: dict[CallPath, int] = field(default_factory=dict)
-    asked: dict[CallPath, int] = field(default_factory=dict)
-    """Calls with a question, and when it was asked or answered (a tick of the session)."""
-    waiting: dict[QuestionId, Question] = field(default_factory=dict)
-    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
-    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
-    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
-    """Calls that waited when they were left, or are tried again; those not written yet, too."""
-    awaited: dict[TaskId, None] = field(default_factory=dict)
-    """Runs of flows that calls wait for; what is not written yet is among them."""
-    runs_over: dict[TaskId, None] = field(default_factory=dict)
-    """Runs whose end was told: it may come before what says that they are awaited."""
-    ends_heard: int = 0
-    """How many of these were awaited when it was."""
-    is_suspended: bool = False
-    cancel_requested: bool = False
-    cancelled_by: ProfileId | None = None
-    """Who wanted the end; None if nobody said so, or the runtime did."""
-    is_ended: bool = False
-    input_tokens: int = 0
-    output_tokens: int = 0
-    model_calls: int = 0
-    tool_calls: int = 0
-    cost_usd: float | None = 0.0
-    active_ms: int = 0
-    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
-    """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
-    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
-    """How many events of an author each call wrote, by type, and by what they say."""
-    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
-    """What tools put into their state, by tool and key."""
-    secrets: dict[SecretGiven, None] = field(default_factory=dict)
-    """Which secrets tools were given, in the order of the first time."""
-    preface: str | None = None
-    """What the project's script says in the system prompt; None while it was not asked."""
-
-    def dialogue_at(self, frame: CallPath | None) -> Dialogue:
-        """Return the agent that works in a frame; without one, the agent that the task is for."""
-        return self.main if frame is None else self.agents[frame]
-
-    def dialogue_of(self, path: CallPath | None) -> Dialogue:
-        """Return the agent whose model asked for a call."""
-        if not self.agents or path is None:
-            return self.main
-        return self.agents.get(frame_above(path), self.main)
-
-    @property
-    def heard(self) -> int:
-        """How often something came that a call may have waited for."""
-        return len(self.answers) + self.ends_heard
-
-    def awaits(self, awaited: str) -> bool:
-        """Whether a question is open, or a run has not ended, that a call waits for."""
-        return awaited in self.waiting or awaited in self.awaited
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether it goes on before its turn, while the one at work waits for a person."""
-        brief = self.brief
-        is_aside = isinstance(brief, MessageReceived) and only_tells(brief.content)
-        return self.cancel_requested or is_aside
-
-    @property
-    def is_command(self) -> bool:
-        """Whether a slash command is at work, and no model."""
-        return self.started is not None and bool(self.started.command)
+from penstock.core.slash import spoken
+from penstock.engine.dialogue import MessageList, back_to
+from penstock.engine.task_state import TaskState
 
 
 class SessionState:
@@ -196,25 +104,27 @@ class SessionState:
         self._spend(task, event, at)
         match event:
             case CallSettled():
-                self._settle(task, event, path)
+                task.settle(event, path, self.tick)
             case ReplyReceived():
-                self._reply(task, event, path)
+                task.hear(event, path, self.selected)
             case AgentBegan() | AgentReminded() if path:
-                _tell_agent(task, event, path)
+                task.tell_agent(event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowTold():
                 task.story.append((path, event))
             case CallStarted() | CallRetried() if path:
-                self._enter(task, event, path)
+                task.enter(event, path, self.tick)
             case QuestionAsked(question=question):
-                self._ask(task, question)
+                task.ask(question, self.tick)
             case QuestionAnswered():
-                self._answer(task, event)
+                task.answer(event, self.tick)
             case SkillsSelected():
                 self._select(event)
             case PromptResolved() | SecretGiven() | StateWritten():
-                _note(task, event)
-            case TaskSuspended() | RunEnded():
-                _wait(task, event)
+                task.keep(event)
+            case TaskSuspended():
+                task.wait(event)
+            case RunEnded():
+                task.hear_end(event.run_id)
             case TaskResumed():
                 task.is_suspended = False
             case ReplyRestarted():
@@ -292,94 +202,10 @@ class SessionState:
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
 
-    def _reply(self, task: TaskState, reply: ReplyReceived, path: CallPath | None) -> None:
-        if task.is_command:
-            task.main.rounds.append(Round(reply, selected=self.selected))
-            return
-        usage = reply.usage
-        task.input_tokens += usage.input_tokens
-        task.output_tokens += usage.output_tokens
-        task.model_calls += 1
-        if task.cost_usd is not None:
-            task.cost_usd = None if usage.cost_usd is None else task.cost_usd + usage.cost_usd
-        task.dialogue_at(path).hear(reply, self.selected)
-
-    def _settle(self, task: TaskState, settled: CallSettled, path: CallPath | None) -> None:
-        if path is not None:
-            task.settled[path] = settled
-            if settled.clock_ms is not None:
-                task.delivered[path] = (self.tick, settled.clock_ms)
-            if task.parked:
-                task.parked.pop(path, None)
-        if settled.ran:
-            task.tool_calls += 1
-        if settled.call_id is not None:
-            task.dialogue_of(path).settle(settled.call_id, settled)
-
     def _end(self, task: TaskState, event: TaskEnded) -> None:
         task.is_ended = True
         if task.is_command and event.content:
             self.said.say(AssistantMessage(event.content), event.content)
-
-    def _enter(self, task: TaskState, event: CallStarted | CallRetried, path: CallPath) -> None:
-        if isinstance(event, CallStarted):
-            task.begun[path], task.entries[path] = self.tick, task.entries.get(path, 0) + 1
-            return
-        # A crash is followed by the attempt that it cut, and not by those before it.
-        entries = before.entries if (before := task.parked.get(path)) else 0
-        task.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
-
-    def _ask(self, task: TaskState, question: Question) -> None:
-        task.waiting[question.question_id] = question
-        task.questions[question.question_id] = question.path
-        task.asked[question.path] = self.tick
-
-    def _answer(self, task: TaskState, event: QuestionAnswered) -> None:
-        task.is_suspended = False
-        task.waiting.pop(event.question_id, None)
-        path = task.questions.get(event.question_id)
-        if path and path not in task.answers and is_withdrawn(event.status, event.answer):
-            task.asked.pop(path, None)  # who still needs it asks anew
-        elif path and (event.by is not None or path not in task.answers):  # a person was first
-            task.answers[path] = event
-            task.asked[path] = self.tick
-
-
-def _tell_agent(task: TaskState, event: AgentBegan | AgentReminded, path: CallPath) -> None:
-    if isinstance(event, AgentReminded):
-        task.agents[path].remind(event.message)
-        return
-    task.begun_agents[path] = event
-    task.agents[path] = dialogue = Dialogue(MessageList(), path, event.system)
-    dialogue.said.say(UserMessage(event.message), event.message)
-
-
-def _note(task: TaskState, event: PromptResolved | SecretGiven | StateWritten) -> None:
-    if isinstance(event, StateWritten):
-        task.values[event.tool_id, event.key] = event
-    elif isinstance(event, SecretGiven):
-        task.secrets[event] = None
-    else:
-        task.preface = event.text
-
-
-def _wait(task: TaskState, event: TaskSuspended | RunEnded) -> None:
-    if isinstance(event, RunEnded):
-        _hear_end(task, event.run_id)
-        return
-    task.parked.update((each.path, each) for each in event.parked)
-    task.awaited.update((run, None) for run in event.runs if run not in task.runs_over)
-    waits = all(task.awaits(each) for each in (*event.questions, *event.runs))
-    task.is_suspended = waits and not task.cancel_requested
-
-
-def _hear_end(task: TaskState, run_id: TaskId) -> None:
-    """Go on, if it was waited for."""
-    task.runs_over[run_id] = None
-    if run_id in task.awaited:
-        del task.awaited[run_id]
-        task.ends_heard += 1
-        task.is_suspended = False
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:

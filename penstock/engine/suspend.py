@@ -8,7 +8,7 @@ from penstock.core.question import Question, QuestionStatus
 from penstock.core.signals import Suspend
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 
 
 async def ask(ledger: Ledger, question: Question) -> QuestionAnswered:

@@ -7,7 +7,7 @@ from itertools import islice
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowTold, StepStarted
 from penstock.core.messages import Usage
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 
 STEP_WAITS = "flow_step_waits"
 """Told where a visit begins or ends to wait for people; readers are shown the question instead."""

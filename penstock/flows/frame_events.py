@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.core.call import CallPath, frame_above
 from penstock.core.flow_events import FlowStarted, StepSettled, StepStarted
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.flows.costs import VisitCosts
 
 StepEvent = StepStarted | StepSettled

@@ -7,7 +7,7 @@ from penstock.core.flow_events import FlowTold, StepStarted
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.step import StepResult
 from penstock.engine.activation import usage_of
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.flows.plan import RunStatus
 from penstock.flows.run import Run
 from penstock.flows.step_context import WARNING

@@ -20,8 +20,8 @@ from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.slots import Slots
-from penstock.engine.state import TaskState
 from penstock.engine.suspend import park, withdraw
+from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
 from penstock.flows.frame_events import FrameEvents
 from penstock.flows.kept import promised

@@ -27,7 +27,8 @@ from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
-from penstock.engine.state import TaskState, fold
+from penstock.engine.state import fold
+from penstock.engine.task_state import TaskState
 from penstock.resources.links import Links
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock

@@ -13,7 +13,7 @@ from penstock.core.events import CancelRequested, Entry, Event, QuestionAsked, T
 from penstock.core.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog

@@ -8,7 +8,7 @@ from penstock.core.call_errors import BudgetExceeded
 from penstock.core.errors import ConfigError
 from penstock.core.ids import TaskId
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 
 

@@ -24,7 +24,8 @@ from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.held import HeldLog
 from penstock.engine.lease_keeper import LeaseKeeper
-from penstock.engine.state import SessionState, TaskState
+from penstock.engine.state import SessionState
+from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog

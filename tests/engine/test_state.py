@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.core.call import ToolCall
-from penstock.core.clock import Moment
 from penstock.core.events import (
     CallRequested,
-    CallSettled,
     CancelRequested,
     Erased,
     Event,
     PromptResolved,
     QuestionAsked,
-    Record,
     ReplyRestarted,
     SkillsSelected,
     TaskResumed,
@@ -26,9 +23,9 @@ from penstock.core.events import (
 )
 from penstock.core.flow_events import RunEnded
 from penstock.core.ids import CallId, QuestionId, TaskId
-from penstock.core.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
-from penstock.engine.state import SessionState, fold
+from penstock.engine.state import SessionState
 from tests.kit.events import (
     ANN,
     LOG,
@@ -41,19 +38,8 @@ from tests.kit.events import (
     path_of,
     question,
     reply,
-    withdrawn,
 )
-
-
-def folded(*events: Event | tuple[Event, TaskId]) -> SessionState:
-    """Fold events of the first task, or of the task beside them."""
-    pairs = [each if isinstance(each, tuple) else (each, ONE) for each in events]
-    return fold(LOG, [record(seq, *pair) for seq, pair in enumerate(pairs, 1)])
-
-
-def record(seq: int, event: Event, task_id: TaskId) -> Record:
-    path = path_of(str(event.call_id)) if isinstance(event, CallSettled) else None
-    return Record(LOG, seq, Moment(seq), task_id, path, event)
+from tests.kit.folds import ASKED, folded
 
 
 def test_messages_are_those_that_a_model_reads() -> None:
@@ -127,32 +113,8 @@ def test_a_superseded_task_that_is_not_there_changes_nothing() -> None:
     assert [each.content for each in state.said.messages] == ["1"]
 
 
-def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:
-    first = Usage(input_tokens=5, output_tokens=2, cost_usd=0.5)
-    state = folded(message(), TaskStarted(), reply(1, "a", usage=first), outcome("a"))
-    task = state.current
-    assert task
-    assert (task.input_tokens, task.output_tokens, task.cost_usd) == (5, 2, 0.5)
-    assert (task.model_calls, task.tool_calls) == (1, 1)
-    state.apply(reply(2, text="x", usage=Usage(input_tokens=1)), ONE, None, 9)
-    assert (task.input_tokens, task.cost_usd) == (6, None)
-
-
-def test_a_call_that_did_not_run_is_not_counted() -> None:
-    state = folded(message(), TaskStarted(), reply(1, "a"), outcome("a", ran=False))
-    assert state.current
-    assert state.current.tool_calls == 0
-
-
 # ---- whose turn it is --------------------------------------------------------------------------
 
-ASKED: list[Any] = [
-    message(),
-    TaskStarted(),
-    reply(1, "a", "b"),
-    QuestionAsked(question=question("a")),
-    QuestionAsked(question=question("b")),
-]
 PARKED = TaskSuspended(questions=(QuestionId("q_a"), QuestionId("q_b")))
 
 
@@ -191,21 +153,6 @@ def test_a_task_that_is_cancelled_in_the_queue_leaves_the_parked_one_where_it_is
     assert state.current
     assert (state.current.task_id, state.queue) == (ONE, {})
     assert [each.content for each in state.said.messages[:1]] == ["Hi"]
-
-
-@pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
-def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> None:
-    said = {"person": answered("a", decision="approve"), "nobody": answered("a", None)}
-    task = folded(*ASKED, *[said[each] for each in order]).current
-    assert task
-    assert task.answers[path_of("a")].answer == {"decision": "approve"}
-
-
-@pytest.mark.parametrize("events", [[withdrawn("a")], [answered("a"), withdrawn("a")]])
-def test_what_was_withdrawn_was_not_asked_unless_a_person_was_first(events: list[Any]) -> None:
-    task = folded(*ASKED, *events).current
-    assert task
-    assert (path_of("a") in task.asked) == (path_of("a") in task.answers) == (len(events) > 1)
 
 
 def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
@@ -302,34 +249,7 @@ def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
     assert len(state.said.messages) == 10_001
 
 
-IN_RUNS = TaskSuspended(questions=(), runs=(TaskId("task_8"), TaskId("task_9")))
-OVER = RunEnded(run_id=TaskId("task_9"))
-ALIEN = RunEnded(run_id=TaskId("task_7"))
-
-
-@pytest.mark.parametrize(
-    ("events", "waits", "awaited"),
-    [
-        ([IN_RUNS], True, {"task_8", "task_9"}),
-        ([IN_RUNS, OVER], False, {"task_8"}),
-        ([OVER, IN_RUNS], False, {"task_8"}),
-        ([IN_RUNS, ALIEN], True, {"task_8", "task_9"}),
-        ([ALIEN, IN_RUNS], True, {"task_8", "task_9"}),
-        ([IN_RUNS, OVER, OVER], False, {"task_8"}),
-        ([IN_RUNS, TaskResumed(), IN_RUNS], True, {"task_8", "task_9"}),
-        ([IN_RUNS, CancelRequested()], False, {"task_8", "task_9"}),
-        ([CancelRequested(), IN_RUNS], False, {"task_8", "task_9"}),
-    ],
-)
-def test_a_task_waits_while_none_of_its_runs_has_ended(
-    events: list[Event], waits: bool, awaited: set[str]
-) -> None:
-    state = folded(message(), TaskStarted(), *events)
-    assert state.current
-    assert (state.current.is_suspended, set(state.current.awaited)) == (waits, awaited)
-
-
 def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
     state = folded(message(), TaskStarted(), ended())
-    state.apply(OVER, ONE, None, 0)
+    state.apply(RunEnded(run_id=TaskId("task_9")), ONE, None, 0)
     assert state.is_idle

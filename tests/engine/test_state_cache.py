@@ -16,8 +16,8 @@ from penstock.core.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
 from penstock.engine.state_cache import StateCache
+from penstock.engine.task_state import TaskState
 from penstock.store.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

@@ -8,7 +8,7 @@ from penstock.core.events import CancelRequested, Entry, TaskEnded, TaskStarted
 from penstock.core.signals import Cancel
 from penstock.core.task import TaskStatus
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.testing.clock import settle
 from tests.kit.activations import ActiveLog, finish
 from tests.kit.events import LOG, ONE, TWO

@@ -4,7 +4,7 @@ from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowEvent, FlowStarted, FlowTold, StepSettled, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.step import Outcome, StepResult
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.flows.frame_events import FrameEvents
 
 RUN = CallPath("t")

@@ -15,7 +15,7 @@ from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.engine.activation import Activations, TaskBody, tell_nobody
 from penstock.engine.held import HeldLog
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.events import ANN, LOG, ONE, ended, message

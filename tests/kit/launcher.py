@@ -14,7 +14,7 @@ from penstock.core.world import World
 from penstock.engine.activation import Activations, TaskBody
 from penstock.engine.held import HeldLog
 from penstock.engine.inline import InlineLauncher
-from penstock.engine.state import TaskState
+from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import Work, end, finish

@@ -1,0 +1,205 @@
+"""One task, folded: its agents, its calls, its questions, and what it has spent."""
+
+from dataclasses import dataclass, field
+
+from penstock.core.call import CallPath, frame_above
+from penstock.core.events import (
+    CallRequested,
+    CallRetried,
+    CallSettled,
+    CallStarted,
+    MessageReceived,
+    ParkedCall,
+    PromptResolved,
+    QuestionAnswered,
+    ReplyReceived,
+    StateWritten,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.flow_events import (
+    AgentBegan,
+    AgentReminded,
+    FlowEvent,
+    FlowRequested,
+)
+from penstock.core.ids import ProfileId, QuestionId, TaskId
+from penstock.core.messages import UserMessage
+from penstock.core.question import Question, is_withdrawn
+from penstock.core.secret_events import SecretGiven
+from penstock.core.slash import only_tells
+from penstock.engine.dialogue import Dialogue, MessageList, Round
+
+Brief = MessageReceived | CallRequested | FlowRequested
+
+
+@dataclass(slots=True)
+class TaskState:
+    """One task after some events."""
+
+    task_id: TaskId
+    brief: Brief | None
+    """None when it was erased."""
+    started: TaskStarted | None = None
+    main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
+    """The agent that the task is for."""
+    agents: dict[CallPath, Dialogue] = field(default_factory=dict)
+    """Agents that work for the task, each in a frame of its own."""
+    begun_agents: dict[CallPath, AgentBegan] = field(default_factory=dict)
+    """How the agents in frames began."""
+    story: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
+    """What happened in the run of a flow, for the run to be folded from."""
+    settled: dict[CallPath, CallSettled] = field(default_factory=dict)
+    begun: dict[CallPath, int] = field(default_factory=dict)
+    """Write calls, and when they were entered last (a tick of the session)."""
+    entries: dict[CallPath, int] = field(default_factory=dict)
+    asked: dict[CallPath, int] = field(default_factory=dict)
+    """Calls with a question, and when it was asked or answered (a tick of the session)."""
+    waiting: dict[QuestionId, Question] = field(default_factory=dict)
+    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
+    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
+    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
+    """Calls that waited when they were left, or are tried again; those not written yet, too."""
+    awaited: dict[TaskId, None] = field(default_factory=dict)
+    """Runs of flows that calls wait for; what is not written yet is among them."""
+    runs_over: dict[TaskId, None] = field(default_factory=dict)
+    """Runs whose end was told: it may come before what says that they are awaited."""
+    ends_heard: int = 0
+    """How many of these were awaited when it was."""
+    is_suspended: bool = False
+    cancel_requested: bool = False
+    cancelled_by: ProfileId | None = None
+    """Who wanted the end; None if nobody said so, or the runtime did."""
+    is_ended: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = 0.0
+    active_ms: int = 0
+    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
+    """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
+    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
+    """How many events of an author each call wrote, by type, and by what they say."""
+    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
+    """What tools put into their state, by tool and key."""
+    secrets: dict[SecretGiven, None] = field(default_factory=dict)
+    """Which secrets tools were given, in the order of the first time."""
+    preface: str | None = None
+    """What the project's script says in the system prompt; None while it was not asked."""
+
+    def dialogue_at(self, frame: CallPath | None) -> Dialogue:
+        """Return the agent that works in a frame; without one, the agent that the task is for."""
+        return self.main if frame is None else self.agents[frame]
+
+    def dialogue_of(self, path: CallPath | None) -> Dialogue:
+        """Return the agent whose model asked for a call."""
+        if not self.agents or path is None:
+            return self.main
+        return self.agents.get(frame_above(path), self.main)
+
+    @property
+    def heard(self) -> int:
+        """How often something came that a call may have waited for."""
+        return len(self.answers) + self.ends_heard
+
+    def awaits(self, awaited: str) -> bool:
+        """Whether a question is open, or a run has not ended, that a call waits for."""
+        return awaited in self.waiting or awaited in self.awaited
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it goes on before its turn, while the one at work waits for a person."""
+        brief = self.brief
+        is_aside = isinstance(brief, MessageReceived) and only_tells(brief.content)
+        return self.cancel_requested or is_aside
+
+    @property
+    def is_command(self) -> bool:
+        """Whether a slash command is at work, and no model."""
+        return self.started is not None and bool(self.started.command)
+
+    def hear(self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]) -> None:
+        """Take in what a model said, and what that cost."""
+        if self.is_command:
+            self.main.rounds.append(Round(reply, selected=selected))
+            return
+        usage = reply.usage
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.model_calls += 1
+        if self.cost_usd is not None:
+            self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
+        self.dialogue_at(frame).hear(reply, selected)
+
+    def tell_agent(self, event: AgentBegan | AgentReminded, frame: CallPath) -> None:
+        """Begin an agent in a frame, or tell it once more what it is to do."""
+        if isinstance(event, AgentReminded):
+            self.agents[frame].remind(event.message)
+            return
+        self.begun_agents[frame] = event
+        self.agents[frame] = dialogue = Dialogue(MessageList(), frame, event.system)
+        dialogue.said.say(UserMessage(event.message), event.message)
+
+    def enter(self, event: CallStarted | CallRetried, path: CallPath, tick: int) -> None:
+        """Take in that a write begins, or that a call is tried again."""
+        if isinstance(event, CallStarted):
+            self.begun[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
+            return
+        # A crash is followed by the attempt that it cut, and not by those before it.
+        entries = before.entries if (before := self.parked.get(path)) else 0
+        self.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
+
+    def settle(self, settled: CallSettled, path: CallPath | None, tick: int) -> None:
+        """Take in the outcome of a call."""
+        if path is not None:
+            self.settled[path] = settled
+            if settled.clock_ms is not None:
+                self.delivered[path] = (tick, settled.clock_ms)
+            if self.parked:
+                self.parked.pop(path, None)
+        if settled.ran:
+            self.tool_calls += 1
+        if settled.call_id is not None:
+            self.dialogue_of(path).settle(settled.call_id, settled)
+
+    def ask(self, question: Question, tick: int) -> None:
+        """Take in a question."""
+        self.waiting[question.question_id] = question
+        self.questions[question.question_id] = question.path
+        self.asked[question.path] = tick
+
+    def answer(self, event: QuestionAnswered, tick: int) -> None:
+        """Take in what was said to a question, or that nobody waits for that any more."""
+        self.is_suspended = False
+        self.waiting.pop(event.question_id, None)
+        path = self.questions.get(event.question_id)
+        if path and path not in self.answers and is_withdrawn(event.status, event.answer):
+            self.asked.pop(path, None)  # who still needs it asks anew
+        elif path and (event.by is not None or path not in self.answers):  # a person was first
+            self.answers[path] = event
+            self.asked[path] = tick
+
+    def keep(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
+        """Take in what code said, was given or put down."""
+        if isinstance(event, StateWritten):
+            self.values[event.tool_id, event.key] = event
+        elif isinstance(event, SecretGiven):
+            self.secrets[event] = None
+        else:
+            self.preface = event.text
+
+    def wait(self, event: TaskSuspended) -> None:
+        """Take in that nothing moves until somebody answers, or a run has ended."""
+        self.parked.update((each.path, each) for each in event.parked)
+        self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
+        waits = all(self.awaits(each) for each in (*event.questions, *event.runs))
+        self.is_suspended = waits and not self.cancel_requested
+
+    def hear_end(self, run_id: TaskId) -> None:
+        """Go on, if the run was waited for."""
+        self.runs_over[run_id] = None
+        if run_id in self.awaited:
+            del self.awaited[run_id]
+            self.ends_heard += 1
+            self.is_suspended = False

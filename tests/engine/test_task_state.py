@@ -1,0 +1,71 @@
+"""One task, folded: what it has spent, what it waits for, what was said to its questions."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.events import CancelRequested, Event, TaskResumed, TaskStarted, TaskSuspended
+from penstock.core.flow_events import RunEnded
+from penstock.core.ids import TaskId
+from penstock.core.messages import Usage
+from tests.kit.events import ONE, answered, message, outcome, path_of, reply, withdrawn
+from tests.kit.folds import ASKED, folded
+
+
+def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:
+    first = Usage(input_tokens=5, output_tokens=2, cost_usd=0.5)
+    state = folded(message(), TaskStarted(), reply(1, "a", usage=first), outcome("a"))
+    task = state.current
+    assert task
+    assert (task.input_tokens, task.output_tokens, task.cost_usd) == (5, 2, 0.5)
+    assert (task.model_calls, task.tool_calls) == (1, 1)
+    state.apply(reply(2, text="x", usage=Usage(input_tokens=1)), ONE, None, 9)
+    assert (task.input_tokens, task.cost_usd) == (6, None)
+
+
+def test_a_call_that_did_not_run_is_not_counted() -> None:
+    state = folded(message(), TaskStarted(), reply(1, "a"), outcome("a", ran=False))
+    assert state.current
+    assert state.current.tool_calls == 0
+
+
+@pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
+def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> None:
+    said = {"person": answered("a", decision="approve"), "nobody": answered("a", None)}
+    task = folded(*ASKED, *[said[each] for each in order]).current
+    assert task
+    assert task.answers[path_of("a")].answer == {"decision": "approve"}
+
+
+@pytest.mark.parametrize("events", [[withdrawn("a")], [answered("a"), withdrawn("a")]])
+def test_what_was_withdrawn_was_not_asked_unless_a_person_was_first(events: list[Any]) -> None:
+    task = folded(*ASKED, *events).current
+    assert task
+    assert (path_of("a") in task.asked) == (path_of("a") in task.answers) == (len(events) > 1)
+
+
+IN_RUNS = TaskSuspended(questions=(), runs=(TaskId("task_8"), TaskId("task_9")))
+OVER = RunEnded(run_id=TaskId("task_9"))
+ALIEN = RunEnded(run_id=TaskId("task_7"))
+
+
+@pytest.mark.parametrize(
+    ("events", "waits", "awaited"),
+    [
+        ([IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, OVER], False, {"task_8"}),
+        ([OVER, IN_RUNS], False, {"task_8"}),
+        ([IN_RUNS, ALIEN], True, {"task_8", "task_9"}),
+        ([ALIEN, IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, OVER, OVER], False, {"task_8"}),
+        ([IN_RUNS, TaskResumed(), IN_RUNS], True, {"task_8", "task_9"}),
+        ([IN_RUNS, CancelRequested()], False, {"task_8", "task_9"}),
+        ([CancelRequested(), IN_RUNS], False, {"task_8", "task_9"}),
+    ],
+)
+def test_a_task_waits_while_none_of_its_runs_has_ended(
+    events: list[Event], waits: bool, awaited: set[str]
+) -> None:
+    state = folded(message(), TaskStarted(), *events)
+    assert state.current
+    assert (state.current.is_suspended, set(state.current.awaited)) == (waits, awaited)
