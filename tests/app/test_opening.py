@@ -53,24 +53,10 @@ async def test_a_folder_that_is_none_and_a_setting_that_is_none_are_named(tmp_pa
             pass
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("offlin", "there is no model 'offlin'. Did you mean 'offline'?"),
-        pytest.param(
-            "nobody:fast",
-            "unknown provider 'nobody'",
-            marks=pytest.mark.slow("asks the library of the other providers"),
-        ),
-    ],
-)
-async def test_a_default_model_that_is_none_is_named_at_the_start(
-    tmp_path: Path, name: str, said: str
-) -> None:
-    with pytest.raises(ConfigError) as refused:
-        async with open_runtime(tmp_path, settings=NORMAL | {"models": {"default": name}}):
+async def test_a_default_model_that_is_none_is_named_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no model 'offlin'\. Did you mean 'offline'\?"):
+        async with open_runtime(tmp_path, settings=NORMAL | {"models": {"default": "offlin"}}):
             pass
-    assert said in str(refused.value)
 
 
 async def test_two_runtimes_may_share_a_file(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.app.opening import open as open_runtime
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.ids import CallId
@@ -307,3 +309,21 @@ async def test_an_effort_is_told_on_the_openai_wire() -> None:
     async with fake_server(Canned(reply)) as server:
         await heard(server, "openai-chat", thinking="high", config={"model": "gpt-5.2"})
     assert server.bodies[0]["reasoning_effort"] == "high"
+
+
+def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
+    """Page: "and everything else it knows"."""
+    models = Models()
+    assert isinstance(models.get("moonshotai:kimi"), LateModel)
+    with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
+        models.get("xai:grok")
+    with pytest.raises(
+        ConfigError, match=r"'anthropics'\. Did you mean 'anthropic'\?.* Pydantic AI"
+    ):
+        models.get("anthropics:claude")
+
+
+async def test_a_default_model_of_no_provider_is_named_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown provider 'nobody'"):
+        async with open_runtime(tmp_path, settings={"models": {"default": "nobody:fast"}}):
+            pass

@@ -141,19 +141,6 @@ async def test_what_only_the_library_knows_is_looked_up_in_a_thread(
     assert [each is threading.main_thread() for each in asked] == [False]
 
 
-@pytest.mark.slow("loads the library of the other providers")
-def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
-    """Page: "and everything else it knows"."""
-    models = Models()
-    assert isinstance(models.get("moonshotai:kimi"), LateModel)
-    with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
-        models.get("xai:grok")
-    with pytest.raises(
-        ConfigError, match=r"'anthropics'\. Did you mean 'anthropic'\?.* Pydantic AI"
-    ):
-        models.get("anthropics:claude")
-
-
 def test_every_provider_is_spoken_to_one_way() -> None:
     assert not ADAPTED.keys() & COMPATIBLE.keys()
 

@@ -202,7 +202,7 @@ async def test_a_file_that_another_process_holds_for_itself_is_refused(sqlite_ur
             await open_database(sqlite_url, limits=QUICK)
 
 
-async def test_who_meets_a_locked_row_waits_and_then_says_so(postgres_url: str) -> None:
+async def test_who_meets_a_locked_row_on_postgres_waits_and_then_says_so(postgres_url: str) -> None:
     database = await open_database(postgres_url, limits=Limits(busy_seconds=0.4))
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE installation")
@@ -213,7 +213,7 @@ async def test_who_meets_a_locked_row_waits_and_then_says_so(postgres_url: str) 
     await database.close()
 
 
-async def test_who_is_frozen_inside_a_transaction_loses_it(postgres_url: str) -> None:
+async def test_who_is_frozen_inside_a_transaction_of_postgres_loses_it(postgres_url: str) -> None:
     """Or it would hold the others for ever."""
     frozen = await open_database(postgres_url, limits=QUICK)
     database = await open_database(postgres_url)

@@ -199,7 +199,7 @@ async def test_closing_commits_what_was_submitted(database_url: str) -> None:
 # ---- Postgres alone ------------------------------------------------------------------------------
 
 
-async def test_a_lost_connection_is_told_and_opened_again(postgres_url: str) -> None:
+async def test_a_lost_connection_of_postgres_is_told_and_opened_again(postgres_url: str) -> None:
     one, two = await open_database(postgres_url), await open_database(postgres_url)
     me = await one.write(lambda each: each.execute(text("SELECT pg_backend_pid()")).scalar())
     end = text("SELECT pg_terminate_backend(:pid)").bindparams(pid=me)
@@ -228,7 +228,7 @@ def crossing(first: str, second: str, meet: threading.Barrier) -> Unit:
     return unit
 
 
-async def test_two_who_wait_for_each_other_both_get_on(postgres_url: str) -> None:
+async def test_two_who_wait_for_each_other_on_postgres_both_get_on(postgres_url: str) -> None:
     one, two = await open_database(postgres_url), await open_database(postgres_url)
     await one.write(put("a"))
     await one.write(put("b"))
@@ -242,7 +242,7 @@ async def test_two_who_wait_for_each_other_both_get_on(postgres_url: str) -> Non
     await two.close()
 
 
-async def test_a_batch_is_sorted_by_log_there(postgres_url: str) -> None:
+async def test_a_batch_is_sorted_by_log_on_postgres(postgres_url: str) -> None:
     """So that two processes do not wait for each other."""
     database = await open_database(postgres_url)
     ran: list[str] = []

@@ -92,9 +92,9 @@ def test_exports_go_through_stars(scanner: Scanner, name: str, exported: set[str
         assert found == exported
 
 
-@pytest.mark.slow("ten thousand stars are followed")
+@pytest.mark.slow("thousands of stars are followed")
 def test_everything_exported_from_everywhere_ends(scanner: Scanner) -> None:
-    count = 100
+    count = 60
     stars = "".join(f"export * from './{n}.mts';" for n in range(count))
     files = InMemory({f"{n}.mts": f"{stars}export const a{n} = 1" for n in range(count)})
     graph = read_graph("0.mts", files.read, scanner)
