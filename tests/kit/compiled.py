@@ -18,7 +18,8 @@ def machine_code(request: pytest.FixtureRequest) -> Path:
     kept = request.config.cache
     assert kept is not None
     folder, clock = kept.mkdir("compiled") / "penstock", SystemClock()
-    sandbox, typescript, lexer = QuickJs(clock, folder), TypeScript(clock, folder), Lexer(clock, folder)
+    sandbox = QuickJs(clock, folder)
+    typescript, lexer = TypeScript(clock, folder), Lexer(clock, folder)
     sandbox.warm()
     asyncio.run(sandbox.close())
     typescript.strip_types("")
