@@ -388,13 +388,6 @@ def is_outside(event: Event) -> bool:
 
 
 _OUTSIDE = frozenset(
-    {
-        SessionOpened,
-        MessageReceived,
-        CallRequested,
-        FlowRequested,
-        RunEnded,
-        CancelRequested,
-        MessagesErased,
-    }
+    {SessionOpened, MessageReceived, CallRequested, FlowRequested}
+    | {RunEnded, CancelRequested, MessagesErased}
 )
