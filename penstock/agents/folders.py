@@ -12,6 +12,7 @@ from penstock.agents.file_checks import KnownNames
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
+from penstock.manifest.paths import escape_of
 
 FOLDERS = ("agents", ".pi/flows/agents")
 """Where a project's agents lie; an earlier folder hides names of a later one."""
@@ -43,6 +44,13 @@ class _Folder:
     label: str
     """How its files are named in findings."""
     tier: Tier
+    root: Path | None = None
+    """The project, out of which no file may lead; of a package or our own there is none."""
+
+    def escape(self, name: str = "") -> Diagnostic | None:
+        """Return what is said if the folder, or a file of it, leads out of its project."""
+        path = f"{self.label}/{name}".rstrip("/")
+        return None if self.root is None else escape_of(self.root, path)
 
 
 def load_agents(
@@ -77,7 +85,7 @@ def find_namesakes(
 
 
 def _local(root: Path) -> Sequence[_Folder]:
-    return [_Folder(path=root / each, label=each, tier=Tier.LOCAL) for each in FOLDERS]
+    return [_Folder(path=root / each, label=each, tier=Tier.LOCAL, root=root) for each in FOLDERS]
 
 
 def _label(folder: Path, root: Path) -> str:
@@ -106,13 +114,18 @@ def _tier(folders: Iterable[_Folder], known: KnownNames, found: AgentFiles) -> l
 def _read(
     folder: _Folder, known: KnownNames, found: AgentFiles
 ) -> Iterable[tuple[str, ParsedAgent]]:
+    if escape := folder.escape():
+        found.diagnostics.append(escape)
+        return
     names = _names(folder.path)
     if len(names) > MOST_FILES:
         said = f"the folder has {len(names)} files, only {MOST_FILES} are read"
         found.diagnostics.append(Diagnostic(code="too-many-files", message=said, file=folder.label))
     for name in names[:MOST_FILES]:
         file = f"{folder.label}/{shown(name)}"
-        yield file, _read_file(folder.path / name, file, known, folder.tier)
+        escape = folder.escape(name)
+        refused = escape and ParsedAgent(findings=[escape])
+        yield file, refused or _read_file(folder.path / name, file, known, folder.tier)
 
 
 def _names(folder: Path) -> list[str]:

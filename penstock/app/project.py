@@ -201,7 +201,7 @@ def _reserved(plugins: PluginApi) -> dict[str, str]:
 
 def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
     own = (root / each for each in HANDBOOK_FOLDERS)
-    return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS])
+    return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS], root)
 
 
 def _nameable(

@@ -16,6 +16,7 @@ from penstock.flows.library import file_name
 from penstock.flows.reading.flow import ParsedFlow, read_flow
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
+from penstock.manifest.paths import escape_of
 from penstock.manifest.source import Document, Place
 
 BUILT_IN = Path(__file__).parent / "builtin"
@@ -72,6 +73,7 @@ class FlowFiles:
 def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
     """Return the flows of a project, and those that packages bring."""
     found = FlowFiles()
+    found.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
     _add(found, _tier(_local(root)))
     _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
     return found
@@ -86,7 +88,8 @@ def local_by_path(found: FlowFiles) -> dict[str, FlowFile]:
 def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
     """Return the other files of a project that are the same command, the one that counts first."""
     seen = islice(_tier(_local(file.root)), MOST_FILES)
-    same = (each.file for each in seen if each.file.command == file.command)
+    inside = (each.file for each in seen if each.escape is None)
+    same = (each for each in inside if each.command == file.command)
     return [each for each in same if each.path != file.path]
 
 
@@ -188,6 +191,8 @@ class _Candidate:
     file: FlowFile
     parts: tuple[str, ...]
     is_folder: bool
+    escape: Diagnostic | None
+    """What is said of it if it is a link that leads out of the root."""
 
 
 def _local(root: Path) -> Iterator[tuple[Path, str, Tier]]:
@@ -216,39 +221,37 @@ def _has_link(root: Path, folder: str) -> bool:
 
 def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
     """Yield the flows below a folder; hidden and linked folders are left out."""
-    real = os.path.realpath(root)
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
         parts = waiting.pop()
         here = "/".join((folder, *parts) if folder else parts)
-        entries = _entries(root / here, real)
-        names = [entry.name for entry in entries if not entry.is_dir()]
+        entries = _entries(root / here)
+        names = {entry.name: entry for entry in entries if not entry.is_dir()}
         flow = FLOW if parts and FLOW in names else None
         for name in [flow] if flow else names:
             own = parts if flow else (*parts, name.rpartition(".")[0])
             path = f"{here}/{name}" if here else name
             file = FlowFile(command=":".join(own), path=path, root=root, tier=tier)
-            yield _Candidate(file=file, parts=own, is_folder=bool(flow))
+            escape = escape_of(root, path) if names[name].is_symlink() else None
+            yield _Candidate(file=file, parts=own, is_folder=bool(flow), escape=escape)
         if not flow and len(parts) <= MOST_NAMESPACES:
             waiting += [(*parts, entry.name) for entry in entries if entry.is_dir()]
 
 
-def _entries(folder: Path, real: str) -> list[os.DirEntry[str]]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Return what counts in a folder: other folders, and files that may be flows."""
     try:
         with os.scandir(folder) as found:
             seen = [each for each in found if not each.name.startswith(".")]
     except OSError:
         return []
-    return sorted((each for each in seen if _counts(each, real)), key=lambda each: each.name)
+    return sorted((each for each in seen if _counts(each)), key=lambda each: each.name)
 
 
-def _counts(entry: os.DirEntry[str], real: str) -> bool:
+def _counts(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir():
         return not entry.is_symlink() and entry.name not in NOT_SEARCHED
-    if not entry.name.endswith(SUFFIXES):
-        return False
-    return not entry.is_symlink() or _is_below(os.path.realpath(entry.path), real)
+    return entry.name.endswith(SUFFIXES)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -263,6 +266,9 @@ def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
             said = f"there are more than {MOST_FILES} flow files; this one and others are not read"
             found.diagnostics.append(_finding("too-many-files", said, each.file))
             break
+        if each.escape:
+            found.diagnostics += [each.escape] if each.file.tier is Tier.LOCAL else []
+            continue
         bad = _bad_part(each.parts)
         if bad is not None:
             found.diagnostics.append(_bad_name(each.file, bad))

@@ -8,8 +8,9 @@ from typing import Any
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.discover import shown
-from penstock.manifest.fields import Node, found, quoted
+from penstock.manifest.fields import Node, found
 from penstock.manifest.manifest_folder import ManifestFolder
+from penstock.manifest.paths import escape_of
 from penstock.manifest.source import Document, Place, parse_yaml
 
 MOST_BYTES = 262_144
@@ -50,9 +51,8 @@ def read_file(root: Path, noun: str, path: str) -> ParsedManifest:
 
 def _document(root: Path, path: str) -> Document:
     document = Document(file=(file := shown(path)))
-    if ManifestFolder(folder=root, shown=".").leads_out(path):
-        said = f"{quoted(file)} leads out of the project through a symlink"
-        document.problem("path-escape", said, _TOP)
+    if escape := escape_of(root, path):
+        document.problems.append(escape)
         return document
     content = read_bounded(root / path, MOST_BYTES, "the manifest")
     if isinstance(content, Unread):

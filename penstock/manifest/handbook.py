@@ -15,6 +15,7 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
 from penstock.manifest.bounded import Unread, read_bounded
 from penstock.manifest.loose import read_loose
+from penstock.manifest.paths import escape_of
 from penstock.manifest.source import FENCE, Document, Place, YamlPath, parse_yaml
 
 INDEX = "SKILL.md"
@@ -113,9 +114,12 @@ class Handbooks:
         return cut("\n".join(lines), LISTED_CHARACTERS)
 
 
-def find_handbooks(folders: Iterable[Path]) -> Handbooks:
-    """Read the handbooks that lie in some directories; an earlier directory comes first."""
-    return Handbooks(book for folder in folders for book in _in_folder(folder))
+def find_handbooks(folders: Iterable[Path], project: Path | None = None) -> Handbooks:
+    """Read the handbooks that lie in some directories; an earlier directory comes first.
+
+    None of a project leads out of it.
+    """
+    return Handbooks(book for folder in folders for book in _in_folder(folder, project))
 
 
 def read_handbook(folder: Path) -> Handbook | None:
@@ -180,9 +184,16 @@ def is_outside(folder: Path, file: str) -> bool:
     return ".." in Path(file).parts or not Path(path).is_relative_to(inside)
 
 
-def _in_folder(folder: Path) -> list[Handbook]:
-    books = (read_handbook(folder / name) for name in find_folders(folder))
+def _in_folder(folder: Path, project: Path | None) -> list[Handbook]:
+    places = (folder / name for name in find_folders(folder))
+    books = (read_handbook(each) for each in places if not _leads_out(each, project))
     return [book for book in books if book is not None]
+
+
+def _leads_out(folder: Path, project: Path | None) -> bool:
+    if project is None or not folder.is_relative_to(project):
+        return False
+    return escape_of(project, folder.relative_to(project).as_posix()) is not None
 
 
 def _head(text: str, file: str, first_line: int) -> Document:

@@ -17,6 +17,7 @@ from penstock.manifest.handbook import (
     read_index,
     read_text,
 )
+from penstock.manifest.paths import escape_of
 from penstock.manifest.source import Document, Place, YamlPath
 
 _TOP = Place(line=1, column=1)
@@ -32,8 +33,12 @@ def check_handbooks(root: Path, folders: Iterable[str]) -> Iterator[Diagnostic]:
     """
     known: dict[str, str] = {}
     for folder in folders:
-        for name in find_folders(root / folder):
-            yield from _check(root, f"{folder}/{name}", known).problems
+        if escape := escape_of(root, folder):
+            yield escape
+            continue
+        for path in (f"{folder}/{name}" for name in find_folders(root / folder)):
+            escape = escape_of(root, path)
+            yield from [escape] if escape else _check(root, path, known).problems
 
 
 def _check(root: Path, folder: str, known: dict[str, str]) -> Document:

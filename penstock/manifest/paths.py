@@ -1,9 +1,12 @@
-"""Files that manifests name: below the manifest's folder, whatever the path or a symlink says."""
+"""Files that manifests name, and those of a project: below its folder, whatever a symlink says."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from penstock.core.diagnostics import Diagnostic
+from penstock.manifest.discover import shown
 from penstock.manifest.fields import Node, Wrong, quoted
+from penstock.manifest.manifest_folder import ManifestFolder
 
 SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 
@@ -34,3 +37,13 @@ class FilePathKind:
             said = f'"{node.name}": the file {quoted(path)} does not exist'
             return node.refuse("file-missing", said)
         return PurePosixPath(path).as_posix()
+
+
+def escape_of(root: Path, path: str) -> Diagnostic | None:
+    """Return what is said of a file of a project that lies elsewhere by a symlink; else None."""
+    if not ManifestFolder(folder=root, shown=".").leads_out(path):
+        return None
+    file = shown(path)
+    said = f"{quoted(file)} leads out of the project through a symlink"
+    advice = "put a copy in its place"
+    return Diagnostic(code="path-escape", message=said, file=file, suggestion=advice)

@@ -116,6 +116,31 @@ def test_a_broken_file_leaves_the_others_untouched(tmp_path: Path) -> None:
     ]
 
 
+def test_no_agent_leads_out_of_its_project(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", {"agents/a.md": "secret"}) / "agents"
+    root = write(tmp_path / "project", {"agents/good.md": "d"})
+    (root / "agents/leak.md").symlink_to(outside / "a.md")
+    (root / "agents/twin.md").symlink_to("good.md")
+    (root / ".pi/flows").mkdir(parents=True)
+    (root / ".pi/flows/agents").symlink_to(outside)
+    found = load_agents(root)
+    assert [agent.description for agent in found.agents] == ["d"]
+    assert [str(each) for each in found.diagnostics if each.code != "duplicate-agent"] == [
+        f'{file}:1:1: error path-escape: "{file}" leads out of the project through a symlink; '
+        "put a copy in its place"
+        for file in (".pi/flows/agents", "agents/leak.md")
+    ]
+
+
+def test_a_project_and_a_package_may_be_reached_through_links(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(write(tmp_path / "project", {"agents/a.md": "own"}))
+    package = write(tmp_path / "package", {"../a.md": "its"})
+    (package / "b.md").symlink_to("../a.md")
+    found = load_agents(tmp_path / "link", packages=[package])
+    assert [each.description for each in (*found.agents, *found.packaged)] == ["own", "its"]
+    assert found.diagnostics == []
+
+
 def test_what_is_broken_is_known_by_its_name_unless_a_whole_one_has_it(tmp_path: Path) -> None:
     """D6: its agent is unknown; `mend {file} first`."""
     root = write(tmp_path, {"agents/good.md": "d"})

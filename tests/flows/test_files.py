@@ -150,7 +150,13 @@ def test_links_to_folders_are_not_followed_and_none_leads_out(tmp_path: Path) ->
     (project / "flows" / "b.yaml").symlink_to(project / "flows" / "a.yaml")
     (project / ".pi" / "flows").mkdir(parents=True)
     (project / ".pi" / "flows" / "flows").symlink_to(outside)
-    assert set(find_flows(project).files) == {"a", "b"}
+    found = find_flows(project)
+    assert set(found.files) == {"a", "b"}
+    assert [str(each) for each in found.diagnostics] == [
+        f'{file}:1:1: error path-escape: "{file}" leads out of the project through a symlink; '
+        "put a copy in its place"
+        for file in (".pi/flows/flows", "flows/leak.yaml")
+    ]
 
 
 @pytest.mark.slow("it writes two thousand files")

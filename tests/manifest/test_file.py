@@ -136,7 +136,7 @@ def test_a_manifest_that_leads_out_of_the_project_is_not_read(tmp_path: Path) ->
         (root / name).symlink_to(target)
     (root / "loop.tool.yaml").symlink_to("loop.tool.yaml")
     bundle = load(root, {})
-    said = '"a.tool.yaml" leads out of the project through a symlink'
+    said = '"a.tool.yaml" leads out of the project through a symlink; put a copy in its place'
     assert [str(each) for each in bundle.diagnostics] == [
         f"a.tool.yaml:1:1: error path-escape: {said}",
         f"loop.tool.yaml:1:1: error file-unreadable: the file cannot be read: {LOOP}",

@@ -158,6 +158,22 @@ def test_links_that_lead_out_or_round_in_a_circle_are_findings(tmp_path: Path) -
     assert find_handbooks([tmp_path / "handbooks"]).names == ["docs"]
 
 
+def test_a_handbook_that_lies_outside_of_the_project_is_none_of_its(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    laid(root, ONE)
+    outside = laid(tmp_path, ONE.replace("docs", "out"), "elsewhere/out")
+    (root / "handbooks/out").symlink_to(outside)
+    (root / "handbooks/twin").symlink_to("docs")
+    (root / ".pi/flows").mkdir(parents=True)
+    (root / ".pi/flows/skills").symlink_to(outside.parent)
+    assert [str(each) for each in check_handbooks(root, FOLDERS) if each.code != "hidden"] == [
+        f'{file}:1:1: error path-escape: "{file}" leads out of the project through a symlink; '
+        "put a copy in its place"
+        for file in ("handbooks/out", ".pi/flows/skills")
+    ]
+    assert find_handbooks([root / each for each in FOLDERS], root).names == ["docs"]
+
+
 @pytest.mark.parametrize("part", ["[", "[](", "[x]("])
 def test_brackets_without_end_take_no_time(tmp_path: Path, part: str) -> None:
     laid(tmp_path, "files:\n- " + part * (FILE_BYTES // 4))

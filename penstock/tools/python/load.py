@@ -13,6 +13,7 @@ from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
 from penstock.core.late import load_file, open_folder
 from penstock.core.text import cut
+from penstock.manifest.paths import escape_of
 from penstock.tools.python.function import FunctionTool
 
 FOLDER = "tools"
@@ -45,15 +46,15 @@ def load_tools(
     `reserved` are ids that are taken, and what has them. Files that begin with `_` are for the
     others to import, as in `from ._prices import TABLE`.
     """
-    files = find_files(root)
+    files, escapes = _divided(root)
     if not files:
-        return LoadedTools()
+        return LoadedTools(diagnostics=escapes)
     if not is_on:
-        return LoadedTools(diagnostics=(_off(files, root),))
+        return LoadedTools(diagnostics=(*escapes, _off(files, root)))
     package = _package_of(root)
     open_folder(root / FOLDER, package)
     found: dict[str, PythonTool] = {}
-    diagnostics: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = [*escapes]
     for file in files:
         try:
             module = _import(file, f"{package}.{file.stem}", root)
@@ -74,6 +75,14 @@ def tools_in(module: ModuleType) -> list[PythonTool]:
     every = [each for each in vars(module).values() if isinstance(each, FunctionTool)]
     own = [each for each in every if each.__module__ == module.__name__]
     return list(dict.fromkeys(own))
+
+
+def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
+    """Return the files that may be imported, and what is said of those that lead out."""
+    if escape := escape_of(root, FOLDER):
+        return [], (escape,)
+    every = [(file, escape_of(root, f"{FOLDER}/{file.name}")) for file in find_files(root)]
+    return [file for file, out in every if not out], tuple(out for _, out in every if out)
 
 
 class _Source:

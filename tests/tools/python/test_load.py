@@ -24,7 +24,7 @@ def good(n: int) -> int:
 
 
 def project(root: Path, **files: str) -> Path:
-    (root / "tools").mkdir()
+    (root / "tools").mkdir(parents=True)
     for name, text in files.items():
         (root / "tools" / f"{name}.py").write_text(text)
     return root
@@ -44,6 +44,24 @@ async def test_a_file_with_a_syntax_error_beside_a_good_one(tmp_path: Path) -> N
     assert found.suggestion == "Its tools are left out; all others work."
     (good,) = loaded.tools
     assert (await (await open_workbench(good)).call("good", {"n": 3})).output == 3
+
+
+def test_no_file_of_tools_leads_out_of_the_project(tmp_path: Path) -> None:
+    """Links inside of it are fine, and so is a project that is reached through one."""
+    root, outside = project(tmp_path / "project", own=GOOD), tmp_path / "out.py"
+    outside.write_text(GOOD.replace("good", "bad"))
+    (root / "tools" / "leak.py").symlink_to(outside)
+    (root / "shared.py").write_text(GOOD.replace("good", "shared"))
+    (root / "tools" / "shared.py").symlink_to("../shared.py")
+    (tmp_path / "link").symlink_to(root)
+    loaded = load_tools(tmp_path / "link")
+    assert [each.tool_id for each in loaded.tools] == ["good", "shared"]
+    said = '"tools/leak.py" leads out of the project through a symlink; put a copy in its place'
+    assert [each.text for each in loaded.diagnostics] == [said]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "tools").symlink_to(root / "tools")
+    (found,) = load_tools(tmp_path / "other").diagnostics
+    assert (found.file, found.code) == ("tools", "path-escape")
 
 
 def broken() -> dict[str, tuple[str, int, str]]:
