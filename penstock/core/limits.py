@@ -55,6 +55,8 @@ class Limits:
     """Output of a script, as JSON."""
     error_chars: int = 2000
     """Text of an error, and of its details, that a model reads."""
+    details_bytes: int = 64 * KIB
+    """The details of an error, as JSON; of larger ones the beginning is kept."""
     argument_chars: int = 2000
     """Arguments that are no JSON object, as text on the chat stream."""
     preview_chars: int = 200

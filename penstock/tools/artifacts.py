@@ -14,6 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.schema import is_deeper
 from penstock.core.text import cut, one_line, preview
 from penstock.store.blobs import Blobs
+from penstock.tools.bounded_errors import bounded
 from penstock.tools.media import IMAGES, dimensions, sniff
 from penstock.tools.placeholders import Placeholders, may_hold_base64
 
@@ -117,11 +118,10 @@ class Artifacts:
             placeholders = Placeholders(self._limits)
             message = placeholders.replace(message)
             files = await self._keep_all(placeholders)
-        message = cut(message, self._limits.error_chars)
-        if message is not error.message:
-            error = replace(error, message=message)
-            envelope = Envelope(envelope.status, None, error)
-        return LoggedOutcome(envelope, self.error_text(error), files=files)
+        error = bounded(replace(error, message=message), self._limits)
+        return LoggedOutcome(
+            Envelope(envelope.status, None, error), self.error_text(error), files=files
+        )
 
     def _encode(self, output: Any) -> str:
         try:

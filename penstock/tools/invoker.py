@@ -29,6 +29,7 @@ from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
 from penstock.tools.active_call import ActiveCall
 from penstock.tools.approvals import Approvals
+from penstock.tools.bounded_errors import bounded
 from penstock.tools.cancellable import CancellableWork
 from penstock.tools.deadline import Deadline
 from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
@@ -255,7 +256,8 @@ class Invoker:
                 if not error.retryable or is_last:
                     raise
                 detail = redacted_error(_error_of(error.envelope()), active_call.caller.secrets)
-                event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=detail)
+                told = bounded(detail, self._limits)
+                event = CallRetried(tool_id=spec.tool_id, attempt=attempt, error=told)
                 ledger.retry(call.path, event)
                 await ledger.held.commit()
                 await self._back_off(tool, spec.retry.backoff_ms(attempt) / 1000, ledger)
