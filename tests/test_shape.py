@@ -121,7 +121,7 @@ def nobody_uses_the_window(file: File) -> Iterator[str]:
 
 
 def third_parties_are_allowed(file: File) -> Iterator[str]:
-    keys = (file.floor, f"{file.floor}.{file.name}")
+    keys = ("everywhere", file.floor, f"{file.floor}.{file.name}")
     listed = [name for key in keys for name in SHAPE["third_party"].get(key, [])]
     roots = {name.partition(".")[0] for name in file.imports}
     strangers = roots - {PACKAGE, *sys.stdlib_module_names, *listed}
@@ -260,7 +260,7 @@ def test_a_stranger_is_allowed_on_its_floor_alone() -> None:
 def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
     floors = {floor for row in LAYERS for floor in re.split(r"[\s|()]+", row)} - {"__main__"}
     assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == floors
-    assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= floors
+    assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= {"everywhere", *floors}
 
 
 def test_every_test_has_its_file() -> None:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.file import ParsedAgent, parse_agent
 from penstock.agents.file_checks import KnownNames
@@ -17,8 +19,7 @@ _PLACE = re.compile(rf"(?:{'|'.join(map(re.escape, FOLDERS))})/[^/]+{re.escape(S
 _LEFT_OUT = ".chain.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenAgent:
+class WrittenAgent(Struct, frozen=True, kw_only=True):
     """What became of an agent that was to be written."""
 
     path: str

@@ -1,7 +1,8 @@
 """What an agent file promises and asks for beyond a chat: what flows, guards and catalogs read."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from penstock.core.step import Output
 from penstock.resources.project.access import OPEN, Access
@@ -15,16 +16,14 @@ class Tier(StrEnum):
     BUILT_IN = "built-in"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentInput:
+class AgentInput(Struct, frozen=True, kw_only=True):
     """A name that steps wire, and the instructions read."""
 
     name: str
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayCard:
+class DisplayCard(Struct, frozen=True, kw_only=True):
     """How displays show the agent."""
 
     card_type: str = ""
@@ -33,8 +32,7 @@ class DisplayCard:
     role: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchitectNotes:
+class ArchitectNotes(Struct, frozen=True, kw_only=True):
     """What who designs a flow is told of the agent."""
 
     use_when: str = ""
@@ -44,8 +42,7 @@ class ArchitectNotes:
     domain: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charter:
+class Charter(Struct, frozen=True, kw_only=True):
     """What an agent file says of its agent, besides what a chat takes from it."""
 
     tier: Tier = Tier.LOCAL

@@ -1,9 +1,11 @@
 """Agents from files: Markdown with front matter; the body is the instructions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, Tier
@@ -25,8 +27,7 @@ NOTHING_KNOWN = KnownNames()
 _TOP = Place(line=1, column=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedAgent:
+class ParsedAgent(Struct, frozen=True, kw_only=True):
     """What was read of an agent file, and all that is wrong in it."""
 
     agent: Agent | None = None

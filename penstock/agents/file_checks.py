@@ -2,9 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from penstock.agents.charter import Charter
 from penstock.agents.file_fields import SELECTED, THINKING
@@ -25,8 +26,7 @@ STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})
 _TOP = Place(line=1, column=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownNames:
+class KnownNames(Struct, frozen=True, kw_only=True):
     """What there is in a project for agent files to name; None: nobody looks."""
 
     tools: Collection[str] | None = None

@@ -1,8 +1,9 @@
 """What the fields of agent files may be, besides what those of flows may be."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.agents.charter import AgentInput
 from penstock.agents.file_settings import said_by
@@ -19,8 +20,7 @@ _WORDS = {"true": True, "false": False}
 _DIGITS = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LenientRecord:
+class LenientRecord(Struct, frozen=True, kw_only=True):
     """A mapping with a table of its own; what it does not know is warned of."""
 
     fields: Sequence[Field]
@@ -34,8 +34,7 @@ class LenientRecord:
         return self.build(**read_table(node, self.fields, node.name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(Struct, frozen=True, kw_only=True):
     """What the steps of flows give the agent: names, or mappings that say more."""
 
     wanted: str = "a list of names or of {name, description}"
@@ -49,8 +48,7 @@ class Inputs:
         return tuple(reversed(named.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """Any value: displays show it as it is written."""
 
     wanted: str = "anything"

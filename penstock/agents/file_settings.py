@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.manifest.authored_kinds import AuthoredWhole, Names
 from penstock.manifest.fields import Field, Kind, Node, Wrong, quoted, read_fields
@@ -22,8 +24,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrNull:
+class OrNull(Struct, frozen=True, kw_only=True):
     """A value of another kind, or null for none."""
 
     kind: Kind
@@ -38,8 +39,7 @@ class OrNull:
         return None if node.value is None else self.kind.read(node)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
+class Permissions(Struct, frozen=True, kw_only=True):
     """What of some tools is allowed, asked for or denied."""
 
     wanted: str = "a mapping of tool names to allow, ask or deny"
@@ -54,8 +54,7 @@ class Permissions:
         return {tool: action for tool, action in node.value.items() if action in ACTIONS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+class AgentSettings(Struct, frozen=True, kw_only=True):
     """The settings that a file gives, by name; those it leaves out are the usual ones."""
 
     wanted: str = "a mapping"

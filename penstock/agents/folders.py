@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Tier
@@ -25,8 +26,7 @@ MOST_BYTES = 1024 * 1024
 """Of one file, of an agent or of a flow."""
 
 
-@dataclass(slots=True)
-class AgentFiles:
+class AgentFiles(Struct):
     """What was found: the agents that can be used, and every finding."""
 
     agents: list[Agent] = field(default_factory=list)
@@ -38,8 +38,7 @@ class AgentFiles:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Folder:
+class _Folder(Struct, frozen=True, kw_only=True):
     path: Path
     label: str
     """How its files are named in findings."""

@@ -1,7 +1,8 @@
 """Ends repetition: the same call again and again, cycles, and rounds that bring nothing new."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
@@ -15,8 +16,7 @@ _LONGEST_CYCLE = 6
 _REPETITIONS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Why a call is not run."""
 
     detector: str

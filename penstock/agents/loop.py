@@ -1,6 +1,6 @@
 """Turns until an answer, at most as many as given; then a closing call, so there always is one."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.turn import Turns
@@ -14,8 +14,7 @@ BUDGET_NOTICE = "I stopped because the budget of this task is used up."
 EMPTY_NOTICE = "I could not produce an answer."
 
 
-@dataclass(frozen=True, slots=True)
-class FinalReply:
+class FinalReply(Struct, frozen=True):
     """The words a task ends with, and why it ended there."""
 
     text: str

@@ -1,8 +1,10 @@
 """Which tools a model is offered: one function for the model's call and for the list of tools."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.prompt import skill_prompt, system_prompt
@@ -18,8 +20,7 @@ from penstock.tools.tool import Tool
 _NO_LABELS: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOffer:
+class ToolOffer(Struct, frozen=True, kw_only=True):
     """What the model is told and may call, as long as the same skills are selected."""
 
     system: str

@@ -1,12 +1,11 @@
 """How an agent works in a chat: every setting with its default."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from penstock.engine.budget import Allowance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatSettings:
+class ChatSettings(Struct, frozen=True, kw_only=True):
     """How an agent works in a chat. The names are those of the API."""
 
     tools_enabled: bool = True

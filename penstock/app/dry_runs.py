@@ -1,8 +1,9 @@
 """Dry runs of flows among the agents and flows of a project."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.agents.catalog import Catalog
 from penstock.core.diagnostics import Diagnostic
@@ -18,8 +19,7 @@ RunDry = Callable[[Flow, str, DryRunContext], DryRun]
 TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRuns:
+class DryRuns(Struct, frozen=True, kw_only=True):
     """Runs flows without doing anything; all of it blocks, and wants a thread of its own.
 
     What does it is loaded with the first of them.

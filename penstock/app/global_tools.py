@@ -1,10 +1,13 @@
 """The tools that `global_tools` names: every model and every script may call them."""
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 from copy import copy
-from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, nearest
 from penstock.manifest.fields import quoted
@@ -35,8 +38,10 @@ def check_chosen(chosen: Iterable[str], known: Collection[str], file: Path) -> I
 
 def _global(tool: Tool) -> Tool:
     spec = replace(tool.spec, is_global=True, is_offered=True)
-    if is_dataclass(tool) and not isinstance(tool, type):
+    if isinstance(tool, Struct):
         return replace(tool, spec=spec)
+    if dataclasses.is_dataclass(tool) and not isinstance(tool, type):
+        return dataclasses.replace(tool, spec=spec)
     made: Any = copy(tool)
     made.spec = spec
     found: Tool = made

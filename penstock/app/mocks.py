@@ -1,10 +1,11 @@
 """A mocks file: what stands in for the world around one tool that is tried out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json, Status
@@ -74,8 +75,7 @@ _SCHEMA = Schema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mocks:
+class Mocks(Struct, frozen=True, kw_only=True):
     """What a mocks file says, read."""
 
     secrets: Mapping[str, str] = field(default_factory=dict)

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
@@ -49,13 +50,15 @@ from penstock.tools.skills import Skills
 from penstock.tools.tool import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extras:
+class Extras(Struct, frozen=True, kw_only=True):
     """What a program brings along, on top of what the project's files say."""
 
     tools: tuple[Tool, ...] = ()
     agents: tuple[Agent, ...] = ()
     models: tuple[Model, ...] = ()
+
+
+NOTHING_ADDED = Extras()
 
 
 @asynccontextmanager
@@ -83,7 +86,7 @@ async def open(  # noqa: A001  what a program does with a project, as with a fil
 
 @asynccontextmanager
 async def open_project(
-    settings: Settings, project: Project, added: Extras = Extras()
+    settings: Settings, project: Project, added: Extras = NOTHING_ADDED
 ) -> AsyncIterator[Runtime]:
     """Open a project whose settings and files are read, and go on with what was left undone.
 
@@ -100,7 +103,7 @@ async def visit_project(settings: Settings, project: Project) -> AsyncIterator[R
 
     Who ends soon would only cut it again. Raises DeclarationError as `open_project` does.
     """
-    async with _prepared(settings, project, Extras()) as runtime:
+    async with _prepared(settings, project, NOTHING_ADDED) as runtime:
         await runtime.parts.launcher.attend()
         yield runtime
 

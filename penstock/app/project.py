@@ -1,8 +1,10 @@
 """A project: the folder of what authors write, with the sessions kept for it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.file import NOTHING_KNOWN
@@ -42,8 +44,7 @@ MARKS = (FILE, ".penstock")
 """What makes a folder a project, for who looks for one from below."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
 
     root: Path
@@ -81,8 +82,7 @@ class Project:
         return {**SKILLS, **self.bundle.skills}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectCheck:
+class ProjectCheck(Struct, frozen=True, kw_only=True):
     """Every finding in a project, sorted, and how much there is to find something in."""
 
     diagnostics: tuple[Diagnostic, ...]

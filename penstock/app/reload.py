@@ -4,8 +4,9 @@ import asyncio
 import posixpath
 from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.app.global_tools import opened_to_all
 from penstock.app.project import Project, load_project
@@ -29,8 +30,7 @@ FileId = tuple[int, int]
 """The numbers of a device, and of a file on it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReloader:
+class ProjectReloader(Struct, frozen=True, kw_only=True):
     """Where the newest edition stands: a runtime, and what it was opened with."""
 
     runtime: Runtime

@@ -1,8 +1,9 @@
 """What happens in a run of a flow, told to readers and plugins: its steps, agents and people."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_part
@@ -46,8 +47,7 @@ _OF_AGENTS = {StepKind.AGENT, StepKind.AGENT_DECISION, StepKind.LOOP_DECISION}
 Body = dict[str, Any]
 
 
-@dataclass(slots=True)
-class VisitProgress:
+class VisitProgress(Struct):
     """A visit of a step, as far as it has come."""
 
     step_id: str

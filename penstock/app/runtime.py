@@ -1,8 +1,9 @@
 """What an embedding program holds: one runtime over one project."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
@@ -36,8 +37,7 @@ from penstock.tools.skills import Skills
 SUSPENDED = "SUSPENDED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeParts:
+class RuntimeParts(Struct, frozen=True, kw_only=True):
     """What a runtime is made of, for the doors that are built on it."""
 
     limits: Limits

@@ -3,15 +3,17 @@
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from penstock.app.mocked_tools import MockedEgress, MockedTool
 from penstock.app.mocks import Mocks
-from penstock.app.opening import Extras, inventory_of, open_storage
+from penstock.app.opening import NOTHING_ADDED, inventory_of, open_storage
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.scripts import ProjectSandbox
@@ -35,8 +37,7 @@ LOCAL_ID = "local"
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPlan:
+class TrialPlan(Struct, frozen=True, kw_only=True):
     """Which tool is tried out, and in which world."""
 
     tool_id: str
@@ -132,7 +133,7 @@ async def open_trial(settings: Settings, project: Project, plan: TrialPlan) -> A
             storage = await closing.enter_async_context(open_storage(settings, project, world))
         await _fill_vault(alone, plan.mocks)
         storage = replace(storage, vault=alone.vault)
-        inventory = inventory_of(settings, project, Extras())
+        inventory = inventory_of(settings, project, NOTHING_ADDED)
         assert inventory.egress is not None  # noqa: S101  inventory_of gives one
         inventory = replace(
             inventory,

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from deno import find_deno_bin
+from msgspec import Struct, field
 
 from penstock.app.project import Project
 from penstock.app.typings import FILE, project_typings
@@ -50,8 +50,7 @@ def check_types(project: Project) -> list[Diagnostic]:
             return [found for some in pool.map(place.check, place.groups()) for found in some]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     """Scripts that reach the same tools."""
 
     text: str

@@ -1,8 +1,9 @@
 """The `flo.d.ts` files of a project: what each would say, and which are stale."""
 
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.app.project import Project
 from penstock.core.errors import ConfigError, NameTaken
@@ -12,8 +13,7 @@ from penstock.tools.scripts.typings import MARK, Typings
 FILE = "flo.d.ts"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypingFile:
+class TypingFile(Struct, frozen=True, kw_only=True):
     """One file of declarations, as it should be."""
 
     path: Path

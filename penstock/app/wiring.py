@@ -1,10 +1,11 @@
 """The one place where concrete things meet. It decides nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
@@ -69,8 +70,7 @@ from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(Struct, frozen=True, kw_only=True):
     """Where things are kept, and as whom this process keeps them."""
 
     log: Log
@@ -153,8 +153,7 @@ class TaskDispatcher:
             self._flows.close(held, task, ended)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(Struct, frozen=True, kw_only=True):
     """What a project brings: tools and rules, agents, models."""
 
     registry: Registry

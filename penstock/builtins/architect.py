@@ -1,9 +1,10 @@
 """`agent_catalog`, `agent_write`, `flow_write`: how the architect designs flows."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured

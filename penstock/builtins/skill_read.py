@@ -1,9 +1,11 @@
 """`skill_read`: one topic file of a handbook, read when it is needed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -33,8 +35,7 @@ SPEC = ToolSpec(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillRead:
+class SkillRead(Struct, frozen=True, kw_only=True):
     """Reads the handbooks of a project; its description lists them."""
 
     spec: ToolSpec = SPEC

@@ -1,9 +1,10 @@
 """Skills for models: which there are, to select one, and the files that come with them."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import (

@@ -1,6 +1,6 @@
 """Calls that no model asked for: one tool, called by a person or a program."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.offer import skills_of

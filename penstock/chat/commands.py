@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.chat.calls import DirectCalls
 from penstock.chat.pairs import needs, read_input, usage
@@ -46,8 +48,7 @@ _MOST_NAMED = 30
 """Commands, flows among them, that are listed for who named none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """What a command says."""
 
     text: str

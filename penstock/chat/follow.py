@@ -1,7 +1,8 @@
 """What a log holds and what happens in it now, in one order, without gap or double."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.chat.remote_replies import RemoteReplies
 from penstock.core.events import Record
@@ -15,8 +16,7 @@ _SLOWEST_POLL = 4
 _QUIET_POLL = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSource:
+class LogSource(Struct, frozen=True, kw_only=True):
     """Where readers get what they follow."""
 
     log: Log

@@ -1,9 +1,10 @@
 """A log as messages on the wire: what people see, or what the model saw."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.chat.attachments import Attachments
 from penstock.chat.parts import LinkTo, call_part, result_part
@@ -36,8 +37,7 @@ class HistoryView(StrEnum):
     """Every message as the model saw it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRange:
+class HistoryRange(Struct, frozen=True, kw_only=True):
     """Which part of a history is wanted."""
 
     view: HistoryView = HistoryView.CHAT
@@ -48,8 +48,7 @@ class HistoryRange:
     """Only messages that contain this, in whichever case."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPart:
+class HistoryPart(Struct, frozen=True):
     """A part of a history, oldest first."""
 
     messages: Sequence[Message]
@@ -57,8 +56,7 @@ class HistoryPart:
     has_more: bool
 
 
-@dataclass(slots=True)
-class TaskMessages:
+class TaskMessages(Struct):
     """One task of a conversation, as far as it has come."""
 
     task: TaskRecord

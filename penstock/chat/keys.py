@@ -2,10 +2,10 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Row, func, select
 from sqlalchemy.exc import IntegrityError
 
@@ -24,8 +24,7 @@ NEW_KEY = (READ, CHAT, APPROVE)
 _USE_IS_NOTED_EVERY_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRecord:
+class KeyRecord(Struct, frozen=True, kw_only=True):
     """A key, without what opens the door."""
 
     name: str

@@ -1,8 +1,9 @@
 """A message or a direct call on its way in, and how its task ended."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events import Record
@@ -12,8 +13,7 @@ from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
+class NewMessage(Struct, frozen=True, kw_only=True):
     """A message as a door hands it over."""
 
     content: str
@@ -35,8 +35,7 @@ class NewMessage:
     """A key of the sender's, and a hash of the whole request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
+class NewRun(Struct, frozen=True, kw_only=True):
     """A run of a flow that somebody wants."""
 
     command: str
@@ -54,8 +53,7 @@ class NewRun:
     """The sender's own name for the request, and what the request was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
+class NewCall(Struct, frozen=True, kw_only=True):
     """A direct call as a door hands it over."""
 
     tool_id: str
@@ -68,8 +66,7 @@ class NewCall:
     """As that of a message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentMessage:
+class SentMessage(Struct, frozen=True, kw_only=True):
     """Where a message stands."""
 
     session_id: SessionId
@@ -81,8 +78,7 @@ class SentMessage:
     """What was written, if that is all there is of the task; nothing is at work on it yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """How a task stands when nothing more happens in it by itself."""
 
     session_id: SessionId

@@ -3,9 +3,9 @@
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from sqlalchemy import Row as RowOf
 from sqlalchemy import literal, select, tuple_
 
@@ -32,8 +32,7 @@ _COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
 _KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """Which agent, and from when until when."""
 
     agent: str
@@ -41,8 +40,7 @@ class Span:
     until: Moment
 
 
-@dataclass(slots=True)
-class Times:
+class Times(Struct):
     """How long calls took, in buckets: a million of them take no more room than a hundred."""
 
     buckets: Counter[int] = field(default_factory=Counter)
@@ -80,8 +78,7 @@ def _bucket(duration_ms: int) -> int:
     return duration_ms // scale * scale + scale // 2
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What is known about one tool."""
 
     calls: int = 0

@@ -1,6 +1,6 @@
 """Ends a task that was cancelled or cannot go on: whatever is open gets its outcome."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from penstock.agents.guard import spelling
 from penstock.core.call import CallPath

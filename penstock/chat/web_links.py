@@ -1,9 +1,9 @@
 """Links by which a person comes to one conversation in a browser: used once, kept as hashes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
 from penstock.chat.keys import NEW_KEY, PREFIX, hash_of, spelled
@@ -20,8 +20,7 @@ OVER = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedLink:
+class OpenedLink(Struct, frozen=True, kw_only=True):
     """What a link opened."""
 
     session_id: SessionId

@@ -1,9 +1,9 @@
 """Open questions, and answers to them."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
@@ -53,8 +53,7 @@ _PATIENCE_SECONDS = 60
 _MOST_SHOWN = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What the command takes."""
 
     question: Which = None

@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 
 from penstock.app.runtime import Runtime
@@ -35,8 +35,7 @@ HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What the command takes."""
 
     message: Annotated[

@@ -4,12 +4,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
@@ -40,8 +40,7 @@ OUTPUTS = (1, 2)
 """Descriptors of stdout and stderr."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What the command takes."""
 
     path: Folder = None

@@ -1,9 +1,10 @@
 """Columns for editors that count UTF-16 units, of which some characters are two."""
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from penstock.app.project import ProjectCheck
 from penstock.core.diagnostics import Diagnostic

@@ -1,10 +1,10 @@
 """Calls one tool with its scripts under a debugger, which DevTools of a browser attach to."""
 
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from penstock.app.opening import visit_project
 from penstock.app.project import Project

@@ -7,13 +7,13 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -59,8 +59,7 @@ class Mark(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One line of the report."""
 
     mark: Mark

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.app.project import Project
 from penstock.core.envelope import ErrorDetail
@@ -15,8 +16,7 @@ AROUND = 2
 _PLACE = re.compile(r"tool:///(.+?):(\d+):(\d+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePosition:
+class SourcePosition(Struct, frozen=True, kw_only=True):
     """A character in a file of the project."""
 
     file: str

@@ -1,10 +1,10 @@
 """Who may call a tool: every reason there could be, which of them hold, and what comes of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from penstock.app.project import Project
 from penstock.cli.completion import every_tool

@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
+from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -16,8 +16,7 @@ from penstock.core.late import late
 NAME = "penstock"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One row of the table."""
 
     name: str

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from penstock.app.opening import visit_project
 from penstock.app.project import Project, check_root, find_root, load_project
@@ -16,8 +17,7 @@ from penstock.cli.findings import tell_findings
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadProject:
+class ReadProject(Struct, frozen=True, kw_only=True):
     """A project and its settings, read but not opened."""
 
     settings: Settings

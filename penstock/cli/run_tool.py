@@ -3,11 +3,11 @@
 import json
 import sys
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
@@ -40,8 +40,7 @@ from penstock.tools.registry import Registry
 BINDINGS_NOTE = 'The mocks have "state_bindings": they are passed over, the manifest counts.'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What the command takes."""
 
     tool: Annotated[

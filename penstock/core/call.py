@@ -1,8 +1,9 @@
 """One request to a tool, and its place in the tree of calls."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NewType
+
+from msgspec import Struct
 
 from penstock.core.ids import CallId
 
@@ -30,8 +31,7 @@ class Effect(StrEnum):
     WRITE = "write"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call as a model asked for it."""
 
     call_id: CallId
@@ -43,8 +43,7 @@ class ToolCall:
     """The reply ended at its token limit inside this call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request to one tool, from whichever door."""
 
     path: CallPath

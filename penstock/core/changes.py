@@ -1,8 +1,9 @@
 """What a call changes in the stores of the runtime, written in the transaction that records it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
@@ -18,8 +19,7 @@ class StateVerb(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateChange:
+class StateChange(Struct, frozen=True, kw_only=True):
     """One write to the State."""
 
     verb: StateVerb
@@ -34,8 +34,7 @@ class StateChange:
     ttl_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(Struct, frozen=True, kw_only=True):
     """One file written whole, or removed."""
 
     scope: Scope
@@ -47,15 +46,13 @@ class FileChange:
     """A file that is there already may be written over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChanges:
+class FileChanges(Struct, frozen=True, kw_only=True):
     """Files that are written together, or none of them."""
 
     files: tuple[FileChange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaChange:
+class MediaChange(Struct, frozen=True, kw_only=True):
     """Bytes that a profile may use by an id, for a while."""
 
     media_id: MediaId

@@ -6,8 +6,10 @@ a field may be added with a default, never renamed or reused; one that is not kn
 
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from penstock.core.call import ToolCall
 from penstock.core.canonical import compact
@@ -147,8 +149,7 @@ def _no_object(kind: str, found: Any, why: str) -> str:
 _raw_decode = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """How one field is written and read when it is no plain JSON."""
 
     write: Callable[[Any], Any]
@@ -169,11 +170,7 @@ class _Form:
             for each in fields(cls)
         ]
         self._known = {each.name for each in fields(cls)}
-        self._required = [
-            each.name
-            for each in fields(cls)
-            if each.default is MISSING and each.default_factory is MISSING
-        ]
+        self._required = [each.name for each in fields(cls) if each.required]
 
     def write(self, value: Any) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""

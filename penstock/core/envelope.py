@@ -1,9 +1,10 @@
 """What every tool call returns, whatever happened (`status`, and `output` or `error`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
+
+from msgspec import Struct
 
 Json = Mapping[str, Any]
 """A JSON object at an edge; parsed once, then a value with a name."""
@@ -19,8 +20,7 @@ class Status(StrEnum):
     SUSPENDED = "suspended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetail:
+class ErrorDetail(Struct, frozen=True, kw_only=True):
     """Why a call did not succeed, and what may be done about it."""
 
     code: str
@@ -60,8 +60,7 @@ class ErrorDetail:
         return wire
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """The outcome of one call: a status, and either an output or an error.
 
     A run of a flow that failed has both: what it came to so far is not lost.

@@ -1,8 +1,9 @@
 """What can happen in a log. It holds these and nothing else."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.changes import Change
@@ -34,8 +35,7 @@ from penstock.core.secret_events import SecretGiven
 from penstock.core.task import TaskStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpened:
+class SessionOpened(Struct, frozen=True, kw_only=True):
     """A conversation begins. An outside event."""
 
     profile_id: ProfileId
@@ -43,8 +43,7 @@ class SessionOpened:
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageReceived:
+class MessageReceived(Struct, frozen=True, kw_only=True):
     """A person wrote a message, which asks for a task. An outside event."""
 
     message_id: MessageId
@@ -64,8 +63,7 @@ class MessageReceived:
     """Skills that are selected for this task besides."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRequested:
+class CallRequested(Struct, frozen=True, kw_only=True):
     """A door asked for one direct call, which is a task of its own. An outside event."""
 
     tool_id: str
@@ -80,8 +78,7 @@ class CallRequested:
     request_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStarted:
+class TaskStarted(Struct, frozen=True, kw_only=True):
     """The task's turn has come."""
 
     model: str | None = None
@@ -93,16 +90,14 @@ class TaskStarted:
     """Nothing that was said before is read any more, and no skill is selected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResumed:
+class TaskResumed(Struct, frozen=True, kw_only=True):
     """A later activation goes on with the task."""
 
     crashed: bool = False
     """The activation before it did not end by itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyReceived:
+class ReplyReceived(Struct, frozen=True, kw_only=True):
     """A model's reply is whole."""
 
     iteration: int
@@ -120,24 +115,21 @@ class ReplyReceived:
     """The call without tools that ends a task; what it asked for was dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyRestarted:
+class ReplyRestarted(Struct, frozen=True, kw_only=True):
     """A reply was cut and begins again; what was shown of it is taken back."""
 
     iteration: int
     closing: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallStarted:
+class CallStarted(Struct, frozen=True, kw_only=True):
     """A tool whose effect is `write` is about to run."""
 
     tool_id: str
     idempotency_key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRetried:
+class CallRetried(Struct, frozen=True, kw_only=True):
     """An attempt failed and will be repeated."""
 
     tool_id: str
@@ -145,8 +137,7 @@ class CallRetried:
     error: ErrorDetail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
+class StoredFile(Struct, frozen=True, kw_only=True):
     """An image or a file that was taken out of a result."""
 
     blob_id: BlobId
@@ -160,8 +151,7 @@ class StoredFile:
     """As the tool calls it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSettled:
+class CallSettled(Struct, frozen=True, kw_only=True):
     """A call has its final outcome."""
 
     tool_id: str
@@ -189,8 +179,7 @@ class CallSettled:
     """The end of the traceback, of a tool that raised an error of its own; no model reads it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateWritten:
+class StateWritten(Struct, frozen=True, kw_only=True):
     """A tool put a value into its state; None removes it."""
 
     tool_id: str
@@ -200,22 +189,19 @@ class StateWritten:
     expires_at: Moment | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillsSelected:
+class SkillsSelected(Struct, frozen=True, kw_only=True):
     """The session has more skills selected, from now on."""
 
     skill_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptResolved:
+class PromptResolved(Struct, frozen=True, kw_only=True):
     """The project's script said what joins the system prompt of the task; empty is nothing."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteEmitted:
+class NoteEmitted(Struct, frozen=True, kw_only=True):
     """An author's own event."""
 
     event_type: str
@@ -231,15 +217,13 @@ class NoteEmitted:
         return f"{self.event_type}: {text or self.message or ''}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAsked:
+class QuestionAsked(Struct, frozen=True, kw_only=True):
     """A call waits for a person."""
 
     question: Question
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered:
+class QuestionAnswered(Struct, frozen=True, kw_only=True):
     """The person has answered, or nobody will. An outside event, but on cancel and expiry."""
 
     question_id: QuestionId
@@ -251,8 +235,7 @@ class QuestionAnswered:
     request_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedCall:
+class ParkedCall(Struct, frozen=True):
     """A call that waits, and how long this attempt of it was at work before."""
 
     path: CallPath
@@ -264,8 +247,7 @@ class ParkedCall:
     """How long the script of this attempt computed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSuspended:
+class TaskSuspended(Struct, frozen=True, kw_only=True):
     """Nothing is left to do but to wait for people."""
 
     questions: tuple[QuestionId, ...]
@@ -275,15 +257,13 @@ class TaskSuspended:
     """Calls that were entered, and wait: each has the rest of its time when it goes on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelRequested:
+class CancelRequested(Struct, frozen=True, kw_only=True):
     """Somebody wants the task to end. An outside event."""
 
     by: ProfileId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEnded:
+class TaskEnded(Struct, frozen=True, kw_only=True):
     """The task is over."""
 
     status: TaskStatus
@@ -298,13 +278,11 @@ class TaskEnded:
     """The outcome of a direct call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erased:
+class Erased(Struct, frozen=True, kw_only=True):
     """What was here was erased at a person's wish; a fold passes over it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesErased:
+class MessagesErased(Struct, frozen=True, kw_only=True):
     """Names what was erased: the task's user message, its answer, or both."""
 
     of_task: TaskId

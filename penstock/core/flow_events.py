@@ -1,8 +1,9 @@
 """What can happen in the log of a run of a flow, and of who waits for one, besides the rest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.envelope import Json
 from penstock.core.ids import LogId, ProfileId, TaskId
@@ -10,8 +11,7 @@ from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.step import Outcome, StepResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRequested:
+class FlowRequested(Struct, frozen=True, kw_only=True):
     """A door asked for a run of a flow, which is a task of its own. An outside event."""
 
     command: str
@@ -35,15 +35,13 @@ class FlowRequested:
     """The task of that call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True, kw_only=True):
     """A run that a call of this task began is over. An outside event."""
 
     run_id: TaskId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowStarted:
+class FlowStarted(Struct, frozen=True, kw_only=True):
     """The run begins. It keeps these texts to its end, whatever is written meanwhile."""
 
     file: str
@@ -62,8 +60,7 @@ class FlowStarted:
     """Where what it refers to lies: empty for the project, else the folder of a package."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True, kw_only=True):
     """A visit of a step begins. Its path is the frame of the visit."""
 
     step_id: str
@@ -75,8 +72,7 @@ class StepStarted:
     """How much of that it only waited for its next tries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepSettled:
+class StepSettled(Struct, frozen=True, kw_only=True):
     """A visit of a step is over. What follows from it stands in the same append."""
 
     step_id: str
@@ -103,8 +99,7 @@ class StepSettled:
     usage: Usage = NOTHING_SPENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowTold:
+class FlowTold(Struct, frozen=True, kw_only=True):
     """Something that readers of a run are shown; no state depends on it."""
 
     kind: str
@@ -112,8 +107,7 @@ class FlowTold:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentBegan:
+class AgentBegan(Struct, frozen=True, kw_only=True):
     """An agent of its own takes up a task, in a frame of the log. Its path is the frame."""
 
     agent: str
@@ -128,8 +122,7 @@ class AgentBegan:
     """What the file promised and asked for then; empty in a log of before it was kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReminded:
+class AgentReminded(Struct, frozen=True, kw_only=True):
     """An agent that said something, and called nothing, is told to finish."""
 
     message: str

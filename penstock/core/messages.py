@@ -1,29 +1,27 @@
 """What a model reads and writes."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Struct, frozen=True):
     """What a person wrote."""
 
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(Struct, frozen=True):
     """What the model wrote, and the calls it asked for."""
 
     content: str
     calls: tuple[ToolCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolMessage:
+class ToolMessage(Struct, frozen=True):
     """The outcome of one call, as text."""
 
     call_id: CallId
@@ -35,8 +33,7 @@ class ToolMessage:
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """What was spent: tokens, calls, money."""
 
     input_tokens: int = 0

@@ -1,7 +1,8 @@
 """The addresses of files: `task://` and `session://`, and nothing of the machine."""
 
 import unicodedata
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.scope import ScopeKind
 
@@ -12,8 +13,7 @@ _MOST_CHARACTERS = 4 * MOST_BYTES
 _KINDS = {"task": ScopeKind.TASK, "session": ScopeKind.SESSION}
 
 
-@dataclass(frozen=True, slots=True)
-class FilePath:
+class FilePath(Struct, frozen=True):
     """A place in one of the two trees; the empty path is the root."""
 
     kind: ScopeKind

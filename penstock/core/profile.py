@@ -1,7 +1,8 @@
 """Whom something is done for, and with which permissions."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.ids import ProfileId, SessionId
 
@@ -10,8 +11,7 @@ LOCAL = ProfileId("local")
 READ, CHAT, APPROVE, MANAGE, ADMIN = "read", "chat", "approve", "manage", "admin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """Whom something is done for; `local` when no key exists."""
 
     profile_id: ProfileId = LOCAL

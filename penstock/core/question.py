@@ -1,8 +1,9 @@
 """What waits for a person, by kind, and what the person may answer."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
@@ -32,8 +33,7 @@ class QuestionStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     """One of the answers that a question offers."""
 
     label: str
@@ -41,8 +41,7 @@ class Option:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """Something that only a person can decide."""
 
     question_id: QuestionId
@@ -73,8 +72,7 @@ class Question:
         return {} if self.resume_payload is None else {"resume_payload": self.resume_payload}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionRecord:
+class QuestionRecord(Struct, frozen=True, kw_only=True):
     """A question and what became of it: the projection that doors list."""
 
     question: Question

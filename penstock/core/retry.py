@@ -1,10 +1,9 @@
 """When a failed call is tried again, and after how long."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """How many attempts, and the waits between them, in milliseconds and without jitter."""
 
     max_attempts: int = 1

@@ -4,12 +4,12 @@ import json
 import math
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 from typing import Any
 
 import jsonschema_rs
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.text import cut
@@ -22,8 +22,7 @@ MOST_EXPLAINED = 2000
 and those of a large value would hold up the process for long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing wrong with a value; `path` is a JSON Pointer."""
 
     path: str
@@ -76,16 +75,14 @@ class Schema:
             yield error
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaFault:
+class SchemaFault(Struct, frozen=True):
     """One thing wrong with a schema, and the path to it."""
 
     path: tuple[str | int, ...]
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRef:
+class RemoteRef(Struct, frozen=True):
     """A reference to another document; the path leads to its text."""
 
     path: tuple[str | int, ...]

@@ -1,7 +1,8 @@
 """Whose a value is: of a profile, a conversation, a task, or of all."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class ScopeKind(StrEnum):
@@ -13,8 +14,7 @@ class ScopeKind(StrEnum):
     SHARED = "shared"
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """An owner of values."""
 
     kind: ScopeKind

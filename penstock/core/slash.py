@@ -1,8 +1,9 @@
 """Messages that begin with a slash: which are commands, and what a model reads of the others."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
@@ -11,8 +12,7 @@ TELLING = ("call", "web")
 """Commands that, with nothing behind them, only tell something."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What a command needs to begin, and who wrote it did not say."""
 
     question: str

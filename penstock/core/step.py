@@ -1,9 +1,10 @@
 """What a step of a flow came to: the words that the log keeps, and templates read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 
 class Outcome(StrEnum):
@@ -38,8 +39,7 @@ class ValueType(StrEnum):
     ARRAY = "array"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """A value that a step promises."""
 
     name: str
@@ -57,8 +57,7 @@ RESERVED = (*STANDARD_FIELDS, "error", "finish", "outputs", "visits")
 """Names that no output may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileUse:
+class FileUse(Struct, frozen=True):
     """A file that an agent says it worked with."""
 
     path: str
@@ -66,8 +65,7 @@ class FileUse:
     """`created`, `modified` or `read`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(Struct, frozen=True, kw_only=True):
     """What a step leaves to the steps after it."""
 
     status: StepStatus = StepStatus.COMPLETE

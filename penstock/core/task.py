@@ -1,7 +1,8 @@
 """One piece of work, and a conversation of such pieces: what lists and doors show of them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from penstock.core.clock import Moment
 from penstock.core.envelope import Json
@@ -32,8 +33,7 @@ class TaskStatus(StrEnum):
 _FINAL = {TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRecord:
+class TaskRecord(Struct, frozen=True, kw_only=True):
     """One piece of work: a projection of its log."""
 
     task_id: TaskId
@@ -54,8 +54,7 @@ class TaskRecord:
     """The body of the event that ended the task."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(Struct, frozen=True, kw_only=True):
     """A conversation of one profile with one agent: a projection of its log."""
 
     session_id: SessionId

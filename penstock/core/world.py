@@ -1,14 +1,13 @@
 """What every mechanism finds outside itself: time, chance, and bounds."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.core.ids import NewId
 from penstock.core.limits import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """Time, chance and bounds, as one argument."""
 
     clock: Clock

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Moment
@@ -39,8 +40,7 @@ async def tell_nobody(held: HeldLog, task: TaskState) -> None:
     """Tell nobody that a task has ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskBody:
+class TaskBody(Struct, frozen=True, kw_only=True):
     """What an activation does with the task whose turn it is."""
 
     work: Callable[[HeldLog, TaskState], Awaitable[None]]

@@ -1,6 +1,6 @@
 """What a tree of calls may spend: reserved before the work, settled after it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
@@ -13,8 +13,7 @@ NO_PRICE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(Struct, frozen=True, kw_only=True):
     """What one task may spend, with all that it starts. None is no bound."""
 
     tool_calls: int = 10_000

@@ -3,9 +3,10 @@
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath
 from penstock.core.events import Record, TaskEnded, TaskSuspended
@@ -19,8 +20,7 @@ class DeltaKind(StrEnum):
     TEXT = "text"
 
 
-@dataclass(slots=True)
-class LiveReply:
+class LiveReply(Struct):
     """A reply on its way: all of it so far."""
 
     log_id: LogId
@@ -36,15 +36,13 @@ class LiveReply:
     pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyBegun:
+class ReplyBegun(Struct, frozen=True):
     """A model is about to be asked."""
 
     reply: LiveReply
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """A piece of a reply."""
 
     reply: LiveReply

@@ -1,6 +1,6 @@
 """One agent at work: what was said to it, and the turns it took."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath
 from penstock.core.canonical import compact
@@ -10,8 +10,7 @@ from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage
 from penstock.core.text import estimate_tokens
 
 
-@dataclass(slots=True)
-class Round:
+class Round(Struct):
     """One reply that asked for calls, and what became of them."""
 
     reply: ReplyReceived
@@ -25,8 +24,7 @@ class Round:
         return len(self.settled) == len(self.reply.calls)
 
 
-@dataclass(slots=True)
-class TaskBoundary:
+class TaskBoundary(Struct):
     """Where a task's messages begin, and how many tokens stand before them."""
 
     task_id: TaskId
@@ -34,8 +32,7 @@ class TaskBoundary:
     tokens: int
 
 
-@dataclass(slots=True)
-class Trimming:
+class Trimming(Struct):
     """What was left out of the newest request, and how far its estimate was off."""
 
     start: int = 0
@@ -62,8 +59,7 @@ class Trimming:
         self.start, self.dropped = until.index, until.tokens
 
 
-@dataclass(slots=True)
-class MessageList:
+class MessageList(Struct):
     """Messages in their order."""
 
     messages: list[Message] = field(default_factory=list)
@@ -96,8 +92,7 @@ class MessageList:
         return False
 
 
-@dataclass(slots=True)
-class Dialogue:
+class Dialogue(Struct):
     """The turns of one agent in one task, and what it reads."""
 
     said: MessageList

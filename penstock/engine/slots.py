@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from penstock.core.ids import TaskId
 from penstock.core.limits import Limits
@@ -15,8 +16,7 @@ class _Kind(Enum):
     OF_TOOLS = "of tools"
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
+class _Slot(Struct, eq=False):
     """What one run takes up while it is at work."""
 
     kinds: tuple[_Kind, ...]
@@ -27,8 +27,7 @@ class _Slot:
     coming_back: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(Struct, eq=False):
     slot: _Slot
     has_come: "asyncio.Future[None]"
 

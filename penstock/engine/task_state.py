@@ -1,6 +1,6 @@
 """One task, folded: its agents, its calls, its questions, and what it has spent."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath, frame_above
 from penstock.core.events import (
@@ -33,8 +33,7 @@ from penstock.engine.dialogue import Dialogue, MessageList, Round
 Brief = MessageReceived | CallRequested | FlowRequested
 
 
-@dataclass(slots=True)
-class TaskState:
+class TaskState(Struct):
     """One task after some events."""
 
     task_id: TaskId

@@ -1,7 +1,9 @@
 """The agents of flows: each visit is a session of its own, with what its agent declared."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.offer import ToolOffer, definition
@@ -56,8 +58,7 @@ def no_guards(session: GuardedSession) -> Sequence[PluginGuard]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentVisit:
+class AgentVisit(Struct, frozen=True, kw_only=True):
     """What one visit of a step wants of an agent."""
 
     frame: CallPath
@@ -72,8 +73,7 @@ class AgentVisit:
     """The agent, or one that started it, is the architect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outfit:
+class Outfit(Struct, frozen=True, kw_only=True):
     """What the agents of a project are, and what they are given."""
 
     find: FindAgent

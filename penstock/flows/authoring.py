@@ -1,8 +1,9 @@
 """Flows that are written and removed while a project is open: checked first, then whole or not."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.agents.charter import Tier
 from penstock.core.call_errors import CallError
@@ -26,8 +27,7 @@ from penstock.resources.project.files import ProjectFiles
 WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml or .yml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFlow:
+class WrittenFlow(Struct, frozen=True, kw_only=True):
     """What became of a flow that was to be written."""
 
     path: str

@@ -1,7 +1,8 @@
 """What the agent of a visit, or of a call, is told: each text expanded once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.flows.definition import AgentStep, AnyStep, Flow

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.reading.kinds import CONFIG
@@ -18,8 +19,7 @@ MOST_BYTES = 1024 * 1024
 _TOP = Place(line=1, column=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constants:
+class Constants(Struct, frozen=True, kw_only=True):
     """The constants of a project's file; one that is none of them is told, and left out."""
 
     values: Mapping[str, Any] = field(default_factory=dict)

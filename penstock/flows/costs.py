@@ -1,8 +1,9 @@
 """What each visit of a step has cost: its time without people, its tokens and its calls."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowTold, StepStarted
@@ -13,8 +14,7 @@ STEP_WAITS = "flow_step_waits"
 """Told where a visit begins or ends to wait for people; readers are shown the question instead."""
 
 
-@dataclass(slots=True)
-class _Visit:
+class _Visit(Struct):
     """One visit, on the clock of its task: that stands still while nobody is at work."""
 
     began: int

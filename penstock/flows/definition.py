@@ -5,10 +5,11 @@ against anything outside the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.step import Output, ValueType
 
@@ -46,8 +47,7 @@ ROUTERS = frozenset(
 """The kinds that say which step is next."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInput:
+class RunInput(Struct, frozen=True, kw_only=True):
     """A value that a run of the flow takes."""
 
     name: str
@@ -57,8 +57,7 @@ class RunInput:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepRetry:
+class StepRetry(Struct, frozen=True):
     """How often a step that failed is tried again, and how far apart."""
 
     attempts: int = 3
@@ -66,8 +65,7 @@ class StepRetry:
     """Seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """What every step may have; what a kind does not know stays as it is here."""
 
     step_id: str
@@ -89,8 +87,7 @@ class Step:
         return self.kind in ROUTERS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentStep(Step):
+class AgentStep(Step, frozen=True, kw_only=True):
     """An agent works until it calls `finish`."""
 
     kind: StepKind = StepKind.AGENT
@@ -104,8 +101,7 @@ class AgentStep(Step):
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork(Step):
+class Fork(Step, frozen=True, kw_only=True):
     """A person chooses; where none may be asked, an agent does."""
 
     kind: StepKind = StepKind.FORK
@@ -121,8 +117,7 @@ class Fork(Step):
     task: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditional(Step):
+class Conditional(Step, frozen=True, kw_only=True):
     """Whether something was found decides."""
 
     kind: StepKind = StepKind.CONDITIONAL
@@ -132,8 +127,7 @@ class Conditional(Step):
     absent: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDecision(Step):
+class AgentDecision(Step, frozen=True, kw_only=True):
     """An agent picks one of the branches."""
 
     kind: StepKind = StepKind.AGENT_DECISION
@@ -143,8 +137,7 @@ class AgentDecision(Step):
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopDecision(Step):
+class LoopDecision(Step, frozen=True, kw_only=True):
     """An agent says whether to go round once more."""
 
     kind: StepKind = StepKind.LOOP_DECISION
@@ -155,8 +148,7 @@ class LoopDecision(Step):
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRef(Step):
+class FlowRef(Step, frozen=True, kw_only=True):
     """Other flows, one after another."""
 
     kind: StepKind = StepKind.FLOW_REF
@@ -164,8 +156,7 @@ class FlowRef(Step):
     """A template: a path, or a glob."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell(Step):
+class Shell(Step, frozen=True, kw_only=True):
     """A command of the system."""
 
     kind: StepKind = StepKind.SHELL
@@ -176,8 +167,7 @@ class Shell(Step):
     is_idempotent: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code(Step):
+class Code(Step, frozen=True, kw_only=True):
     """A handler in the sandbox."""
 
     kind: StepKind = StepKind.CODE
@@ -190,8 +180,7 @@ class Code(Step):
     egress: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeDecision(Code):
+class CodeDecision(Code, frozen=True, kw_only=True):
     """A handler in the sandbox that picks one of the branches."""
 
     kind: StepKind = StepKind.CODE_DECISION
@@ -211,8 +200,7 @@ AnyStep = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flow:
+class Flow(Struct, frozen=True, kw_only=True, dict=True):
     """A whole flow."""
 
     name: str

@@ -3,10 +3,12 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.charter import Tier
 from penstock.agents.folders import MOST_BYTES
@@ -37,8 +39,7 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _TOP = Place(line=1, column=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowFile:
+class FlowFile(Struct, frozen=True, kw_only=True):
     """A file that is a flow by its place."""
 
     command: str
@@ -62,8 +63,7 @@ class FlowFile:
         return file_name(self.path, self.home)
 
 
-@dataclass(slots=True)
-class FlowFiles:
+class FlowFiles(Struct):
     """What was found: every flow that counts, by its command, and what is wrong with names."""
 
     files: dict[str, FlowFile] = field(default_factory=dict)
@@ -184,8 +184,7 @@ class FlowRoot:
         return _read(self._root / path, file_name(path, self._home))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True, kw_only=True):
     """A file that may be a flow, if its name can be a command."""
 
     file: FlowFile

@@ -1,9 +1,10 @@
 """`finish`: how the agent of a step ends its work, and what it must say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem, Schema
@@ -27,8 +28,7 @@ _FILE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedFinish:
+class AcceptedFinish(Struct, frozen=True):
     """A valid call of `finish`."""
 
     result: StepResult
@@ -36,16 +36,14 @@ class AcceptedFinish:
     """Parameters that nobody declared; they are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedFinish:
+class RejectedFinish(Struct, frozen=True):
     """A call of `finish` that does not count: the agent may try again."""
 
     problems: tuple[Problem, ...]
     is_bad_branch: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class FinishContract:
+class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
     """What `finish` takes in one visit of one step."""
 
     outputs: tuple[Output, ...] = ()

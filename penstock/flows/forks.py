@@ -1,7 +1,9 @@
 """Forks: what a person is asked, what an agent is told that decides, what was chosen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Json
@@ -20,8 +22,7 @@ DECIDE = "decide"
 _USUAL_TASK = "Choose the option that fits best, and say why."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """What a person said at a fork."""
 
     options: Sequence[str] = ()

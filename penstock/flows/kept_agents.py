@@ -1,7 +1,7 @@
 """What a session keeps of its agent's file: it goes on with it, whatever is written."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.agents.agent import Agent
@@ -12,7 +12,7 @@ from penstock.core.flow_events import AgentBegan
 from penstock.core.step import Output, ValueType
 from penstock.resources.project.access import Access
 
-_SETTINGS = tuple(each.name for each in fields(ChatSettings))
+_SETTINGS = ChatSettings.__struct_fields__
 
 
 def kept_of(agent: Agent, level: str | None) -> Json:

@@ -3,8 +3,9 @@
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic, did_you_mean
 from penstock.core.errors import NotFound
@@ -16,8 +17,7 @@ from penstock.resources.project.globs import glob
 _GLOB = re.compile(r"[*?]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSource:
+class FlowSource(Struct, frozen=True, kw_only=True):
     """A flow as it is now, with what its run is to keep."""
 
     root: str = ""

@@ -1,13 +1,13 @@
 """How often a flow went round: the counters of loops and of branches that lead back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.flows.definition import Flow, LoopDecision, Step
 
 
-@dataclass(frozen=True, slots=True)
-class RouteTaken:
+class RouteTaken(Struct, frozen=True):
     """Where a router leads, after its bound was looked at."""
 
     targets: tuple[str, ...]

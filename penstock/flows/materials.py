@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError, ToolNotConfigured, not_utf8
@@ -16,8 +18,7 @@ _ACTION = re.compile(r" \((?:created|modified|read)\)$")
 """What results say behind a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentMaterials:
+class AgentMaterials(Struct, frozen=True, kw_only=True):
     """What one agent is given, and what of it is not there."""
 
     context: Mapping[str, str]
@@ -28,8 +29,7 @@ class AgentMaterials:
     """A sentence for each that was left out."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Materials:
+class Materials(Struct, kw_only=True):
     """The handbooks of a project, and its files as each agent may read them."""
 
     handbooks: Handbooks = field(default_factory=Handbooks)

@@ -1,8 +1,9 @@
 """Flows inside flows: which ones a step refers to, and what becomes of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted

@@ -7,8 +7,10 @@ gets the same plan, so a killed run goes on where it was.
 from bisect import insort
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.step import Outcome
 from penstock.flows.definition import Flow, Step, StepKind
@@ -36,8 +38,7 @@ class SkipReason(StrEnum):
     FLOW_ENDED = "flow_ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Jumped:
+class Jumped(Struct, frozen=True):
     """Control goes elsewhere, not on to what is next in the file."""
 
     source: str
@@ -45,23 +46,20 @@ class Jumped:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A step is passed over; it may still run later."""
 
     step_id: str
     why: SkipReason
 
 
-@dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(Struct, frozen=True):
     """A running step is cut, because the flow ends."""
 
     step_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class FlowEnded:
+class FlowEnded(Struct, frozen=True):
     """The flow has ended."""
 
     status: RunStatus
@@ -71,8 +69,7 @@ Notice = Jumped | Skipped | Aborted | FlowEnded
 """What follows from an outcome, in the order in which it happens."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Jump:
+class _Jump(Struct, frozen=True):
     """A request to go elsewhere, or one that is put off until the other targets were visited."""
 
     source: str

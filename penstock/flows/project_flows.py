@@ -1,11 +1,13 @@
 """The flows of a project on disk, as runs get them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, errors_of
 from penstock.core.late import late
@@ -37,8 +39,7 @@ MOST_SEEN = 20_000
 CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSummary:
+class FlowSummary(Struct, frozen=True, kw_only=True):
     """What lists show of a flow."""
 
     file: FlowFile

@@ -4,7 +4,8 @@ Nothing that was inserted is expanded again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.agents.agent import Agent
 from penstock.agents.prompt import DATA_IS_NOT_ORDERS
@@ -18,8 +19,7 @@ A_PERSON = "a person"
 AUTONOMOUS = "Nobody can be asked in this run: decide on your own."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkChoice:
+class ForkChoice(Struct, frozen=True, kw_only=True):
     """The fork that led to a step, and what was chosen there."""
 
     fork_id: str
@@ -30,8 +30,7 @@ class ForkChoice:
     """`a person`, or the name of the agent that decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Briefing:
+class Briefing(Struct, frozen=True, kw_only=True):
     """What one visit adds to what its agent is told always."""
 
     task: str

@@ -1,8 +1,10 @@
 """A run of a flow as its log tells it: a fold of what started and what settled."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import ABORTED, SKIPPED, Outcome, StepResult

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath, is_below
 from penstock.core.flow_events import FlowStarted, FlowTold, StepSettled, StepStarted
@@ -32,8 +34,7 @@ NO_RETRY = frozenset({"interrupted"})
 """Soft failures after which nothing is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(Struct, frozen=True):
     """What a run and the flows that it refers to share."""
 
     steps: StepRunner
@@ -43,8 +44,7 @@ class RunContext:
     """Of the task, for each run to find its part."""
 
 
-@dataclass(slots=True)
-class FlowRunner:
+class FlowRunner(Struct):
     """One run at work, in this activation."""
 
     run: Run

@@ -1,7 +1,9 @@
 """An agent session: an agent at work in a frame of the log until it calls `finish`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.guard import MOST_BLOCKED
 from penstock.agents.offer import ToolOffer
@@ -22,8 +24,7 @@ from penstock.flows.session_call_runner import BAD_BRANCH, ONLY_FINISH, SessionC
 from penstock.models.model import ToolDefinition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisitOutcome:
+class VisitOutcome(Struct, frozen=True, kw_only=True):
     """How the visit of a step ended, and what it leaves."""
 
     outcome: Outcome

@@ -1,7 +1,8 @@
 """Shell steps: a command of the system, whose values never become shell text."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import Interrupted, NotPermitted

@@ -1,8 +1,9 @@
 """Whether a run may begin, and with what: else it is rejected, and says why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.flow_events import FlowRequested, FlowStarted
@@ -24,8 +25,7 @@ _SAID = 3
 """Errors that a reason names; the details have all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Struct, frozen=True, kw_only=True):
     """Why a run never begins."""
 
     code: str
@@ -33,16 +33,14 @@ class Rejection:
     details: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStart:
+class RunStart(Struct, frozen=True, kw_only=True):
     """What a run begins with."""
 
     flow: Flow
     started: FlowStarted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSettings:
+class FlowSettings(Struct, frozen=True, kw_only=True):
     """What a project says of all its flows."""
 
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Where a visit of a step takes place, what readers are told of it, and how it ended."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowEvent, FlowTold, StepSettled
@@ -17,8 +18,7 @@ WARNING = "flow_warning"
 NOWHERE = RouteTaken(())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class Visited(Struct, frozen=True, kw_only=True):
     """How a visit ended, and where it leads."""
 
     ended: VisitOutcome
@@ -51,8 +51,7 @@ class Visited:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepContext:
+class StepContext(Struct, frozen=True, kw_only=True):
     """Where a visit takes place, and for whom."""
 
     run: Run

@@ -1,8 +1,9 @@
 """One visit of one step, by its kind: what it does until it is over."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError

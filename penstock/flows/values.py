@@ -1,8 +1,9 @@
 """The values that templates of a run name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.step import StepResult, StepStatus
 from penstock.flows.definition import Flow
@@ -13,8 +14,7 @@ Inputs = Mapping[str, str]
 """The wired inputs of a step, expanded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForkAnswer:
+class ForkAnswer(Struct, frozen=True):
     """What was chosen at a fork."""
 
     answer: str
@@ -22,8 +22,7 @@ class ForkAnswer:
     notes: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class TemplateValues:
+class TemplateValues(Struct, kw_only=True):
     """What a run knows, by the names of templates. What is asked for in vain is noted."""
 
     flow: Flow

@@ -3,7 +3,9 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
@@ -47,8 +49,7 @@ async def always_open(command: str) -> str | None:
     return None
 
 
-@dataclass(slots=True, kw_only=True)
-class FlowWork:
+class FlowWork(Struct, kw_only=True):
     """Conducts the runs of flows, each a task of its own."""
 
     library: FlowLibrary

@@ -1,8 +1,9 @@
 """What the fields of flows and agents may be: lists as people write them, and what is warned of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.manifest import kinds
@@ -15,15 +16,13 @@ Item = tuple[str, Place]
 """A text of a list, and where it stands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthoredWhole(kinds.Whole):
+class AuthoredWhole(kinds.Whole, frozen=True, kw_only=True):
     """A whole number between two others, in the words of flows and agents."""
 
     noun: str = "a whole number"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Struct, frozen=True, kw_only=True):
     """Some texts: a list of them, or one text that is split at commas."""
 
     wanted: str
@@ -42,8 +41,7 @@ class Names:
         return tuple(text for text, _ in named_items(node))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(Struct, frozen=True, kw_only=True):
     """One of some words; the words are told as a sentence has them."""
 
     words: Sequence[str]

@@ -1,8 +1,9 @@
 """`vault` and `state` of a tool: which secrets and which durable values its script may reach."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.manifest.fields import Field, Node, quoted
 from penstock.manifest.kinds import ID, ListOf, OneOf, RecordKind, SetOf, Text, from_fields
@@ -14,16 +15,14 @@ _VAULT_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _SCOPE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultKey:
+class VaultKey(Struct, frozen=True, kw_only=True):
     """A secret that the script may ask for."""
 
     key: str
     scope_kinds: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateBinding:
+class StateBinding(Struct, frozen=True, kw_only=True):
     """A prefix of keys that the script may read and write."""
 
     name: str

@@ -1,14 +1,14 @@
 """The bytes of a file that somebody wrote, up to a limit."""
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 TOO_LARGE = "file-too-large"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class Unread(Struct, frozen=True, kw_only=True):
     """Why a file was not read, as a finding says it."""
 
     code: str

@@ -1,9 +1,11 @@
 """All manifests of a project, checked together; what is broken is known, and takes no part."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, has_error, sort
 from penstock.manifest.discover import discover
@@ -29,8 +31,7 @@ Findings = Mapping[str, Sequence[Diagnostic]]
 """By the id of what they break."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(Struct, frozen=True, kw_only=True):
     """Everything that the manifests of a project say."""
 
     tools: Mapping[str, ToolManifest] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic, Severity
 
@@ -13,8 +14,7 @@ NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
 MOST_MANIFESTS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundManifests:
+class FoundManifests(Struct, frozen=True, kw_only=True):
     """The manifests of a project, and what was wrong with the names of files."""
 
     files: Sequence[tuple[str, str]] = ()

@@ -1,7 +1,8 @@
 """`execution` of a tool: the script that runs, in the manifest or in a file beside it."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.manifest.fields import Field, Node, Wrong
 from penstock.manifest.kinds import OneOf, RecordKind, Text, exactly_one
@@ -13,8 +14,7 @@ ENGINES = ("wasm", "deno")
 ENTRYPOINT = "run"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class Execution(Struct, frozen=True, kw_only=True):
     """What runs when the tool is called: a source in the manifest, or a file beside it."""
 
     script: str | None = None
@@ -56,8 +56,7 @@ def _execution(node: Node, values: dict[str, Any]) -> Execution:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entrypoint:
+class Entrypoint(Struct, frozen=True, kw_only=True):
     """A name that a module may export."""
 
     wanted: str = "the name of an exported function"

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.text import cut
@@ -23,8 +24,7 @@ class Wrong:
 WRONG: Final = Wrong()
 
 
-@dataclass(slots=True, kw_only=True)
-class Node:
+class Node(Struct, kw_only=True):
     """One value of a manifest: what it is, where it stands, and how it is named to its author."""
 
     document: Document
@@ -123,8 +123,7 @@ class Kind(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """One row of the table of a mapping."""
 
     key: str

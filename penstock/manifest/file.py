@@ -1,9 +1,10 @@
 """One manifest file, from its bytes to its value."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.bounded import Unread, read_bounded
@@ -23,8 +24,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedManifest:
+class ParsedManifest(Struct, frozen=True, kw_only=True):
     """What was read of a file; what is wrong stands in the document of the node."""
 
     noun: str

@@ -1,6 +1,6 @@
 """Markdown with settings on top: the front matter of agents, strict YAML or as it was meant."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.diagnostics import Severity
 from penstock.manifest.loose import read_loose
@@ -10,8 +10,7 @@ TWICE = "yaml-duplicate-key"
 _NOWHERE = Place(line=1, column=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True, kw_only=True):
     """A Markdown file with settings on top."""
 
     head: Document

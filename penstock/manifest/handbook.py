@@ -11,6 +11,8 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
+from msgspec import Struct
+
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
 from penstock.manifest.bounded import Unread, read_bounded
@@ -44,8 +46,7 @@ class Topic:
     """Where it is named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class Index(Struct, frozen=True, kw_only=True):
     """A `SKILL.md` as it was read."""
 
     head: Document
@@ -55,8 +56,7 @@ class Index:
     topics: Sequence[Topic] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handbook:
+class Handbook(Struct, frozen=True, kw_only=True):
     """One handbook: its index, and the files that may be read."""
 
     name: str

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.manifest.fields import WRONG, Field, Kind, Node, Wrong, quoted, read_fields
 
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     """A text of some length, or of some form."""
 
     wanted: str = "a string"
@@ -34,8 +34,7 @@ class Text:
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(Struct, frozen=True, kw_only=True):
     """A text that is not empty, and has no space around it."""
 
     wanted: str
@@ -50,8 +49,7 @@ class Label:
         return node.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Id:
+class Id(Struct, frozen=True, kw_only=True):
     """The id of a tool or a skill."""
 
     noun: str
@@ -68,8 +66,7 @@ class Id:
         return node.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class Whole(Struct, frozen=True, kw_only=True):
     """A whole number between two others."""
 
     low: int
@@ -88,8 +85,7 @@ class Whole:
         return node.value if self.low <= node.value <= self.high else node.bad_value(self.wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Number(Struct, frozen=True, kw_only=True):
     """A number between two others."""
 
     low: float
@@ -108,8 +104,7 @@ class Number:
         return number if self.low <= number <= self.high else node.bad_value(self.wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class Flag(Struct, frozen=True, kw_only=True):
     """True or false, and no other word for them."""
 
     wanted: str = "true or false"
@@ -119,8 +114,7 @@ class Flag:
         return node.value if isinstance(node.value, bool) else node.wrong_type(self.wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneOf:
+class OneOf(Struct, frozen=True, kw_only=True):
     """One of some words."""
 
     words: Sequence[str]
@@ -140,8 +134,7 @@ class OneOf:
         return self.make(node.value) if node.value in self.words else node.bad_value(self.wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOf:
+class ListOf(Struct, frozen=True, kw_only=True):
     """Some values of one kind."""
 
     item: Kind
@@ -162,8 +155,7 @@ class ListOf:
         return tuple(each for each in items if each is not WRONG)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetOf:
+class SetOf(Struct, frozen=True, kw_only=True):
     """Some of the words, each once, at least one."""
 
     words: Sequence[str]
@@ -179,8 +171,7 @@ class SetOf:
         return frozenset(chosen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordKind:
+class RecordKind(Struct, frozen=True, kw_only=True):
     """A mapping with a table of its own."""
 
     fields: Sequence[Field]

@@ -5,8 +5,9 @@ mapping; who reads a field converts it.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Severity
 from penstock.core.text import cut
@@ -37,8 +38,7 @@ def read_loose(text: str, file: str, *, first_line: int, failed: Place) -> Docum
     return document
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     number: int
     indent: int
     text: str

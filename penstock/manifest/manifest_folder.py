@@ -2,13 +2,13 @@
 
 import os
 import stat
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
 
-@dataclass(frozen=True, kw_only=True)
-class ManifestFolder:
+
+class ManifestFolder(Struct, frozen=True, kw_only=True, dict=True):
     """The folder in which a manifest lies."""
 
     folder: Path

@@ -2,8 +2,9 @@
 
 import re
 import warnings
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.schema import check_schema
 from penstock.core.step import RESERVED, Output, ValueType
@@ -24,8 +25,7 @@ _TYPES: dict[ValueType, tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
+class Outputs(Struct, frozen=True, kw_only=True):
     """What a step promises: names, or mappings that say more."""
 
     wanted: str = "a list of names or of {name, description, type, pattern, required}"

@@ -1,7 +1,8 @@
 """Files that manifests name, and those of a project: below its folder, whatever a symlink says."""
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.manifest.discover import shown
@@ -11,8 +12,7 @@ from penstock.manifest.manifest_folder import ManifestFolder
 SCRIPTS = (".mts", ".mjs", ".ts", ".js")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePathKind:
+class FilePathKind(Struct, frozen=True, kw_only=True):
     """A relative path to a file that is there."""
 
     wanted: str = "a relative path"

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.manifest.fields import Field, Node, quoted, read_fields
 from penstock.manifest.kinds import Label, ListOf, RecordKind, Text, from_fields
@@ -14,8 +15,7 @@ RUNTIME = ("vault.write", "project.read", "project.write", "project.bash")
 """What the runtime itself asks for besides; a catalog need not have it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class Permission(Struct, frozen=True, kw_only=True):
     """One permission that tools and skills may require."""
 
     permission_id: str
@@ -23,8 +23,7 @@ class Permission:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionGroup:
+class PermissionGroup(Struct, frozen=True, kw_only=True):
     """Permissions that are shown together."""
 
     group_id: str
@@ -33,8 +32,7 @@ class PermissionGroup:
     permissions: tuple[Permission, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionCatalog:
+class PermissionCatalog(Struct, frozen=True, kw_only=True):
     """Every permission of a project; nothing else can be required or granted."""
 
     catalog_id: str | None = None

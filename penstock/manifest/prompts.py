@@ -1,7 +1,8 @@
 """`*.prompts.yaml`: what stands first in every system prompt of a project."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Node, Wrong, read_fields
@@ -13,8 +14,7 @@ WHAT = "a prompts manifest"
 MOST_BYTES = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptResolver:
+class PromptResolver(Struct, frozen=True, kw_only=True):
     """A script that is asked once a task for more of the prompt."""
 
     script_file: str
@@ -24,8 +24,7 @@ class PromptResolver:
     """Where the path stands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompts:
+class Prompts(Struct, frozen=True, kw_only=True):
     """What joins the system prompt in front of an agent's instructions."""
 
     preamble: str
@@ -46,8 +45,7 @@ def read_prompts(node: Node) -> Prompts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Preamble:
+class _Preamble(Struct, frozen=True, kw_only=True):
     """A text that says something."""
 
     wanted: str = "a string of 1 to 65536 bytes that is not blank"

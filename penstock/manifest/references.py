@@ -1,7 +1,8 @@
 """What manifests say about each other: ids that are taken, and ids that name nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import nearest
 from penstock.manifest.execution import ENGINES
@@ -17,8 +18,7 @@ MOST_SUGGESTIONS = 200
 """A project with more unknown ids than that is told no nearest ones; each takes time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """Where something is defined."""
 
     file: str
@@ -29,8 +29,7 @@ class Definition:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectNames:
+class ProjectNames(Struct, frozen=True, kw_only=True):
     """What a project has besides its manifests."""
 
     builtin_tools: frozenset[str] = frozenset()
@@ -45,16 +44,14 @@ class ProjectNames:
     """Those that a tool may wish for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedTool:
+class ParsedTool(Struct, frozen=True, kw_only=True):
     """A tool and the mapping it was read from."""
 
     manifest: ToolManifest
     node: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSkill:
+class ParsedSkill(Struct, frozen=True, kw_only=True):
     """A skill and the mapping it was read from."""
 
     manifest: SkillManifest

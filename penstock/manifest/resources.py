@@ -4,9 +4,10 @@ import mimetypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.manifest.discover import LATER, NOUNS, is_searched, shown
 from penstock.manifest.paths import SCRIPTS
@@ -20,8 +21,7 @@ _OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})
 """What stands in a project, or in its data, and is for no model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Struct, frozen=True, kw_only=True):
     """One file below the folder of a skill."""
 
     resource_id: str

@@ -1,6 +1,6 @@
 """JSON Schemas that stand in manifests: what is wrong with them, at its line."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.schema import check_schema, pointer, remote_refs
@@ -11,8 +11,7 @@ POINTER_CHARACTERS = 500
 """Of the path to what is wrong: names in a schema may be as long as its author likes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonSchema:
+class JsonSchema(Struct, frozen=True, kw_only=True):
     """A JSON Schema, draft 2020-12, that refers to nothing outside itself."""
 
     is_object: bool = False

@@ -1,13 +1,13 @@
 """What comes with a skill: the skills it requires, and the tools that all of them grant."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.manifest.skill import SkillManifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillGrants:
+class SkillGrants(Struct, frozen=True, kw_only=True):
     """What some selected skills grant, merged."""
 
     skills: tuple[str, ...] = ()

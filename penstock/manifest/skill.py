@@ -1,6 +1,6 @@
 """`*.skill.yaml`: instructions, and the tools they come with."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.manifest.bounded import TOO_LARGE, Unread, read_bounded
 from penstock.manifest.fields import Field, Node, Wrong, quoted, read_fields
@@ -30,8 +30,7 @@ TIERS = ("nano", "small", "medium", "large", "frontier")
 """From the weakest to the strongest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillManifest:
+class SkillManifest(Struct, frozen=True, kw_only=True):
     """One skill as its author wrote it, with its instructions read."""
 
     skill_id: str
@@ -106,8 +105,7 @@ def _read_instruction(node: Node) -> str | None:
     return text or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Definitions:
+class _Definitions(Struct, frozen=True, kw_only=True):
     """Inline tools, each a whole manifest; read when the id of the skill is known."""
 
     wanted: str = "a list of tool manifests"

@@ -1,13 +1,14 @@
 """What authors write, with a line for every value: YAML 1.2 without surprises."""
 
+import dataclasses
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import DeclarationError
@@ -49,13 +50,13 @@ _Event = Any
 """Of PyYAML, whose types leave out what an event has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a value stands, from 1; a range ends in front of its end, in the line it begins in."""
 
     line: int
     column: int
-    end_column: int = field(default=0, compare=False)
+    end_column: int = dataclasses.field(default=0, compare=False)
 
 
 class Places(Mapping[YamlPath, Place]):
@@ -124,7 +125,7 @@ class Places(Mapping[YamlPath, Place]):
         line, _, end_line, _, style = self._spans[path]
         place = self[path]
         if style not in {"|", ">"}:
-            return replace(place, column=place.column + (style in {"'", '"'}))
+            return dataclasses.replace(place, column=place.column + (style in {"'", '"'}))
         number = line + 1
         while number < end_line and not self.line(number):
             number += 1
@@ -132,8 +133,7 @@ class Places(Mapping[YamlPath, Place]):
         return Place(line=line + 1 + self._first_line, column=indent + 1)
 
 
-@dataclass(slots=True, kw_only=True)
-class Document:
+class Document(Struct, kw_only=True):
     """One YAML document: its value, and where each part of it stands."""
 
     file: str

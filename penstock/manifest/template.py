@@ -5,10 +5,11 @@ Inserted text is never looked at again, so nothing that a model or a person wrot
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.canonical import compact
 
@@ -46,8 +47,7 @@ class Fault(StrEnum):
     TOO_DEEP = "template-too-deep"
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """A place that names a value."""
 
     kind: Kind
@@ -59,8 +59,7 @@ class Ref:
     """Where it begins, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A place that names nothing; it is left as it is."""
 
     fault: Fault
@@ -80,8 +79,7 @@ LookUp = Callable[[Ref], Any]
 """The value of a place, or MISSING, which is inserted as nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """A text with places in it."""
 
     pieces: tuple[Piece, ...]

@@ -1,8 +1,9 @@
 """`*.tool.yaml`: one tool, its script, and what it may touch."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -32,8 +33,7 @@ _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0
 _PATTERN = re.compile(rf"(https?://)?{_HOST}(:({_PORT}))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolLimits:
+class ToolLimits(Struct, frozen=True, kw_only=True):
     """What one call of the tool may use."""
 
     memory_mb: int | None = None
@@ -45,8 +45,7 @@ USUAL = ToolLimits()
 """Where it is silent, the project's limits hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolManifest:
+class ToolManifest(Struct, frozen=True, kw_only=True):
     """One tool as its author wrote it, with every default filled in."""
 
     tool_id: str
@@ -113,8 +112,7 @@ def _no_execution(node: Node) -> Execution:
     return Execution(script_at=node.place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Approval:
+class _Approval(Struct, frozen=True, kw_only=True):
     """Whether a person is asked first: always, never, or by the input."""
 
     wanted: str = "true, false or {when: schema}"

@@ -1,15 +1,15 @@
 """One question to a model, answered in pieces."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.messages import Message, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
+class ToolDefinition(Struct, frozen=True, kw_only=True):
     """What a model is told about a tool."""
 
     name: str
@@ -20,8 +20,7 @@ class ToolDefinition:
     """It comes with the runtime; no provider is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """All that a model gets to see."""
 
     system: str
@@ -36,22 +35,19 @@ class ModelRequest:
     """How much to think, a word of THINKING; None is as the model does by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """A piece of what the model thinks."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """A piece of what the model says."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallDelta(Struct, frozen=True):
     """A piece of call `index`: `name` comes once, `arguments` is JSON in pieces."""
 
     index: int
@@ -59,8 +55,7 @@ class CallDelta:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """The reply is whole; always the last event."""
 
     reason: str
@@ -73,8 +68,7 @@ class Finished:
 ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCard:
+class ModelCard(Struct, frozen=True, kw_only=True):
     """What is known about a model before it is asked."""
 
     model_id: str

@@ -1,7 +1,8 @@
 """Names of models as authors write them: roles, suffixes, and two spellings of providers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError
@@ -12,8 +13,7 @@ OFF = "off"
 THINKING = (OFF, "minimal", "low", "medium", "high", "xhigh")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelNames:
+class ModelNames(Struct, frozen=True, kw_only=True):
     """What names mean in a project."""
 
     roles: Mapping[str, str] = field(default_factory=dict)

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -43,8 +44,7 @@ _ASKED = "I cannot call `"
 _WORDS = re.compile(r"\s*\S+\s?|\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleReply:
+class RuleReply(Struct, frozen=True):
     """What the rules came to."""
 
     thought: str

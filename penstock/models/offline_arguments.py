@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.envelope import Json
 
@@ -47,8 +48,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-@dataclass(slots=True)
-class FilledArguments:
+class FilledArguments(Struct):
     """Arguments as far as the message gives them."""
 
     arguments: dict[str, Any] = field(default_factory=dict)

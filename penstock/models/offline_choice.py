@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.models.model import ToolDefinition
 
@@ -43,8 +44,7 @@ _URL_WORDS = frozenset(("url", "web", "page", "http"))
 _MAIL_WORDS = frozenset(("email", "mail"))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolMention:
+class ToolMention(Struct, frozen=True):
     """A tool, and the part of the message that speaks of it."""
 
     tool: ToolDefinition

@@ -1,8 +1,9 @@
 """The stream of an OpenAI-compatible server, read as it comes, whatever shape it has."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any, TypeGuard
+
+from msgspec import Struct, field
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.text import cut
@@ -22,8 +23,7 @@ _REASONS = {
 _REFUSALS = ("invalid", "auth", "permission", "not_found", "unsupported", "context")
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
+class _Slot(Struct, eq=False):
     """One call that is being streamed."""
 
     index: int

@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Self, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.errors import ModelRefused
@@ -45,8 +47,7 @@ class Hold:
         await self._released.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """The provider answers with an HTTP status, or cuts the stream."""
 
     status: int
@@ -54,8 +55,7 @@ class Fail:
     retry_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(Struct, frozen=True):
     """The model takes its time, by the clock it was given."""
 
     seconds: float
@@ -64,8 +64,7 @@ class Slow:
 Step = ReasoningDelta | TextDelta | CallDelta | Fail | Slow | Hold
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedReply:
+class ScriptedReply(Struct, frozen=True):
     """One reply, or a part of one: parts are joined by `+`."""
 
     steps: tuple[Step, ...] = ()

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.models.model import Model, ModelEvent, ModelRequest
 

@@ -2,10 +2,11 @@
 
 import base64
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import md5
 from typing import Any, assert_never
+
+from msgspec import Struct
 
 from penstock.core.clock import Moment, to_iso
 from penstock.core.scope import Scope, ScopeKind
@@ -22,8 +23,7 @@ class ChannelKind(StrEnum):
     SLACK = "slack"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class Channel(Struct, frozen=True, kw_only=True):
     """One channel of the project."""
 
     name: str
@@ -32,8 +32,7 @@ class Channel:
     """The key, in the vault, of its address: who knows that may write to it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelText:
+class ChannelText(Struct, frozen=True, kw_only=True):
     """A text, or one in markdown."""
 
     text: str
@@ -43,8 +42,7 @@ class ChannelText:
     mentioned_phones: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelFile:
+class ChannelFile(Struct, frozen=True, kw_only=True):
     """An image or a file."""
 
     name: str

@@ -5,9 +5,10 @@ import binascii
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.core.errors import ConfigError
 from penstock.core.ids import new_secret
@@ -23,8 +24,7 @@ Encrypt = Callable[[bytes, bytes, str, bytes], bytes]
 Decrypt = Callable[[bytes, bytes, bytes], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(Struct, frozen=True):
     """A secret that nobody can read without the key, or move to another place."""
 
     key_id: str

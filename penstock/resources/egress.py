@@ -2,8 +2,9 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from penstock.core.late import late
 from penstock.core.limits import Limits
@@ -23,8 +24,7 @@ class Redirect(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What a tool wants of another server."""
 
     url: str
@@ -41,8 +41,7 @@ class Request:
     """Of the answer, instead of the limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressCaller:
+class EgressCaller(Struct, frozen=True, kw_only=True):
     """Who asks: a tool, and what it declares."""
 
     tool_id: str
@@ -51,8 +50,7 @@ class EgressCaller:
     handles: SecretHandles = _NO_HANDLES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpResponse:
+class HttpResponse(Struct, frozen=True, kw_only=True):
     """What the other server said."""
 
     status: int
@@ -63,8 +61,7 @@ class HttpResponse:
     """Unpacked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressTerms:
+class EgressTerms(Struct, frozen=True, kw_only=True):
     """What the project allows, whoever asks."""
 
     limits: Limits

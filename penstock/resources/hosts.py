@@ -1,15 +1,15 @@
 """Patterns of hosts: `[scheme://]host[:port]`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 _PORTS = {"http": 80, "https": 443}
 ANY_HOST = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where a request goes."""
 
     scheme: str
@@ -29,8 +29,7 @@ class Endpoint:
         return str(self).removeprefix("https://")
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(Struct, frozen=True):
     """Which places are allowed."""
 
     scheme: str

@@ -1,9 +1,10 @@
 """Links to stored bytes that work for a while, without a key."""
 
 import hmac
-from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
@@ -11,8 +12,7 @@ from penstock.core.events import StoredFile
 from penstock.core.ids import BlobId
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """What the bytes behind a link are called; both parts may be empty."""
 
     media_type: str = ""

@@ -6,7 +6,6 @@ import ssl
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, cast
 
 from httpcore2 import (
@@ -21,6 +20,7 @@ from httpcore2 import (
     Response,
     TimeoutException,
 )
+from msgspec import Struct
 
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
@@ -31,8 +31,7 @@ _BODILESS = {204, 304}
 _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireRequest:
+class WireRequest(Struct, frozen=True, kw_only=True):
     """A request as it goes over the line."""
 
     method: str

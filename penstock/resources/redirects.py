@@ -5,10 +5,10 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from urllib.parse import quote, quote_plus
 
 from httpx2 import URL, InvalidURL
+from msgspec.structs import replace
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.core.limits import Limits

@@ -1,9 +1,9 @@
 """Small durable values of profiles, conversations, tasks and of all, with revisions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from sqlalchemy import Connection, or_, select
 
 from penstock.core.changes import StateChange, StateVerb
@@ -23,8 +23,7 @@ MOST_ENTRIES = 1000
 _ENTRIES = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePage:
+class StatePage(Struct, frozen=True, kw_only=True):
     """A part of a list."""
 
     entries: Sequence[StateEntry]

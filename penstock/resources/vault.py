@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from shlex import quote
 from typing import Protocol
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, and_, select
 
 from penstock.core.call_errors import VaultDenied, VaultNotFound
@@ -26,8 +26,7 @@ _SCOPE_ID = re.compile(r"[^\x00-\x1f]{1,512}")
 _KINDS = {ScopeKind.PROFILE, ScopeKind.SHARED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretNote:
+class SecretNote(Struct, frozen=True, kw_only=True):
     """That there is a secret; never what it is."""
 
     scope: Scope

@@ -1,9 +1,9 @@
 """The virtual file trees of a task and of its conversation, on the blob store."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from sqlalchemy import Connection, select
 
 from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
@@ -22,8 +22,7 @@ from penstock.store.tables import files
 MOST_CHILDREN = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class File(Struct, frozen=True, kw_only=True):
     """A file of a workspace."""
 
     path: str
@@ -32,8 +31,7 @@ class File:
     modified_at: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(Struct, frozen=True):
     """What stands in a directory."""
 
     name: str

@@ -1,14 +1,14 @@
 """What a script may ask of its host, and nothing else."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from penstock.core.envelope import ErrorDetail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """Why a host call rejects."""
 
     name: str
@@ -16,8 +16,7 @@ class Refusal:
     detail: ErrorDetail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(Struct, frozen=True, kw_only=True):
     """How a host call ended."""
 
     value: Any = None

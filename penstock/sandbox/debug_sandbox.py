@@ -5,9 +5,10 @@ import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.entry_timer import EntryTimer
@@ -17,8 +19,7 @@ _MESSAGES_PER_CALL = 2
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryRequest:
+class EntryRequest(Struct, frozen=True, kw_only=True):
     """What one entry of a script is made of."""
 
     script: Script

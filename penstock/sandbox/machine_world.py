@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.sandbox.messages import ENDINGS, Message, read_message
@@ -15,8 +16,7 @@ MOST_CHANCE = 65_536
 """Bytes at once: what crypto.getRandomValues gives."""
 
 
-@dataclass(slots=True, kw_only=True)
-class MachineWorld:
+class MachineWorld(Struct, kw_only=True):
     """What a machine is told of the world, and what it says."""
 
     modules: Mapping[str, Module]

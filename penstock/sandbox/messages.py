@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call_errors import ScriptError
 
@@ -13,8 +14,7 @@ KINDS = ENDINGS | {"ask", "drop", "print", "rejected"}
 _MOST_DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """What a script told its engine."""
 
     kind: str
@@ -30,8 +30,7 @@ class Message:
     """Bytes that are held until the host call settles."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """What an engine tells its script."""
 
     kind: str

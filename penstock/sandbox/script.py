@@ -1,8 +1,9 @@
 """A script that is ready to run, and what runs it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
@@ -30,8 +31,7 @@ RUNTIME_NAMES = (
 """Those members."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Module:
+class Module(Struct, frozen=True, kw_only=True):
     """One file of a script: JavaScript, every position as it stands in what the author wrote."""
 
     name: str
@@ -42,8 +42,7 @@ class Module:
     is_json: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class Script(Struct, frozen=True, kw_only=True):
     """The modules that one tool runs, checked and stripped of types."""
 
     entry: str
@@ -59,8 +58,7 @@ class Script:
     """Where authors look for the entry: relative to the project; none knows it here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """What came of reading modules: a script; or problems, by file and line."""
 
     script: Script | None = None
@@ -70,8 +68,7 @@ class Loaded:
     """What will not do in a script that is whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """What one entry may use."""
 
     seconds: float

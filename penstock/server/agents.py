@@ -1,9 +1,9 @@
 """The agents of the project, and how they are set."""
 
-import dataclasses
 from typing import Any
 
 from fastapi import Request
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from penstock.agents.agent import Agent
@@ -71,4 +71,4 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _settings(settings: ChatSettings) -> dict[str, Any]:
-    return dataclasses.asdict(settings)
+    return asdict(settings)

@@ -1,10 +1,10 @@
 """Runs of flows over HTTP: begun, looked at, followed, aborted."""
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from penstock.app.run_feed import STATUS, run_result

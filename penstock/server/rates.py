@@ -1,7 +1,8 @@
 """How many requests a minute a caller may make, by class of request."""
 
 from collections import Counter
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.app.sections import RateSection
 from penstock.core.clock import Moment
@@ -14,8 +15,7 @@ CHAT = "chat"
 BULK = "bulk"
 
 
-@dataclass(frozen=True, slots=True)
-class RateUsage:
+class RateUsage(Struct, frozen=True):
     """Where a caller stands after a request."""
 
     limit: int

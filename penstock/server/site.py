@@ -1,7 +1,6 @@
 """What the routes of one server share."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from starlette.requests import Request
 
 from penstock.app.runtime import Runtime
@@ -23,8 +22,7 @@ ADDRESS = "penstock.address"
 """Where the entrance leaves where a request comes from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """A runtime, and what stands around it while it is served."""
 
     runtime: Runtime

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -94,8 +94,7 @@ class Streams:
         self._timer = asyncio.get_running_loop().call_later(seconds, self.look)
 
 
-@dataclass(slots=True)
-class StreamSlot:
+class StreamSlot(Struct):
     """One place among the streams; left once."""
 
     streams: Streams

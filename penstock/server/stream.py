@@ -1,8 +1,8 @@
 """Where a stream of a conversation begins: after a message, or where a reader left it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.chat.follow import LogTail
@@ -32,8 +32,7 @@ _NEXT = 100
 """So many events are looked through for the reply that follows another event."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
+class Resume(Struct, frozen=True, kw_only=True):
     """Where a reader wants to go on."""
 
     session_id: SessionId
@@ -46,8 +45,7 @@ class Resume:
     follow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
+class _Beginning(Struct, frozen=True):
     """After which frame a stream shows, and after which event it reads."""
 
     shown: Position

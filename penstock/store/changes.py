@@ -1,9 +1,9 @@
 """What calls change in the stores of the runtime, done in the transaction that records the call."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Any, assert_never
 
+from msgspec.structs import asdict, replace
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
 from sqlalchemy.engine.interfaces import DBAPICursor
 

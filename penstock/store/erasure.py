@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Row, case, func, or_, select, true
 
 from penstock.core.clock import Clock, Moment

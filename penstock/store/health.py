@@ -3,10 +3,10 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,8 +23,7 @@ MOST_NAMED = 20
 LOOK_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that every request needs."""
 
     name: str
@@ -32,8 +31,7 @@ class Check:
     """Why it does not work, without places and secrets; nothing if it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Health(Struct, frozen=True, kw_only=True):
     """What was found."""
 
     revision: str

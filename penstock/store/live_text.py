@@ -1,8 +1,9 @@
 """What replies on their way say, for who follows a log from another process than its holder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from penstock.core.events import ReplyReceived, ReplyRestarted, TaskEnded
 from penstock.core.ids import LogId, TaskId
@@ -23,8 +24,7 @@ ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
 """The events with which the pieces of a reply are gone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextPiece:
+class TextPiece(Struct, frozen=True, kw_only=True):
     """A part of one reply that is of one kind; the first is empty, and says that it began."""
 
     task_id: TaskId

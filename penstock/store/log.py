@@ -1,8 +1,9 @@
 """The log: append-only, one holder at a time, and anyone from outside."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from penstock.core.clock import Moment
 from penstock.core.events import Entry, Record
@@ -14,8 +15,7 @@ Listener = Callable[[Sequence[Record]], None]
 OnWay = Callable[[LogId], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """The right to append to one log, for a while."""
 
     log_id: LogId
@@ -31,8 +31,7 @@ class Lease:
     """It was taken with `begin`: the task that was started then is still to be worked on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(Struct, frozen=True, kw_only=True):
     """A log that needs a run."""
 
     log_id: LogId

@@ -1,9 +1,9 @@
 """What is done to one log in one transaction: units of work for the writer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 
@@ -31,8 +31,7 @@ MOVED_ON = "something came into this conversation meanwhile; read it again"
 _NOBODY = ""
 
 
-@dataclass(slots=True)
-class LeaseProgress:
+class LeaseProgress(Struct):
     """A lease in use, as far as its holder knows the log."""
 
     epoch: int
@@ -52,8 +51,7 @@ class LeaseProgress:
         return LeaseProgress(self.epoch, self.written, self.known, self.outside)
 
 
-@dataclass(frozen=True, slots=True)
-class AppendOutcome:
+class AppendOutcome(Struct, frozen=True):
     """What became of an append."""
 
     head: int
@@ -64,8 +62,7 @@ class AppendOutcome:
     """What was written, if some of it was known only then."""
 
 
-@dataclass(slots=True)
-class AppendUnit:
+class AppendUnit(Struct):
     """Write as the holder. None: the lease is lost, or an append before this one failed."""
 
     sql: Statements
@@ -128,8 +125,7 @@ class AppendUnit:
             drop_task(connection, task_id, at)
 
 
-@dataclass(slots=True)
-class SendUnit:
+class SendUnit(Struct):
     """Write from outside; raises what the events run into."""
 
     sql: Statements
@@ -175,8 +171,7 @@ class SendUnit:
         return 1
 
 
-@dataclass(slots=True)
-class BeginUnit:
+class BeginUnit(Struct):
     """Write from outside, start the task and take the lease; None when the log stands otherwise."""
 
     send: SendUnit
@@ -207,8 +202,7 @@ class BeginUnit:
         return progress, send.write(cursor, self.head + 1)
 
 
-@dataclass(slots=True)
-class TakeLease:
+class TakeLease(Struct):
     """Take the lease; gives its row, or whoever has it, or None when there is no such log."""
 
     sql: Statements
@@ -233,8 +227,7 @@ class TakeLease:
         return None if holder is None else str(holder[0])
 
 
-@dataclass(slots=True)
-class RenewLease:
+class RenewLease(Struct):
     """Keep the lease; gives what came after the event."""
 
     sql: Statements
@@ -260,8 +253,7 @@ class RenewLease:
         return cursor.fetchall()
 
 
-@dataclass(slots=True)
-class ReleaseLease:
+class ReleaseLease(Struct):
     """Give the lease back; or keep it, and give what came after the event."""
 
     sql: Statements

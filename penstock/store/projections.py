@@ -1,17 +1,17 @@
 """What lists and doors see of the logs: tasks, sessions, questions, all rebuildable."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.question import QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """Which part of a list is wanted."""
 
     limit: int = 50
@@ -32,8 +32,7 @@ class SessionSort(StrEnum):
     TITLE = "title"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TasksOf:
+class TasksOf(Struct, frozen=True, kw_only=True):
     """Which tasks are wanted; what is None does not matter."""
 
     kind: str | None = None

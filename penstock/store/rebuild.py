@@ -1,9 +1,9 @@
 """Makes the projections again from the logs, when they are in doubt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 
 from penstock.core.errors import StoreCorrupt
@@ -16,8 +16,7 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs, questions, sessions, tasks
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Struct, frozen=True):
     """What was made again, and what was not."""
 
     logs: int

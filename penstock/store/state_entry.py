@@ -1,8 +1,9 @@
 """A value of the State, and what a change makes of it: the same rules wherever it is kept."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.canonical import compact
@@ -14,8 +15,7 @@ TYPE_ERROR = "TYPE_ERROR"
 """The code of a change that does not fit what is there; a script sees a TypeError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateEntry:
+class StateEntry(Struct, frozen=True, kw_only=True):
     """A value as it is kept."""
 
     key: str
@@ -41,8 +41,7 @@ class StateEntry:
         return wire
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateOutcome:
+class StateOutcome(Struct, frozen=True, kw_only=True):
     """What a change comes to."""
 
     ok: bool

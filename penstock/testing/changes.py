@@ -1,7 +1,8 @@
 """State and files of scopes in memory, changed with the log in memory."""
 
-from dataclasses import dataclass, field
 from typing import assert_never
+
+from msgspec import Struct, field
 
 from penstock.core.call_errors import CallError, is_directory, not_a_directory, quota, tool_failure
 from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, StateChange
@@ -15,8 +16,7 @@ from penstock.store.changes import check_room, refused, with_outcome
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFile:
+class KeptFile(Struct, frozen=True):
     """A file of a workspace."""
 
     blob_id: BlobId
@@ -24,8 +24,7 @@ class KeptFile:
     modified_at: Moment
 
 
-@dataclass(slots=True)
-class ScopeContents:
+class ScopeContents(Struct):
     """What one scope holds."""
 
     state: dict[str, StateEntry] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """A log in memory, for tests and for runs that nobody wants to keep."""
 
 from collections.abc import Awaitable, Collection, Generator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.codec import encode
@@ -217,8 +218,7 @@ class MemoryLog(MemoryProjections):
         return written
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """One log: its events, and who holds it."""
 
     owned: Owned

@@ -1,8 +1,9 @@
 """What follows from the logs, in memory."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from penstock.core import events
 from penstock.core.clock import Moment
@@ -302,8 +303,7 @@ class MemoryProjections:
             session.updated_at = record.at
 
 
-@dataclass(slots=True)
-class _Coming:
+class _Coming(Struct):
     """What the entries before one in the same `send` amount to."""
 
     queued: int
@@ -311,8 +311,7 @@ class _Coming:
     answers: dict[QuestionId, events.QuestionAnswered] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(Struct, frozen=True):
     """Which task has an Idempotency-Key."""
 
     log_id: LogId

@@ -1,6 +1,6 @@
 """Tasks, sessions and questions as they change, in memory."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from penstock.core.clock import Moment
 from penstock.core.codec import to_wire
@@ -10,8 +10,7 @@ from penstock.core.question import Question, QuestionRecord, QuestionStatus
 from penstock.core.task import SessionRecord, TaskRecord, TaskStatus
 
 
-@dataclass(slots=True)
-class Owned:
+class Owned(Struct):
     """Whose a log is, and what it says of tasks."""
 
     log_id: LogId
@@ -21,8 +20,7 @@ class Owned:
     queued: int = 0
 
 
-@dataclass(slots=True)
-class TaskRow:
+class TaskRow(Struct):
     """A task."""
 
     task_id: TaskId
@@ -58,8 +56,7 @@ class TaskRow:
         )
 
 
-@dataclass(slots=True)
-class SessionRow:
+class SessionRow(Struct):
     """A conversation."""
 
     log: Owned
@@ -84,8 +81,7 @@ class SessionRow:
         )
 
 
-@dataclass(slots=True)
-class AskedRow:
+class AskedRow(Struct):
     """A question."""
 
     question: Question

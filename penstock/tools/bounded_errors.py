@@ -1,8 +1,9 @@
 """Errors of calls at a size that logs keep, and that clients and code get."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.canonical import compact, is_larger
 from penstock.core.envelope import ErrorDetail, Json

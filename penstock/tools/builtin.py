@@ -1,8 +1,9 @@
 """A built-in tool as its author writes it: its input in short, and a coroutine."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -18,8 +19,7 @@ NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 URI: Json = {"type": "string", "description": "A file's address: task://… or session://…"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltIn:
+class BuiltIn(Struct, frozen=True, kw_only=True):
     """A tool of the runtime itself that skills bring along."""
 
     spec: ToolSpec

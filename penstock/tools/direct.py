@@ -1,8 +1,9 @@
 """The tools that people and programs call by hand: which there are, and what a call needs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound

@@ -4,7 +4,8 @@ The tools are below all of that, so `app/wiring.py` puts it here once it is made
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, Json
@@ -14,8 +15,7 @@ from penstock.engine.ledger import Ledger
 from penstock.tools.policy import Caller
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentErrand:
+class AgentErrand(Struct, frozen=True, kw_only=True):
     """One agent that a call wants at work."""
 
     agent: str
@@ -26,8 +26,7 @@ class AgentErrand:
     caller: Caller
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunErrand:
+class RunErrand(Struct, frozen=True, kw_only=True):
     """One run of a flow that a call wants."""
 
     command: str
@@ -55,8 +54,7 @@ Abort = Callable[[TaskId, Profile], Awaitable[None]]
 """Ends a run; nothing if it has ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class Runs(Struct, frozen=True, kw_only=True):
     """The runs of flows, each a task of its own."""
 
     begin: Begin
@@ -64,8 +62,7 @@ class Runs:
     abort: Abort
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authoring:
+class Authoring(Struct, frozen=True, kw_only=True):
     """The agents and flows of a project, for who writes some. All of it but the list may block."""
 
     agents: Callable[[], list[Json]]
@@ -77,8 +74,7 @@ class Authoring:
     """Reads everything again; returns what is told of it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Errands:
+class Errands(Struct, kw_only=True):
     """What tools may have done; what is None is not set up here."""
 
     run_agent: RunAgent | None = None

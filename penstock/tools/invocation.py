@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
@@ -51,8 +53,7 @@ class NestedCalls:
         self.calls = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerContext:
+class InvokerContext(Struct, frozen=True, kw_only=True):
     """What every invocation behind one door shares."""
 
     door: Door
@@ -71,8 +72,7 @@ class InvokerContext:
         return self.resources.artifacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionForm:
+class QuestionForm(Struct, frozen=True, kw_only=True):
     """How a question may be answered."""
 
     options: tuple[Option, ...] = ()

@@ -4,8 +4,9 @@ import asyncio
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from penstock.core.call import Call, Effect, Origin
 from penstock.core.call_errors import (

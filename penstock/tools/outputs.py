@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter
 
 from penstock.core.call_errors import InvalidOutput
@@ -89,8 +90,7 @@ def _convert_members(value: Mapping[Any, Any], path: Path, depth: int) -> dict[s
 def _convert_object(value: Any, path: Path, depth: int) -> Any:
     if isinstance(value, BaseModel):
         return _convert(value.model_dump(by_alias=True), path, depth)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
+    if (names := _field_names(value)) is not None:
         return {n: _convert(getattr(value, n), (*path, n), depth) for n in names}
     if isinstance(value, bytes | bytearray | memoryview):
         return encoded(bytes(value))
@@ -104,6 +104,14 @@ def _convert_object(value: Any, path: Path, depth: int) -> Any:
         raise _refused(path, "is a path of this machine; return what the file holds, or its name")
     wanted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
     raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {wanted}")
+
+
+def _field_names(value: Any) -> Sequence[str] | None:
+    if isinstance(value, Struct):
+        return value.__struct_fields__
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [each.name for each in dataclasses.fields(value)]
+    return None
 
 
 def encoded(content: bytes) -> dict[str, str]:

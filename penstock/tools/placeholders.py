@@ -3,8 +3,9 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.limits import Limits
 from penstock.tools.media import IMAGES, UNKNOWN, sniff
@@ -28,8 +29,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _NO_BREAKS = str.maketrans("", "", "\r\n")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBytes:
+class FoundBytes(Struct, frozen=True):
     """Bytes that were taken out of an output."""
 
     content: bytes

@@ -1,7 +1,8 @@
 """Who may call what. The whole visibility table of the runtime is in this file."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
@@ -26,8 +27,7 @@ PLUGIN = "plugin"
 """The kind of the tools that plugins bring: agent sessions alone may call them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """Who is calling: from which door, for whom, with which skills."""
 
     origin: Origin
@@ -49,7 +49,7 @@ class Caller:
     """The agent's `tool_permissions`: tool to allow, ask or deny."""
     question_ttl_seconds: float | None = None
     """How long a question waits for a person; None is for ever."""
-    secrets: Redactor = field(default_factory=Redactor, compare=False)
+    secrets: Redactor = field(default_factory=Redactor)
     """What was given out in its task; the door fills it in, and takes it out of all records."""
     access: Access = OPEN
     """Which files of the project its agent may use, and which commands it may not run."""

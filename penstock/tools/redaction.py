@@ -1,7 +1,8 @@
 """What a call answers, tells and keeps, without the secrets that its task was given."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.call_errors import StateDenied
 from penstock.core.changes import Change, FileChanges, MediaChange

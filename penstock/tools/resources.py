@@ -1,7 +1,9 @@
 """What the calls behind one door reach: files, values, secrets, other servers."""
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -25,8 +27,7 @@ NO_PROJECT = "there is no project folder here: open one with penstock.open(direc
 """What whoever needs a project is told where there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectFolder:
+class ProjectFolder(Struct, frozen=True, kw_only=True):
     """The folder of the project itself, where agents read, write and run commands."""
 
     root: Path
@@ -40,8 +41,7 @@ class ProjectFolder:
         return ProjectFiles(self.root, replace(access, private=self.private))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(Struct, frozen=True, kw_only=True):
     """What calls may use beyond their input; what is None is not set up here."""
 
     artifacts: Artifacts

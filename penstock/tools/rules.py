@@ -1,9 +1,10 @@
 """Allow, ask and deny: what a project's rules and an agent's permissions say about a call."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.schema import Schema
@@ -22,8 +23,7 @@ class Action(StrEnum):
 STRENGTH = (Action.ALLOW, Action.ASK, Action.DENY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One `[[rules]]` entry: which calls it is about, and what it says of them."""
 
     tool: str

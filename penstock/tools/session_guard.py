@@ -6,7 +6,9 @@ plugins last.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import CallError, NotPermitted
@@ -28,8 +30,7 @@ PluginGuard = Callable[[Call], str | None]
 """Returns why it refuses a call, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardedSession:
+class GuardedSession(Struct, frozen=True, kw_only=True):
     """What a guard of a plugin knows of the agent session that it stands before."""
 
     run_id: TaskId
@@ -40,8 +41,7 @@ class GuardedSession:
     is_autonomous: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class SessionGuard:
+class SessionGuard(Struct, kw_only=True):
     """The grants of one agent session, and whether it has finished."""
 
     agent: str

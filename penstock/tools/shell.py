@@ -1,8 +1,9 @@
 """Shell commands in a project: whether they run at all, and what is around them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.fence import Fence, fence
@@ -17,8 +18,7 @@ from penstock.sandbox.processes.shell import (
 from penstock.tools.threads import Threads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellSettings:
+class ShellSettings(Struct, frozen=True, kw_only=True):
     """What the operator chose."""
 
     is_on: bool = False
@@ -29,8 +29,7 @@ class ShellSettings:
 OFF = ShellSettings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellRun:
+class ShellRun(Struct, frozen=True, kw_only=True):
     """One command, its time, and how much of its output is kept."""
 
     text: str

@@ -1,9 +1,10 @@
 """The skills of a project: who may select which, and what those that are selected grant."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
@@ -17,8 +18,7 @@ KEPT = 256
 """Selections whose grants are remembered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """What the skills selected for a task grant, merged."""
 
     skills: tuple[str, ...] = ()
@@ -30,8 +30,7 @@ class Selection:
 NOTHING = Selection()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillsOf:
+class SkillsOf(Struct, frozen=True, kw_only=True):
     """What an agent has to do with skills."""
 
     only: tuple[str, ...] | None = None

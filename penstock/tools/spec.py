@@ -1,7 +1,8 @@
 """What callers may know about a tool."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -17,8 +18,7 @@ Look = Callable[[Json, ProjectFiles, ShellSettings], None]
 ANY_INPUT: Json = {"type": "object"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, kw_only=True):
     """The public face of a tool, without how it runs."""
 
     tool_id: str

@@ -1,7 +1,8 @@
 """Small durable values of one task: of one tool in it, or of all."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import StateDenied
@@ -29,8 +30,7 @@ IfRevision = str | Always | None
 """The revision that a write may replace; None where nothing may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateWrite:
+class StateWrite(Struct, frozen=True):
     """What became of a write."""
 
     ok: bool

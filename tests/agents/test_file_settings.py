@@ -1,6 +1,5 @@
 """What an agent file says of how its agent works: strictly, with the ranges of the page."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def text_of(settings: str) -> str:
 
 
 def test_every_setting_is_in_the_table_or_elsewhere_in_the_file() -> None:
-    known = {each.name for each in dataclasses.fields(ChatSettings)}
+    known = set(ChatSettings.__struct_fields__)
     assert {each.key for each in SETTINGS} | ELSEWHERE.keys() == known
     assert {each.key for each in SETTINGS}.isdisjoint(ELSEWHERE)
 

@@ -1,9 +1,9 @@
 """What a model reads: the newest part that fits, never half a call, the same after a restart."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import ToolCall

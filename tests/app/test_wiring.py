@@ -1,8 +1,7 @@
 """Where concrete things meet: which model, which tools, for which agent."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.settings import ChatSettings

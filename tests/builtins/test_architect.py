@@ -1,9 +1,9 @@
 """The tools that the architect designs flows with, in a project on disk."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.architect import TOOLS
 from penstock.core.envelope import Status

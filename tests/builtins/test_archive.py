@@ -5,11 +5,11 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.archive import TOOLS
 from penstock.core.limits import Limits

@@ -2,11 +2,11 @@
 
 import asyncio
 import base64
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.media import TOOLS
 from penstock.core.clock import Moment, to_iso

@@ -1,10 +1,10 @@
 """Skills for models: listed, activated, and their files read and taken into the workspace."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skills import TOOLS

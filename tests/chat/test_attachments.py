@@ -1,9 +1,9 @@
 """What tools attach stands with the answer: on the stream, and in the history."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.media import TOOLS
 from penstock.chat.attachments import Attachments

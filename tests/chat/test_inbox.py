@@ -1,10 +1,10 @@
 """The desk: what is handed in, what is refused, and what one hears of it."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins import TOOLS
 from penstock.chat.message import NewCall, NewMessage

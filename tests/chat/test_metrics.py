@@ -1,8 +1,7 @@
 """What tools were used for, counted from what happened."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, update
 
 from penstock.chat.metrics import PAGE, Metrics, Span, Tally, Times, count, tokens

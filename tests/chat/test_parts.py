@@ -1,9 +1,9 @@
 """Calls, results and questions on the wire."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.chat.parts import (
     call_part,

@@ -1,9 +1,9 @@
 """Runs of flows that tools want, without a tool."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.chat.runs import RunNotifier

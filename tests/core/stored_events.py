@@ -1,6 +1,6 @@
 """Every kind of event as it stands in logs of yesterday."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields
 
 from penstock.core.codec import decode, encode, from_wire, kind_of, to_wire
 from penstock.core.envelope import Envelope
@@ -43,14 +44,14 @@ def test_an_event_reads_back_as_it_was(event: Event, kind: str, text: str) -> No
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield the value and every dataclass inside it."""
+    """Yield the value and every struct inside it."""
     if isinstance(value, tuple):
         for each in value:
             yield from parts_of(each)
-    elif is_dataclass(value):
+    elif isinstance(value, Struct):
         yield value
-        for field in fields(value):
-            yield from parts_of(getattr(value, field.name))
+        for name in value.__struct_fields__:
+            yield from parts_of(getattr(value, name))
 
 
 def test_every_kind_of_event_is_in_the_table_with_every_field_set() -> None:

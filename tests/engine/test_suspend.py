@@ -1,8 +1,7 @@
 """Asking: once per question, and not for ever."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.errors import PenstockError
 from penstock.core.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended

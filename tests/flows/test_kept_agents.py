@@ -1,8 +1,9 @@
 """An agent at work is the one that its session began with, whatever is written meanwhile."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
@@ -105,7 +106,7 @@ async def test_a_tool_that_was_denied_stays_denied_when_the_file_is_gone() -> No
     place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")
     tools: list[Tool] = [AskUser(), look]
-    agents = [*WORKERS, replace(FIRST, settings=settings)]
+    agents = [*WORKERS, dataclasses.replace(FIRST, settings=settings)]
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         await run_in(runtime)
     async with memory_runtime(model=model, agents=WORKERS, tools=tools, place=place) as runtime:

@@ -1,7 +1,8 @@
 """A run as its log tells it."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.flow_events import StepSettled, StepStarted
 from penstock.core.step import Outcome, StepResult, StepStatus

@@ -1,10 +1,10 @@
 """Budgets: what is refused, in which order, and how the task ends then."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.loop import BUDGET_NOTICE
 from penstock.app.runtime import Runtime

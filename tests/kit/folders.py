@@ -1,8 +1,9 @@
 """A project's folder on disk, and its tools behind the real door, called by agents."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.envelope import Envelope
 from penstock.core.limits import Limits

@@ -1,8 +1,9 @@
 """The host of one script, asked by a test as a script asks it."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.events import NoteEmitted

@@ -4,8 +4,9 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from penstock.core.messages import Usage
 from penstock.core.text import cut

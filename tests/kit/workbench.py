@@ -1,7 +1,8 @@
 """A workbench with files in it, and what calls on it come to."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import LogId

@@ -1,12 +1,12 @@
 """The offline model: what it says and calls, as whole replies."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage

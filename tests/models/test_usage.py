@@ -1,8 +1,7 @@
 """Tokens and their price."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId

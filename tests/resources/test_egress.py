@@ -3,11 +3,11 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.resources.egress import Egress, EgressCaller, Request

@@ -1,9 +1,9 @@
 """What was recorded comes first and one at a time; what parks waits until nothing else can move."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call_errors import ScriptError
 from penstock.core.signals import LeaseLost, Signal, Suspend

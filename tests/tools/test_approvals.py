@@ -1,8 +1,7 @@
 """Whether a call may run as it is: the rules, and where they say so a person."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import Call, Effect
 from penstock.core.schema import Schema

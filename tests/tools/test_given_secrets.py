@@ -1,6 +1,6 @@
 """What a task was given out of the vault, and who knows of it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from penstock.core.ids import TaskId
 from penstock.core.scope import Scope, ScopeKind

@@ -1,9 +1,9 @@
 """The visibility table, cell by cell."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound

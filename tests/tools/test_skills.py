@@ -1,10 +1,10 @@
 """Skills: who may select which, and what those that are selected grant."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.errors import NotFound
 from penstock.core.events import SkillsSelected

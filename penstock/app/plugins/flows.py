@@ -1,9 +1,10 @@
 """What a plugin does with the flows of an open project: start them, end them, see what is there."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.agents.catalog import catalog_entries
 from penstock.app.run_feed import run_result

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
+
+from msgspec import Struct
 
 from penstock.core.caught import CaughtError
 from penstock.tools.threads import Threads
@@ -17,8 +18,7 @@ _MOST_THREADS = 4
 Check = Callable[[], bool | Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginGate:
+class PluginGate(Struct, frozen=True, kw_only=True):
     """What runs of some flows must pass."""
 
     name: str

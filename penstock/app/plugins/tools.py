@@ -1,10 +1,11 @@
 """Tools of plugins: for agent sessions that declare them, and for nobody else."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -45,8 +46,7 @@ class PluginTool(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredTool:
+class RegisteredTool(Struct, frozen=True, kw_only=True):
     """A tool of a plugin, as the door has it."""
 
     spec: ToolSpec

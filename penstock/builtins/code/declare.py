@@ -1,7 +1,8 @@
 """How the tools of the project's folder are declared: offered to who has the permission."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json

@@ -1,9 +1,10 @@
 """`read` and `ls`: the text of a file in parts, and what stands in a folder."""
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
@@ -24,8 +25,7 @@ _CHUNK = 1 << 20
 _PIECE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
+class FilePart(Struct, frozen=True, kw_only=True):
     """Some lines of a file."""
 
     content: bytes

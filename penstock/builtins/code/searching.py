@@ -1,10 +1,12 @@
 """`grep` and `find`: lines and files of the project, without what `.gitignore` leaves out."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.builtins.code.declare import FOLDER, YES_OR_NO, look_below, of_project
 from penstock.core.call_errors import not_a_directory
@@ -25,8 +27,7 @@ MOST_PATHS = 1000
 _PATTERN: Json = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedFiles:
+class SearchedFiles(Struct, frozen=True, kw_only=True):
     """The files in which something is looked for."""
 
     files: tuple[FoundFile, ...]

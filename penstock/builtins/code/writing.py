@@ -1,8 +1,10 @@
 """`write` and `edit`: a file made whole, and a text in it replaced."""
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.builtins.code.declare import PATH, WRITE, YES_OR_NO, of_project
 from penstock.core.call_errors import not_utf8, tool_failure
@@ -17,8 +19,7 @@ from penstock.tools.shell import ShellSettings
 _MOST_LINES_NAMED = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """What stands in the place of what."""
 
     old: str

@@ -1,7 +1,8 @@
 """A1: the names of cells, and of rectangles of them."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed, tool_failure
 
@@ -12,8 +13,7 @@ _CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
 _SHEET = re.compile(r"(?:'((?:[^']|'')+)'|([^'!:\s]+))!(.+)")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cell:
+class Cell(Struct, frozen=True, order=True):
     """A place in a sheet, both counted from 1."""
 
     row: int
@@ -24,8 +24,7 @@ class Cell:
         return f"{letters(self.column)}{self.row}"
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(Struct, frozen=True):
     """A rectangle of cells, perhaps on a sheet that is named."""
 
     first: Cell

@@ -1,9 +1,9 @@
 """Changes of a workbook: each tool's, and many in one save."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec.structs import asdict
 from openpyxl.worksheet.worksheet import Worksheet
 
 from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_column

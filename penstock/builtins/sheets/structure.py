@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import Struct
 from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.worksheet import Worksheet
 
@@ -23,8 +23,7 @@ _REFERENCE = re.compile(
 _TEXT = re.compile(r'"(?:[^"]|"")*"')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One insertion or deletion."""
 
     kind: Kind

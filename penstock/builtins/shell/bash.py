@@ -1,7 +1,8 @@
 """`bash`: a command of the shell in the project's folder, off unless the operator says so."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.builtins.shell.deny import check_denied
 from penstock.builtins.shell.parts import parts

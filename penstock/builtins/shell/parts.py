@@ -1,7 +1,8 @@
 """A command line taken apart, for trip wires: its commands, and the files that it writes to."""
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _ASSIGNMENTS = re.compile(
     r"(?:[A-Za-z_]\w*\+?=(?:'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|[^\s'\"])*+\s++)*+"
@@ -13,8 +14,7 @@ _DEVICES = re.compile(r"/dev/(?:null|stdout|stderr|tty|fd/[0-9]+)")
 _ENDS = frozenset("|;&\n)")
 
 
-@dataclass(slots=True, kw_only=True)
-class CommandPart:
+class CommandPart(Struct, kw_only=True):
     """One command of a line."""
 
     raw: str = ""

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from penstock.agents.charter import DisplayCard
 from penstock.cli.plain import compact
@@ -45,16 +46,14 @@ _AT_WORK = frozenset({CardState.WORKING, CardState.WAITING})
 _ENDS = {StepStatus.BLOCKED: CardState.BLOCKED, StepStatus.ABORTED: CardState.ABORTED}
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(Struct, frozen=True):
     """Something an agent did: it said something, called a tool, or got its answer."""
 
     mark: str
     text: str
 
 
-@dataclass(slots=True, kw_only=True)
-class StepCard:
+class StepCard(Struct, kw_only=True):
     """One visit of a step, as far as it has come."""
 
     step_id: str
@@ -100,8 +99,7 @@ class StepCard:
         return max((now if self.ended is None else self.ended) - self.began - self.waited, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """How often a way back was taken, and how often it may be."""
 
     iteration: int

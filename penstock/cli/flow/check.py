@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct, field
 
 from penstock.agents import folders as agents
 from penstock.app.flows import dry_runs_of, faults_beside, project_flows
@@ -68,8 +68,7 @@ def check(
     raise typer.Exit(FAILED if errors or (strict and counts["warnings"]) else FINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True, kw_only=True):
     flows: dict[str, FlowFile] = field(default_factory=dict)
     """By their name in findings: a file may be checked that has no command, or is hidden."""
     diagnostics: list[Diagnostic] = field(default_factory=list)

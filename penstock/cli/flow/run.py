@@ -3,10 +3,10 @@
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 
 from penstock.agents.charter import DisplayCard
@@ -48,8 +48,7 @@ Item = TypeVar("Item")
 ABORT = "Abort this run? [y]es, Enter goes on> "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True, kw_only=True):
     """What `penstock flow run` takes."""
 
     name: FlowName

@@ -1,9 +1,9 @@
 """How the cards of a run look on a screen of a given size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
+from msgspec import Struct
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -37,8 +37,7 @@ _SAID_LINES = 4
 _MINUTE, _HOUR = 60, 3600
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What is to be seen: the cards that are on the board, at a moment."""
 
     title: str

@@ -2,7 +2,8 @@
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter
@@ -12,8 +13,7 @@ FLOW = "flow.yaml"
 """A folder with this file is one flow."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCard:
+class AgentCard(Struct, frozen=True, kw_only=True):
     """What a flow may know of an agent."""
 
     name: str
@@ -45,8 +45,7 @@ def _card_of(charter: Charter, name: str) -> AgentCard:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFault:
+class CodeFault(Struct, frozen=True, kw_only=True):
     """What keeps a module of a code step from running."""
 
     line: int
@@ -67,8 +66,7 @@ def no_file(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckContext:
+class CheckContext(Struct, frozen=True, kw_only=True):
     """What lies around a flow. Paths are relative to its project, or to its package, with `/`."""
 
     agents: Mapping[str, AgentCard] = field(default_factory=dict)

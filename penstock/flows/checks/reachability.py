@@ -5,8 +5,9 @@ that are active then, and leads on to others; sets of steps are bits of a number
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from penstock.flows.checks.strongly_connected import components
 from penstock.flows.definition import (
@@ -24,8 +25,7 @@ PRESENT, ABSENT = "present", "absent"
 LOOP_TARGET, EXIT_TARGET, BRANCHES = "loop_target", "exit_target", "branches"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """A step that another one may jump to."""
 
     field: str
@@ -34,8 +34,7 @@ class Route:
     """The name of the branch, if it is one."""
 
 
-@dataclass(slots=True)
-class SegmentEntry:
+class SegmentEntry(Struct):
     """A way to enter a segment."""
 
     segment: int

@@ -1,7 +1,8 @@
 """References to other flows: where they lead, whether they come back, and what they bring."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut

@@ -3,8 +3,9 @@
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.definition import FlowRef
@@ -25,8 +26,7 @@ class RefTarget(StrEnum):
     TO_A_FLOW = "to a flow"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedRef:
+class ResolvedRef(Struct, frozen=True, kw_only=True):
     """A reference to other flows, followed."""
 
     step: ParsedStep

@@ -1,8 +1,10 @@
 """A flow as the checks look at it: its steps by id, its templates, its results and its ways."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import nearest
 from penstock.core.step import STANDARD_FIELDS
@@ -40,8 +42,7 @@ MOST_COMPARED = 20_000
 _LITERAL_BLOCK = "|"
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateUse:
+class TemplateUse(Struct, frozen=True):
     """A template where it is written."""
 
     step: ParsedStep

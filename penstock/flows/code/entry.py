@@ -6,8 +6,9 @@ calls that are recorded below the frame of the visit, and an outcome that is set
 
 import asyncio
 import posixpath
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Origin, frame_above
 from penstock.core.call_errors import BudgetExceeded

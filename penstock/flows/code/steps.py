@@ -1,8 +1,9 @@
 """Visits of code steps: what they are given, and who carries them out."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.late import late
@@ -24,8 +25,7 @@ InvokerWith = Callable[[Tool], Invoker]
 """Returns a door to all tools of the project and to this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeEnvironment:
+class CodeEnvironment(Struct, frozen=True, kw_only=True):
     """What code steps run in."""
 
     sandbox: Sandbox
@@ -34,8 +34,7 @@ class CodeEnvironment:
     """What holds for every script of the project."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeVisit:
+class CodeVisit(Struct, frozen=True, kw_only=True):
     """One visit of a code step."""
 
     step: Code

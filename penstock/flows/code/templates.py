@@ -4,7 +4,8 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext

@@ -1,7 +1,8 @@
 """What can come of a visit of a step, and where each of it leads."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.flows.checks.reachability import ABSENT, ON_ERROR, PRESENT, branches_of
 from penstock.flows.definition import AnyStep, Conditional, Fork, LoopDecision
@@ -10,8 +11,7 @@ GOES_ON = ""
 EXIT, LOOP, CAP = "exit", "loop", "cap"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One thing that can come of a visit."""
 
     branch: str

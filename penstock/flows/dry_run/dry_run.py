@@ -1,9 +1,11 @@
 """Runs a flow every way it can go, in memory, and says what was reached."""
 
 import asyncio
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
@@ -55,7 +57,7 @@ class DryRunner:
         self._flow = replace(flow, steps=steps)
         self._source = FlowSource(root=around.root, path=file, texts={})
         self._around = around
-        limits = replace(around.world.limits, flow_visits=MOST_STARTS)
+        limits = dataclasses.replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
         self._stage: SimulatedTools = stage_of(around.find, self._world)
         self._guide = PathChooser(self._flow, sees_all=True)

@@ -1,9 +1,11 @@
 """What agents, code and commands hand in when nothing is done."""
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.envelope import Json
@@ -57,7 +59,7 @@ def actor(agent: Agent) -> Agent:
     charter = replace(
         agent.charter, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
     )
-    return replace(agent, tools=(), charter=charter)
+    return dataclasses.replace(agent, tools=(), charter=charter)
 
 
 def finishing(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:

@@ -1,8 +1,9 @@
 """What dry runs of a flow came to, and what they found around them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.envelope import Json
 from penstock.core.step import StepResult
@@ -11,8 +12,7 @@ from penstock.flows.agent_sessions import FindAgent
 from penstock.flows.library import FlowLibrary
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedBranch:
+class ReachedBranch(Struct, frozen=True):
     """A branch of a step, and whether a run took it."""
 
     step: str
@@ -20,8 +20,7 @@ class ReachedBranch:
     is_walked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyTemplate:
+class EmptyTemplate(Struct, frozen=True):
     """A template that named nothing on a way that was walked."""
 
     step: str
@@ -30,8 +29,7 @@ class EmptyTemplate:
     """The steps that were started, the one that reads it last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun:
+class DryRun(Struct, frozen=True, kw_only=True):
     """What runs of a flow in memory came to."""
 
     runs: int = 0
@@ -63,8 +61,7 @@ class DryRun:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRunContext:
+class DryRunContext(Struct, frozen=True, kw_only=True):
     """What a flow that is run dry finds around it."""
 
     find: FindAgent

@@ -1,7 +1,9 @@
 """Visits of steps in which nothing real happens: what comes of each is chosen by a guide."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.step import Outcome, StepResult
@@ -46,8 +48,7 @@ class NoMaterials(Materials):
         return dict(inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedTools:
+class SimulatedTools(Struct, frozen=True):
     """What agents that play their parts stand on: a door without a tool behind it."""
 
     find: FindAgent

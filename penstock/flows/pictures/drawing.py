@@ -2,8 +2,10 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.flows.definition import AnyStep, Flow, Step
 from penstock.flows.pictures.graph import jumps, only_known
@@ -26,8 +28,7 @@ _SLOT = 7.0
 _WIDE = frozenset("WF")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class Box(Struct, frozen=True, kw_only=True):
     """A rectangle; `x` and `y` are its upper left corner."""
 
     x: float
@@ -46,8 +47,7 @@ class Box:
         return self.y + self.height
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """A step; `step` is None where a flow names one that it does not have."""
 
     step_id: str
@@ -60,8 +60,7 @@ class Node:
         return _caption(self.step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class Lane(Struct, frozen=True, kw_only=True):
     """Where control may go besides on, and the column beside the steps in which it is drawn."""
 
     label: str
@@ -99,8 +98,7 @@ class Lane:
         return box.middle + shift, box.y, box.y - 12 - 3 * (self.slot % _SLOTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
+class Drawing(Struct, frozen=True, kw_only=True):
     """A flow with a place for each of its parts."""
 
     width: float

@@ -1,7 +1,8 @@
 """A flow as a picture in Mermaid: segments as boxes, dependencies as arrows, jumps with labels."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.flows.definition import (
     AgentDecision,

@@ -1,6 +1,6 @@
 """The values that a run takes, as authors declare them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput
@@ -15,8 +15,7 @@ TASK = "task"
 """What of the input of a start is no input of the flow, where both are given as one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInputs:
+class RunInputs(Struct, frozen=True, kw_only=True):
     """What a run of the flow takes."""
 
     wanted: str = "a mapping of names to {type, required, default, description}"

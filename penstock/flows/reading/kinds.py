@@ -1,8 +1,9 @@
 """What the fields of flows may be, besides what those of manifests may be."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.flows.definition import StepRetry
 from penstock.manifest.authored_kinds import AuthoredWhole, part, warn_unknown
@@ -12,8 +13,7 @@ from penstock.manifest.kinds import Flag
 TRIES, SECONDS = (1, 10), (0, 3600)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappingOf:
+class MappingOf(Struct, frozen=True, kw_only=True):
     """Values by names; the names are text as it is written."""
 
     wanted: str
@@ -32,8 +32,7 @@ class MappingOf:
         return {name: value for name, value in node.value.items() if self.fits(value)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class Switch(Struct, frozen=True, kw_only=True):
     """True or false, or these words as a text."""
 
     wanted: str = "true or false"
@@ -45,8 +44,7 @@ class Switch:
         return Flag().read(node)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryKind:
+class RetryKind(Struct, frozen=True, kw_only=True):
     """How often a step is tried again: `true`, or how many times and how far apart."""
 
     wanted: str = "true or {attempts, delay}"
@@ -69,8 +67,7 @@ class RetryKind:
         return node.wrong_type(self.wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anything:
+class Anything(Struct, frozen=True, kw_only=True):
     """A value that has no effect."""
 
     wanted: str = "anything"

@@ -1,8 +1,9 @@
 """The fields of steps as a table: which kinds know and need them, and how each is read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.flows.definition import (
     AgentDecision,
@@ -38,8 +39,7 @@ _FLAG = Flag()
 _COUNT = AuthoredWhole(low=1, high=MOST_ITERATIONS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepField:
+class StepField(Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
     key: str

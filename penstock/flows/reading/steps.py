@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.flows.definition import AnyStep, StepKind
@@ -30,8 +32,7 @@ _BLANK: dict[str, Any] = {"branches": {}, "max_iterations": None}
 """What stands for a field that is needed and not there; for others it is a text."""
 
 
-@dataclass(slots=True, kw_only=True)
-class StepNode(Node):
+class StepNode(Node, kw_only=True):
     """A value inside a step: it is named by the step's id."""
 
     step_id: str = ""
@@ -48,8 +49,7 @@ class StepNode(Node):
         return step_node(Node.at(self, *keys), self.step_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedStep:
+class ParsedStep(Struct, frozen=True, kw_only=True):
     """A step as it was read, and where its parts stand."""
 
     step: AnyStep

@@ -1,6 +1,6 @@
 """Which files of a project an agent may read and write: its own patterns, and what is protected."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from penstock.core.ids import ASSISTANT
 from penstock.resources.project.globs import Glob, glob
@@ -22,8 +22,7 @@ AUTHORED = tuple(
 """What an agent writes only if one of its own patterns says so: it decides what agents may do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """What an agent file says under `access:`; None is everything that is not protected."""
 
     agent: str = ASSISTANT

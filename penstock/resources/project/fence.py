@@ -1,7 +1,8 @@
 """What a command may touch of a project, for a sandbox that knows places and no patterns."""
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.resources.project.access import AUTHORED, UNWRITTEN
 from penstock.resources.project.files import ProjectFiles
@@ -13,8 +14,7 @@ _NEVER = {".git", "node_modules"}
 _MANIFESTS = (".tool.yaml", ".skill.yaml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class Fence(Struct, frozen=True, kw_only=True):
     """Places that are there, as paths from the project's folder, without links."""
 
     hidden: tuple[str, ...]

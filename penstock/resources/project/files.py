@@ -4,9 +4,10 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import NoReturn, TypeVar
+
+from msgspec import Struct
 
 from penstock.core.call_errors import CallError, NotPermitted, tool_failure
 from penstock.resources.project.access import OPEN, PROTECTED, Access
@@ -20,8 +21,7 @@ _ABSENT = {errno.ENOENT, errno.EINVAL}
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPath:
+class ProjectPath(Struct, frozen=True, kw_only=True):
     """One place in a project, links resolved."""
 
     told: str

@@ -1,7 +1,8 @@
 """What `.gitignore` files leave out, as git reads them."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from penstock.resources.project.globs import Name, compiled, fits_somewhere
 from penstock.resources.project.opening import open_to_read
@@ -10,8 +11,7 @@ IGNORE_FILE = ".gitignore"
 _MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IgnoreRule:
+class IgnoreRule(Struct, frozen=True, kw_only=True):
     """One line: what it fits is left out, or taken back in."""
 
     way: tuple[Name, ...]
@@ -19,8 +19,7 @@ class IgnoreRule:
     folders_only: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IgnoreFile:
+class IgnoreFile(Struct, frozen=True, kw_only=True):
     """The lines of one file, for what lies below its folder."""
 
     folder: str

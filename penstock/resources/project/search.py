@@ -5,9 +5,10 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.resources.project.walk import FoundFile
 
@@ -16,8 +17,7 @@ _PROGRAM = ("-I", "-m", "penstock.resources.project.matching")
 _MOST_LINE = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True, kw_only=True):
     """What is looked for."""
 
     pattern: str
@@ -29,8 +29,7 @@ class SearchQuery:
     """Lines that match."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHits:
+class SearchHits(Struct, frozen=True, kw_only=True):
     """What a search came to."""
 
     lines: tuple[str, ...]

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.ignore import IGNORE_FILE, IgnoreFile, is_left_out, read_ignore_file
@@ -10,16 +11,14 @@ from penstock.resources.project.ignore import IGNORE_FILE, IgnoreFile, is_left_o
 _NEVER = ".git"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True, kw_only=True):
     """One file: how it is called, and the file that this leads to."""
 
     path: str
     real: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundName:
+class FoundName(Struct, frozen=True, kw_only=True):
     """One entry of a folder."""
 
     name: str

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from penstock.sandbox.processes.frames import Frames, frame_of
 
@@ -29,8 +30,7 @@ _CHUNK = 1 << 18
 _MOST_LAST_WORDS = 8192
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """What is started, and what is taken from it first."""
 
     argv: Sequence[str]

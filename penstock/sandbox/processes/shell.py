@@ -9,9 +9,10 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.sandbox.processes.home import HOME
 
@@ -27,8 +28,7 @@ _CHUNK = 1 << 16
 _MOST_REPORT = 8192
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosure:
+class Enclosure(Struct, frozen=True, kw_only=True):
     """What a command may touch of the project, as paths from its folder."""
 
     hidden: Sequence[str] = ()
@@ -38,8 +38,7 @@ class Enclosure:
     network: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCommand:
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """What is run, where, and for how long."""
 
     text: str
@@ -54,8 +53,7 @@ class ShellCommand:
     grace_seconds: float = GRACE_SECONDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellEnd:
+class ShellEnd(Struct, frozen=True, kw_only=True):
     """How a command ended."""
 
     code: int

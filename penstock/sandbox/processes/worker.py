@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,7 @@ class Pipe:
         return found[1][0]
 
 
-@dataclass(slots=True, kw_only=True)
-class RemoteWorld(MachineWorld):
+class RemoteWorld(MachineWorld, kw_only=True):
     """The world of a script that is run for another process: what is said here is checked there."""
 
     pipe: Pipe

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from penstock.sandbox.reading.folder import Absence
 from penstock.sandbox.reading.imports import Resolve, target
@@ -17,8 +18,7 @@ Read = Callable[[str, int], bytes | Absence]
 """Returns what a file holds, or so many of its first bytes."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Graph:
+class Graph(Struct, kw_only=True):
     """What was found, by the name of the file."""
 
     entry: str

@@ -3,7 +3,8 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.diagnostics import nearest
 from penstock.sandbox.reading.lexer import Statement
@@ -18,8 +19,7 @@ _CONTROL = " "
 _JSON_ATTRIBUTE = ("type", "json")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedImport:
+class RefusedImport(Struct, frozen=True, kw_only=True):
     """Why an import is not allowed."""
 
     code: str

@@ -2,9 +2,10 @@
 
 import re
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.core.late import late
@@ -19,8 +20,7 @@ _LINE_ENDS = {"\n", "\r", "\r\n", "\u2028", "\u2029"}
 _LAST = 0x10FFFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """One `import`, `export ... from`, `import()` or `import.meta`."""
 
     kind: str
@@ -39,8 +39,7 @@ class Statement:
     """What is wanted of the other module, by the name it has there, and where that stands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
+class Export(Struct, frozen=True, kw_only=True):
     """One name that a module exports; `name` is None for `export * from`."""
 
     name: str | None
@@ -50,8 +49,7 @@ class Export:
     """Its name in the other module; None is all of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Findings(Struct, frozen=True, kw_only=True):
     """What a module imports and exports, or why it cannot be told."""
 
     statements: tuple[Statement, ...] = ()

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.reading.absent import absent_globals
@@ -30,8 +32,7 @@ _MOST_HINTS = 20
 """To look for the nearest name takes a while, and so do a hundred thousand wrong ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inline:
+class Inline(Struct, frozen=True, kw_only=True):
     """A script that stands in a manifest."""
 
     text: str
@@ -44,8 +45,7 @@ class Inline:
     """Its lines are lines of the file; else what is wrong is told where it begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedScript:
+class WantedScript(Struct, frozen=True, kw_only=True):
     """A script as a manifest names it."""
 
     files: Files

@@ -5,9 +5,10 @@ large is not used again, and neither is one that a source has stopped.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.sandbox.wasm.binding import Engine, Import, Instance
@@ -19,8 +20,7 @@ Found = TypeVar("Found")
 _Read_co = TypeVar("_Read_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
+class Blob(Struct, frozen=True, kw_only=True):
     """A wasm module that reads, and how it is used."""
 
     name: str

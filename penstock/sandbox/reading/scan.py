@@ -9,10 +9,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.blobs import pinned
@@ -28,8 +30,8 @@ _FORMAT = "4"
 """Raised when what is kept changes its meaning."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_OF_STATEMENT = tuple(each.name for each in fields(Statement))
-_OF_EXPORT = tuple(each.name for each in fields(Export))
+_OF_STATEMENT = Statement.__struct_fields__
+_OF_EXPORT = Export.__struct_fields__
 _OF_PROBLEM = ("code", "message", "line", "column", "suggestion")
 _EXPORTED_TYPE = re.compile(
     r"\bexport\s+(?:declare\s+|default\s+)*(?:interface|type)\s+(?:([\w$]+)|\{([^{}]*)\})"
@@ -49,8 +51,7 @@ _MOST_ROUNDS, _MOST_READ = 32, 1 << 20
 """So often a source is read, and so many characters in all, to find what cannot be erased."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class Scanned(Struct, frozen=True, kw_only=True):
     """What one file holds; positions are those of the file, in characters."""
 
     source: str = ""

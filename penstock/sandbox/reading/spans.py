@@ -1,7 +1,8 @@
 """Where a finding in a source ends: behind what it is about."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.reading.scan import Lines

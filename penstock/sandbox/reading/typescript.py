@@ -3,9 +3,10 @@
 import re
 import threading
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.core.late import late
@@ -26,8 +27,7 @@ _CONSTRUCTS = {
 """What cannot be erased: how the blob says it, and how it is said to the author."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stripped:
+class Stripped(Struct, frozen=True, kw_only=True):
     """What came of one source: JavaScript, or why not."""
 
     source: str = ""

@@ -8,13 +8,13 @@ major version, and the tests of this file are to be run whenever it is raised.
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import wasmtime
+from msgspec import Struct
 from wasmtime import _bindings as library
 from wasmtime._ffi import dll
 
@@ -38,8 +38,7 @@ Alarm = Callable[[], str | None]
 """Asked at every epoch while a guest computes; a reason stops it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(Struct, frozen=True, kw_only=True):
     """A function of the host that a guest may call: its types, `i` or `I`, and what it does."""
 
     module: str

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.sandbox.machine_world import NOWHERE, MachineWorld, digest
@@ -30,8 +31,7 @@ _FAILED = 0x8000_0000
 _MOST_REJECTIONS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineImage:
+class MachineImage(Struct, frozen=True, kw_only=True):
     """A machine that has just been set up: what its memory holds beyond that of a new instance."""
 
     pieces: Sequence[tuple[int, bytes]]

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penstock.core.errors import PenstockError
 from penstock.sandbox.entry_timer import IS_LONG
@@ -18,8 +19,7 @@ _MOMENT = 0.00025
 asks computes little at a time, and a thread for each step would cost more than the step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WasmHost:
+class WasmHost(Struct, frozen=True, kw_only=True):
     """Where scripts run in this process."""
 
     engine: Engine

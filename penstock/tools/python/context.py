@@ -3,9 +3,10 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from penstock.core.call import Call, Effect
 from penstock.core.call_errors import DepthExceeded, Rejected

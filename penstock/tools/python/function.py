@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from penstock.core.call import Effect

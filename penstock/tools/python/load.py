@@ -2,12 +2,14 @@
 
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from dis import opmap
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, Severity, errors_of
 from penstock.core.errors import DeclarationError
@@ -24,8 +26,7 @@ _RAISE = opmap["RAISE_VARARGS"]
 PythonTool = FunctionTool[Any, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedTools:
+class LoadedTools(Struct, frozen=True, kw_only=True):
     """What was found in a folder; what is broken stands in `diagnostics` and takes no part."""
 
     tools: tuple[PythonTool, ...] = ()

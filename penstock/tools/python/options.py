@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
+
+from msgspec import Struct
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -20,8 +21,7 @@ RESERVED = ("egress", "trust", "trusted_source")
 TRUST = ("off", "ask", "deny")
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """How often a call that failed in a way that may pass is tried, with waits in seconds."""
 
     attempts: int = 3

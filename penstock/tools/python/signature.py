@@ -5,10 +5,10 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 
@@ -32,8 +32,7 @@ _STRANGE: Mapping[Any, str] = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
-class Signature:
+class Signature(Struct, kw_only=True):
     """What a function takes and gives, with all that is wrong with it."""
 
     description: str

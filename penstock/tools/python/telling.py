@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.canonical import is_larger
 from penstock.core.events import NOTE_LEVELS, NoteEmitted

@@ -1,16 +1,16 @@
 """What a manifest declares of the world around its script."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from penstock.core.envelope import Json
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.hosts import HostPattern
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bindings:
+class Bindings(Struct, frozen=True, kw_only=True):
     """What a manifest declares of the world around its script."""
 
     vault: Sequence[VaultKey] = ()

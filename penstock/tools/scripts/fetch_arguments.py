@@ -1,8 +1,9 @@
 """What a script wants to send: the arguments of `fetch`, read once and trusted after."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.paths import FilePath, parse_path
 from penstock.resources.egress import Redirect
@@ -12,8 +13,7 @@ MOST_MS = 3_600_000
 Content = str | bytes | FilePath
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormPart:
+class FormPart(Struct, frozen=True, kw_only=True):
     """A field or a file of a form."""
 
     name: str
@@ -25,8 +25,7 @@ class FormPart:
 Body = str | bytes | tuple[FormPart, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchArguments:
+class FetchArguments(Struct, frozen=True, kw_only=True):
     """A request as the script wants it."""
 
     url: str

@@ -1,8 +1,9 @@
 """What a script asks of other tools, and of time."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded

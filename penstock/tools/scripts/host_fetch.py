@@ -1,9 +1,10 @@
 """`fetch`: requests to the hosts that a manifest and the project allow."""
 
 import asyncio
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import CallError, Interrupted
@@ -25,8 +26,7 @@ FAILED = 400
 """A status from here on is asked for again when the call is tried again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetAccess:
+class NetAccess(Struct, frozen=True, kw_only=True):
     """The one way out, and what a tool may reach by it."""
 
     egress: Egress

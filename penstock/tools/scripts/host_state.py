@@ -1,8 +1,9 @@
 """`flo.state`: durable values under the prefixes that a manifest declares."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import StateDenied
@@ -26,8 +27,7 @@ from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refusal_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateAccess:
+class StateAccess(Struct, frozen=True, kw_only=True):
     """The State, and what of it a tool may reach."""
 
     state: State

@@ -1,8 +1,9 @@
 """`task.step`: a piece of work that is done once in a task, whoever asks for it again."""
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.canonical import canonical

@@ -1,8 +1,9 @@
 """`flo.vault`: secrets that a manifest declares, as text or as handles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penstock.core.call_errors import CallError
 from penstock.core.scope import Scope, ScopeKind
@@ -18,8 +19,7 @@ from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultAccess:
+class VaultAccess(Struct, frozen=True, kw_only=True):
     """The vault, and what of it a tool may reach."""
 
     vault: Vault

@@ -2,8 +2,9 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic, errors_of

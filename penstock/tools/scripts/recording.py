@@ -5,8 +5,9 @@ import base64
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import BudgetExceeded, CallError
@@ -35,8 +36,7 @@ HOST_CALLS = frozenset(
 FLO_ERROR, MISTAKE = "FloError", "TypeError"
 
 
-@dataclass(slots=True)
-class StepAttempt:
+class StepAttempt(Struct):
     """One attempt of a step, and what was asked in it."""
 
     number: int

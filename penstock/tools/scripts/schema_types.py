@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.text import cut, one_line
@@ -46,8 +47,7 @@ def member(name: str) -> str:
     return name if _NAME.fullmatch(name) else json.dumps(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Type:
+class _Type(Struct, frozen=True):
     text: str
     is_unit: bool = True
     """A sign beside it means all of it."""

@@ -1,8 +1,9 @@
 """A tool that is a script of its author: run in the sandbox, seen through its bindings."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, ScriptLoadError
 from penstock.core.diagnostics import Diagnostic

@@ -1,9 +1,9 @@
 """The tools of the project's folder ask for permissions, and are offered to every agent."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.code import reading, searching, writing
 from penstock.core.ids import ProfileId

@@ -1,7 +1,8 @@
 """Flows in surroundings that exist only in a test."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext

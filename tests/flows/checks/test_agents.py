@@ -1,8 +1,7 @@
 """The agents of steps."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.flows.checks.context import AgentCard, CheckContext
 from tests.flows.checks.around import SEED, codes_in, found_in

@@ -1,8 +1,7 @@
 """The modules of code steps, and the commands of shell steps."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.flows.checks.context import CheckContext, CodeFault
 from tests.flows.checks.around import PLAIN, codes_in, found_in

@@ -1,8 +1,7 @@
 """Loops, and branches that run into each other."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.flows.checks.around import PLAIN, found_in
 

@@ -1,8 +1,7 @@
 """Where the modules of code steps lie."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.modules import module_of

@@ -1,8 +1,7 @@
 """References to other flows."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.flows.checks.around import SEED, beside, found_in
 from tests.flows.texts import TOP

@@ -1,9 +1,9 @@
 """Modules of code steps, entered without a run around them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowStarted

@@ -1,10 +1,10 @@
 """Shell commands as processes: their output, their end, and what is left of them."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.sandbox.processes.shell import BoundedOutput, Enclosure, ShellCommand, run_shell
 

@@ -2,10 +2,10 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.folder import Folder

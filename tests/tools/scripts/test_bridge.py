@@ -1,10 +1,10 @@
 """Which host calls there are, by what is set up."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.tools.scripts.bridge import bridge_of
 from tests.kit.hosts import BINDINGS, asking

@@ -1,9 +1,9 @@
 """What a script asks of a person, and what it may know of whom it works for."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.events import QuestionAnswered
 from penstock.core.ids import ProfileId

@@ -1,8 +1,7 @@
 """The script tools of a bundle, whole and broken."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from penstock.app.project import load_project
 from penstock.app.settings import load

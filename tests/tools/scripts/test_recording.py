@@ -1,10 +1,11 @@
 """What a script asked of its host, over its entries."""
 
 import asyncio
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import ToolFailed
@@ -162,7 +163,7 @@ async def test_a_secret_is_not_recorded() -> None:
 
 def a_room(host: Asking, most: int) -> None:
     """Let the next entries of the script have so many bytes recorded."""
-    limits = replace(host.bench.world.limits, recorded_bytes=most)
+    limits = dataclasses.replace(host.bench.world.limits, recorded_bytes=most)
     host.bench.world = replace(host.bench.world, limits=limits)
 
 
