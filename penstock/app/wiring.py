@@ -34,15 +34,15 @@ from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
-from penstock.flows.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
+from penstock.flows.agents.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
+from penstock.flows.agents.materials import Materials
+from penstock.flows.agents.subagents import Subagents
 from penstock.flows.code.steps import CodeEnvironment, CodeSteps
-from penstock.flows.library import FlowLibrary, NoFlows
-from penstock.flows.materials import Materials
-from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.shell import ShellSteps
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings, wanted_by
-from penstock.flows.steps import StepRunner
-from penstock.flows.subagents import Subagents
+from penstock.flows.steps.shell import ShellSteps
+from penstock.flows.steps.step_runner import StepRunner
 from penstock.flows.work import FlowWork, GateCheck, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
@@ -264,7 +264,7 @@ def _participants(inventory: Inventory, invokers: AgentInvokers) -> Participants
 
 def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
     outfit = Outfit(
-        find=inventory.agents.worker,
+        get_agent=inventory.agents.worker,
         model=lambda agent, wanted: _model(inventory, agent, wanted),
         materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,

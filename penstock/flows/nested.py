@@ -9,14 +9,14 @@ from penstock.core.flow_events import FlowStarted
 from penstock.core.step import ABORTED, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
-from penstock.flows.kept import meant
-from penstock.flows.library import FlowLibrary, FlowSource
-from penstock.flows.plan import RunStatus
+from penstock.flows.project.kept import meant
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.reading.flow import flow_of
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.flows.starting import said_of
-from penstock.flows.values import TemplateValues
 
 
 def referred(

@@ -12,19 +12,19 @@ from penstock.core.step import Outcome
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
-from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
-from penstock.flows.frame_events import FrameEvents
-from penstock.flows.kept import promised
-from penstock.flows.library import FlowLibrary, FlowSource, is_glob, source_of
-from penstock.flows.loops import RouteTaken
 from penstock.flows.nested import failed_inside, framed, referred, what_is_left
-from penstock.flows.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.project.kept import promised
+from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, source_of
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
-from penstock.flows.step_context import StepContext, Visited
-from penstock.flows.steps import StepRunner
+from penstock.flows.runs.costs import STEP_WAITS
+from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.loops import RouteTaken
+from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_runner import StepRunner
 
 _LOOK_SECONDS = 0.2
 """How long an answer may lie there while other steps are at work."""

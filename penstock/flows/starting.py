@@ -12,7 +12,7 @@ from penstock.core.step import ValueType
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs
-from penstock.flows.library import FlowLibrary, FlowSource
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.reading.flow import flow_of, read_flow
 from penstock.flows.reading.inputs import TASK
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic, errors_of
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.kept import led_to
-from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
+from penstock.flows.checks.flow import check_flow
+from penstock.flows.project.kept import led_to
+from penstock.flows.project.library import FlowSource, matches, places_of, unknown_flow
 from penstock.flows.reading.flow import read_flow
 
 FOLDER = "flows/"

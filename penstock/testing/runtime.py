@@ -12,7 +12,7 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.code.steps import CodeEnvironment
-from penstock.flows.library import FlowLibrary, NoFlows
+from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models

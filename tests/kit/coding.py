@@ -12,9 +12,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.envelope import Envelope
 from penstock.core.flow_events import StepSettled
 from penstock.core.ids import LogId
-from penstock.flows.code.modules import ModuleLoader
 from penstock.flows.code.reading import read_module
 from penstock.flows.code.steps import CodeEnvironment
+from penstock.flows.project.modules import ModuleLoader
 from penstock.models.scripted import ScriptedModel
 from penstock.sandbox.reading.lexer import Lexer
 from penstock.sandbox.reading.scan import Scanner

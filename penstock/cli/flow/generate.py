@@ -12,12 +12,12 @@ from penstock.cli.output import print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import find
 from penstock.core.errors import NotFound
-from penstock.flows.authoring import check_local
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import DRAFT, missing_drafts
-from penstock.flows.files import FlowFile, FlowRoot
-from penstock.flows.library import unknown_flow
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.authoring import check_local
+from penstock.flows.project.files import FlowFile, FlowRoot
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import unknown_flow
 from penstock.resources.project.files import ProjectFiles
 
 Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write none.")]

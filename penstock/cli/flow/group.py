@@ -19,10 +19,10 @@ from penstock.cli.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
-from penstock.flows.files import FlowFile, FlowFiles, local_by_path
-from penstock.flows.library import unknown_flow
 from penstock.flows.pictures.graph import mermaid
 from penstock.flows.pictures.svg import svg
+from penstock.flows.project.files import FlowFile, FlowFiles, local_by_path
+from penstock.flows.project.library import unknown_flow
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 

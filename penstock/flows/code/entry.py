@@ -16,12 +16,12 @@ from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.modules import WRITTEN, module_of, stems
-from penstock.flows.code.modules import RunFiles
 from penstock.flows.code.results import conclude
 from penstock.flows.code.steps import CodeEnvironment, CodeVisit, InvokerWith
 from penstock.flows.definition import Code
-from penstock.flows.files import command_of
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.project.files import command_of
+from penstock.flows.project.modules import RunFiles
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.resources.hosts import read_patterns
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker

@@ -8,9 +8,9 @@ from penstock.core.call import CallPath
 from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.flows.code.modules import ModuleLoader
 from penstock.flows.definition import Code
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.sandbox.script import Sandbox
 from penstock.tools.invoker import Invoker
 from penstock.tools.scripts.bindings import Bindings

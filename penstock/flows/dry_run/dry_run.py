@@ -23,14 +23,15 @@ from penstock.flows.dry_run.outcome import (
     EmptyTemplate,
     ReachedBranch,
 )
-from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, stage_of
+from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, simulated_tools
 from penstock.flows.dry_run.unkept import TASK, unkept_task
-from penstock.flows.frame_events import FrameEvents
-from penstock.flows.library import FlowLibrary, FlowSource
-from penstock.flows.plan import RunStatus
-from penstock.flows.run import Run
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.runner import FlowRunner, RunContext
-from penstock.flows.step_context import WARNING, StepContext
+from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.warnings import WARNING
+from penstock.flows.steps.step_context import StepContext
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
 """Of one dry run: runs, starts of steps in each, and time in all."""
@@ -57,7 +58,7 @@ class DryRunner:
         self._around = around
         limits = replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
-        self._stage: SimulatedTools = stage_of(around.find, self._world)
+        self._tools: SimulatedTools = simulated_tools(around.get_agent, self._world)
         self._guide = PathChooser(self._flow, sees_all=True)
         self._until = self._world.clock.monotonic() + SECONDS
         self._reached: set[str] = set()
@@ -104,7 +105,7 @@ class DryRunner:
             profile=LOCAL_PROFILE,
             is_autonomous=True,
         )
-        steps = SimulatedSteps(self._stage, run, self._guide, until=self._until)
+        steps = SimulatedSteps(self._tools, run, self._guide, until=self._until)
         library = StubLibrary(self._around.library)
         shared = RunContext(steps, library, self._world, FrameEvents(ledger.task))
         flow_runner = FlowRunner(run, self._source, context, shared)

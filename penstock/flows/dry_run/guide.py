@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from penstock.flows.definition import AnyStep, Flow
 from penstock.flows.dry_run.choices import Choice, choices_of
-from penstock.flows.plan import Segments
+from penstock.flows.segments import Segments
 
 Edge = tuple[str, Choice]
 """A step, and what came of it."""

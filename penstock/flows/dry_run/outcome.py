@@ -7,8 +7,8 @@ from typing import Any
 from penstock.core.envelope import Json
 from penstock.core.step import StepResult
 from penstock.core.world import World
-from penstock.flows.agent_sessions import FindAgent
-from penstock.flows.library import FlowLibrary
+from penstock.flows.agents.agent_sessions import GetAgent
+from penstock.flows.project.library import FlowLibrary
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class DryRun:
 class DryRunContext:
     """What a flow that is run dry finds around it."""
 
-    find: FindAgent
+    get_agent: GetAgent
     library: FlowLibrary
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)

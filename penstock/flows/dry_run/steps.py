@@ -7,20 +7,20 @@ from penstock.agents.agent import Agent
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.bus import Bus
-from penstock.flows.agent_sessions import AgentSessions, FindAgent, Outfit
+from penstock.flows.agents.agent_sessions import AgentSessions, GetAgent, Outfit
+from penstock.flows.agents.materials import Materials
 from penstock.flows.checks.reachability import PRESENT
 from penstock.flows.code.steps import CodeSteps
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.dry_run.choices import SUCCESS, Choice
 from penstock.flows.dry_run.guide import PathChooser
 from penstock.flows.dry_run.made_up import SAMPLE, actor, finishing, relaxed, values_of
-from penstock.flows.loops import RouteTaken
-from penstock.flows.materials import Materials
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
-from penstock.flows.shell import ShellSteps
-from penstock.flows.step_context import StepContext, Visited
-from penstock.flows.steps import StepRunner
+from penstock.flows.runs.loops import RouteTaken
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.shell import ShellSteps
+from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs import open_blobs
@@ -50,7 +50,7 @@ class NoMaterials(Materials):
 class SimulatedTools:
     """What agents that play their parts stand on: a door without a tool behind it."""
 
-    find: FindAgent
+    get_agent: GetAgent
     world: World
     invoker: Invoker
 
@@ -61,7 +61,7 @@ class SimulatedTools:
             return finishing(step, choice, request)
 
         outfit = Outfit(
-            find=lambda name: actor(self.find(name)),
+            get_agent=lambda name: actor(self.get_agent(name)),
             model=lambda agent, wanted: ScriptedModel(reply, record=False),
             materials=NoMaterials(),
         )
@@ -74,26 +74,26 @@ class SimulatedTools:
         return StepRunner(self.agent_sessions(step, choice), code, shell, self.world)
 
 
-def stage_of(find: FindAgent, world: World) -> SimulatedTools:
-    """Return a stage for the agents that there are."""
+def simulated_tools(get_agent: GetAgent, world: World) -> SimulatedTools:
+    """Return what agents stand on that play the parts of those that there are."""
     resources = Resources(artifacts=Artifacts(open_blobs("memory:///"), world.limits, world.new_id))
-    return SimulatedTools(find, world, Invoker(Registry(()), Rules(), resources, world=world))
+    return SimulatedTools(get_agent, world, Invoker(Registry(()), Rules(), resources, world=world))
 
 
 class SimulatedSteps(StepRunner):
     """Carries out the visits of one run."""
 
     def __init__(
-        self, stage: SimulatedTools, run: Run, guide: PathChooser, *, until: float
+        self, tools: SimulatedTools, run: Run, guide: PathChooser, *, until: float
     ) -> None:
         first = run.flow.steps[0]
         super().__init__(
-            stage.agent_sessions(first, SUCCESS),
-            CodeSteps(None, lambda tool: stage.invoker),
-            ShellSteps(None, stage.invoker.threads),
-            stage.world,
+            tools.agent_sessions(first, SUCCESS),
+            CodeSteps(None, lambda tool: tools.invoker),
+            ShellSteps(None, tools.invoker.threads),
+            tools.world,
         )
-        self._stage = stage
+        self._tools = tools
         self._run = run
         self._guide = guide
         self._until = until
@@ -105,7 +105,7 @@ class SimulatedSteps(StepRunner):
 
     async def visit(self, step: AnyStep, context: StepContext) -> Visited:
         """Return what the guide wants to come of a visit."""
-        if self._stage.world.clock.monotonic() >= self._until:
+        if self._tools.world.clock.monotonic() >= self._until:
             self.is_late = True
             return Visited(ended=_TOO_LATE)
         if context.run is not self._run:
@@ -139,7 +139,7 @@ class SimulatedSteps(StepRunner):
                 step = replace(step, outputs=relaxed(step.outputs))
             case _:
                 pass
-        return await self._stage.steps(step, choice).visit(step, context)
+        return await self._tools.steps(step, choice).visit(step, context)
 
     def _coded(self, step: Code, context: StepContext, choice: Choice) -> Visited:
         values = context.run.values()

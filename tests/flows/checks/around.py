@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
 from tests.flows.texts import TOP, told
 

@@ -15,7 +15,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.code.entry import enter
 from penstock.flows.code.steps import CodeEnvironment, CodeVisit
 from penstock.flows.definition import Code
-from penstock.flows.session import VisitOutcome
+from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
