@@ -43,7 +43,7 @@ def modules_of(settings: Settings) -> ModuleLoader:
     return module_loader(settings.cache_path)
 
 
-def coding_of(settings: Settings, project: Project) -> CodeEnvironment | None:
+def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment | None:
     """Return what the code steps of a project's flows run in."""
     if project.sandbox is None:
         return None

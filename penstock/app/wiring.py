@@ -176,7 +176,7 @@ class Inventory:
     """What roles and other spellings of models mean."""
     flow_files: ProjectFlows | None = None
     """The same, where they are files of the project's folder."""
-    coding: CodeEnvironment | None = None
+    code_environment: CodeEnvironment | None = None
     """What code steps of flows run in; None: they fail."""
     confinement: Mapping[str, str] = field(default_factory=dict)
     """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
@@ -322,7 +322,7 @@ def _steps(
     def door(tool: Tool) -> Invoker:
         return shared.over(Registry([*shared.registry, tool]))
 
-    code = CodeSteps(inventory.coding, door)
+    code = CodeSteps(inventory.code_environment, door)
     return StepRunner(agent_sessions, code, ShellSteps(resources.project, shared.threads), world)
 
 

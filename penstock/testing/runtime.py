@@ -47,7 +47,7 @@ class MemoryStorage:
         log: MemoryLog | None = None,
         egress: Egress | None = None,
         flows: FlowLibrary | None = None,
-        coding: CodeEnvironment | None = None,
+        code_environment: CodeEnvironment | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
@@ -56,7 +56,7 @@ class MemoryStorage:
         self.vault = MemoryVault(self.clock, self.limits)
         self.egress = egress
         self.flows = flows or NoFlows()
-        self.coding = coding
+        self.code_environment = code_environment
         self.handbooks = Handbooks()
         self.project: ProjectFolder | None = None
         """A folder, for what works in one."""
@@ -85,7 +85,7 @@ async def memory_runtime(
         skills=skills,
         egress=place.egress,
         flows=place.flows,
-        coding=place.coding,
+        code_environment=place.code_environment,
         handbooks=place.handbooks,
         project=place.project,
     )

@@ -34,7 +34,7 @@ SOONEST_SHARE, MOST_EARLY_MS = 10, 100
 
 
 async def enter(
-    visit: CodeVisit, ledger: Ledger, coding: CodeEnvironment, door: InvokerWith
+    visit: CodeVisit, ledger: Ledger, code_environment: CodeEnvironment, door: InvokerWith
 ) -> VisitOutcome:
     """Go on with a visit until it is over.
 
@@ -47,15 +47,17 @@ async def enter(
     if path is None:
         return failed("code_node", _missing(step, around))
     beside = RunFiles(texts, posixpath.dirname(path))
-    loaded = await asyncio.to_thread(coding.modules.load, path, beside)
+    loaded = await asyncio.to_thread(code_environment.modules.load, path, beside)
     if loaded.script is None:
         return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
     try:
         egress = read_patterns(step.egress)
     except ValueError as error:
         return failed("code_node", f"egress of step {step.step_id!r}: {error}")
-    bindings = replace(coding.usual, vault=(), state=(), egress=egress)
-    tool = ScriptTool(_spec(step), loaded.script, bindings=bindings, sandbox=coding.sandbox)
+    bindings = replace(code_environment.usual, vault=(), state=(), egress=egress)
+    tool = ScriptTool(
+        _spec(step), loaded.script, bindings=bindings, sandbox=code_environment.sandbox
+    )
     return await _call(tool, visit, ledger, door(tool), command=command)
 
 

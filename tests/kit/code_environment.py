@@ -41,13 +41,13 @@ def modules(machine_code: Path) -> Iterator[ModuleLoader]:
 
 
 @pytest.fixture
-def coding(sandbox: Sandbox, modules: ModuleLoader) -> CodeEnvironment:
+def code_environment(sandbox: Sandbox, modules: ModuleLoader) -> CodeEnvironment:
     """Return what code steps run in."""
     return CodeEnvironment(sandbox=sandbox, modules=modules)
 
 
 def place_of(
-    coding: CodeEnvironment | None, text: str, modules: Mapping[str, str], **more: Any
+    code_environment: CodeEnvironment | None, text: str, modules: Mapping[str, str], **more: Any
 ) -> MemoryStorage:
     """Return a place with the flow `demo`; modules without a folder stand where it wants them."""
     files = {
@@ -55,14 +55,18 @@ def place_of(
         for name, module in modules.items()
     }
     flows = MemoryFlows({FILE: HEAD + steps(text), **files})
-    return MemoryStorage(flows=flows, coding=coding, **more)
+    return MemoryStorage(flows=flows, code_environment=code_environment, **more)
 
 
 async def run_code(
-    coding: CodeEnvironment | None, text: str, modules: Mapping[str, str], *tools: Tool, **more: Any
+    code_environment: CodeEnvironment | None,
+    text: str,
+    modules: Mapping[str, str],
+    *tools: Tool,
+    **more: Any,
 ) -> Envelope:
     """Run a flow whose code steps have these modules."""
-    place = more.pop("place", None) or place_of(coding, text, modules)
+    place = more.pop("place", None) or place_of(code_environment, text, modules)
     model = more.pop("model", None) or ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, tools=tools, place=place) as runtime:
         return await run_in(runtime, **more)
@@ -75,11 +79,15 @@ async def settled(place: MemoryStorage, step_id: str = "count") -> list[StepSett
 
 
 async def visit(
-    coding: CodeEnvironment | None, module: str, *tools: Tool, fields: str = "", **more: Any
+    code_environment: CodeEnvironment | None,
+    module: str,
+    *tools: Tool,
+    fields: str = "",
+    **more: Any,
 ) -> StepSettled:
     """Return how the one step of a flow ended."""
     text = f"  - {{id: count, type: code{fields}}}"
-    place = place_of(coding, text, {"count.ts": module}, **more)
-    await run_code(coding, text, {}, *tools, place=place)
+    place = place_of(code_environment, text, {"count.ts": module}, **more)
+    await run_code(code_environment, text, {}, *tools, place=place)
     (event,) = await settled(place)
     return event
