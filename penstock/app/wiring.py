@@ -1,6 +1,6 @@
 """The one place where concrete things meet. It decides nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -130,19 +130,18 @@ class TaskDispatcher:
             return self._chat.start(log_id, name, message, profile)
         return self._commands.start(message)
 
-    async def work(self, held: HeldLog, task: TaskState) -> None:
-        """Go on with the task."""
+    def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
+        """Return what goes on with the task."""
         brief = task.brief
         if isinstance(brief, FlowRequested):
-            await self._flows.work(held, task, brief)
-        elif isinstance(brief, CallRequested):
-            await self._calls.work(held, task, brief)
-        elif task.is_command or (
+            return self._flows.work(held, task, brief)
+        if isinstance(brief, CallRequested):
+            return self._calls.work(held, task, brief)
+        if task.is_command or (
             task.started is None and brief is not None and not is_answered_by_model(brief.content)
         ):
-            await self._commands.work(held, task, brief)
-        else:
-            await self._chat.work(held, task)
+            return self._commands.work(held, task, brief)
+        return self._chat.work(held, task)
 
     def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
         """End a task before its time."""
