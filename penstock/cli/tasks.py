@@ -70,7 +70,7 @@ def task_events(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the events of a task, one a line. One that was left undone goes on while followed."""
+    """Print the events of a task, one a line. Followed, one that was left undone goes on."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)

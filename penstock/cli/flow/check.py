@@ -28,10 +28,13 @@ from penstock.flows.project.library import unknown_flow
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PATH]", help="These alone: commands of flows, or files, or folders of them."
+        metavar="PATH", help="Only these: commands of flows, or files, or folders of them."
     ),
 ]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
+Dry = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Run each flow too, every way it can go, with nothing done."),
+]
 _PLACES = (*flows.FOLDERS, *agents.FOLDERS, *HANDBOOK_FOLDERS)
 
 

@@ -20,13 +20,15 @@ from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import unknown_flow
 from penstock.resources.project.files import ProjectFiles
 
-Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write none.")]
+Dry = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")
+]
 
 
 def generate(
     name: FlowName, *, dry: Dry = False, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Write first texts for code steps that have no module. Nothing is overwritten.
+    """Write a first draft of each module that code steps lack. It overwrites nothing.
 
     Each ends in .default, so that no flow runs it: mend it, and take that off its name.
     """

@@ -26,10 +26,12 @@ from penstock.flows.project.library import unknown_flow
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
-OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this flow alone.")]
+OneFlow = Annotated[str | None, typer.Argument(metavar="NAME", help="Only those of this flow.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
-AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
-Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
+AsSvg = Annotated[bool, typer.Option("--svg", help="Draw SVG instead of Mermaid text.")]
+Out = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file.")
+]
 
 
 def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
