@@ -16,6 +16,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.project import find, run
 from penstock.cli.render import print_table, when
+from penstock.cli.stopping import ending
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
@@ -132,8 +133,7 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
         await runtime.cancel(task_id)
         await runtime.wait(task_id, seconds=runtime.parts.limits.shutdown_seconds)
         record = await _found(runtime, run_id)
-        soon = "" if record.status.is_final else ", ends as soon as its tools let it"
-        print(f"{task_id} {status_of(record)}{soon}")
+        print(ending(record, status_of(record)))
 
     run(project, work)
 
