@@ -34,7 +34,12 @@ from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
-from penstock.flows.agents.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
+from penstock.flows.agents.agent_sessions import (
+    AgentEnvironment,
+    AgentSessions,
+    GuardsOf,
+    no_guards,
+)
 from penstock.flows.agents.materials import Materials
 from penstock.flows.agents.subagents import Subagents
 from penstock.flows.code.steps import CodeEnvironment, CodeSteps
@@ -262,14 +267,14 @@ def _participants(inventory: Inventory, invokers: AgentInvokers) -> Participants
 
 
 def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
-    outfit = Outfit(
+    environment = AgentEnvironment(
         get_agent=inventory.agents.worker,
         model=lambda agent, wanted: _model(inventory, agent, wanted),
         materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,
         remark=lambda agent, wanted: _remark(inventory, agent, wanted),
     )
-    return AgentSessions(outfit, shared, world=world, bus=bus)
+    return AgentSessions(environment, shared, world=world, bus=bus)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:

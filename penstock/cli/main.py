@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def root() -> TyperGroup:
     """Return the command line as one command, its parts not loaded yet."""
     app = typer.Typer(
-        cls=Late,
+        cls=LateGroup,
         help="Agents whose every call is durable.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -118,7 +118,7 @@ def root() -> TyperGroup:
     return cast("TyperGroup", group)
 
 
-class Late(TyperGroup):
+class LateGroup(TyperGroup):
     """Knows names and sentences of its commands, and loads the one that is chosen."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -23,7 +23,7 @@ from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
-from penstock.flows.project.kept import promised
+from penstock.flows.project.kept import promised_ids
 from penstock.flows.project.library import FlowLibrary, source_of
 from penstock.flows.reading.flow import started_flow
 from penstock.flows.runner import FlowRunner, RunContext
@@ -142,7 +142,7 @@ class FlowWork:
             started.task,
             inputs=started.inputs,
             config=started.config,
-            promised=promised(source, flow),
+            promised=promised_ids(source, flow),
         )
         frame_events = FrameEvents(task)
         budget = Budget(allowance_of(self.world.limits), task, self.world.clock)

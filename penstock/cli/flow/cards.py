@@ -46,7 +46,7 @@ _ENDS = {StepStatus.BLOCKED: CardState.BLOCKED, StepStatus.ABORTED: CardState.AB
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Activity:
     """Something an agent did: it said something, called a tool, or got its answer."""
 
     mark: str
@@ -77,7 +77,7 @@ class StepCard:
     """What it called last, and what came of it."""
     saying: str = ""
     """What its agent is saying now."""
-    deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    activities: deque[Activity] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     touched: int = 0
     """A number that grows: whose is largest did something last."""
     summary: str = ""
@@ -209,7 +209,7 @@ class Cards:
                 card.calls += 1
                 card.tool = f"{tool_id}: {envelope.status.value}"
                 error = f": {envelope.error.message}" if envelope.error else ""
-                card.deeds.append(Deed("←", f"{card.tool}{error}"))
+                card.activities.append(Activity("←", f"{card.tool}{error}"))
             case StepSettled() as settled:
                 self._settle(card, settled, record.at)
             case _:
@@ -223,11 +223,11 @@ class Cards:
         card.turns += 1
         card.saying = ""
         if reply.text.strip():
-            card.deeds.append(Deed("“", reply.text))
+            card.activities.append(Activity("“", reply.text))
         for call in reply.calls:
             if call.name != FINISH:
                 card.tool = call.name
-                card.deeds.append(Deed("→", f"{call.name} {compact(call.arguments)}"))
+                card.activities.append(Activity("→", f"{call.name} {compact(call.arguments)}"))
 
     def _settle(self, card: StepCard, settled: StepSettled, at: int) -> None:
         failed = _ENDS.get(settled.result.status, CardState.FAILED)

@@ -14,7 +14,7 @@ from penstock.core.profile import Profile
 from penstock.core.world import World
 from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
-from penstock.flows.agents.finish import FinishContract, known
+from penstock.flows.agents.finish import FinishContract, compiled
 from penstock.flows.agents.kept_agents import kept_agent, kept_of
 from penstock.flows.agents.materials import Materials
 from penstock.flows.agents.prompt import Briefing, system_prompt, user_message
@@ -72,7 +72,7 @@ class AgentVisit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outfit:
+class AgentEnvironment:
     """What the agents of a project are, and what they are given."""
 
     get_agent: GetAgent
@@ -87,12 +87,14 @@ class Outfit:
 class AgentSessions:
     """Puts agents to work in frames of a log."""
 
-    def __init__(self, outfit: Outfit, invoker: Invoker, *, world: World, bus: Bus) -> None:
-        self._get_agent = outfit.get_agent
-        self.materials = outfit.materials
-        self._model = outfit.model
-        self._guards = outfit.guards
-        self._remark = outfit.remark
+    def __init__(
+        self, environment: AgentEnvironment, invoker: Invoker, *, world: World, bus: Bus
+    ) -> None:
+        self._get_agent = environment.get_agent
+        self.materials = environment.materials
+        self._model = environment.model
+        self._guards = environment.guards
+        self._remark = environment.remark
         self._invoker = invoker
         self._world = world
         self._bus = bus
@@ -128,7 +130,7 @@ class AgentSessions:
         dialogue = ledger.task.agents.get(visit.frame)
         if dialogue is None:
             return None
-        return end_of(dialogue, known(visit.contract), self._world.limits)
+        return end_of(dialogue, compiled(visit.contract), self._world.limits)
 
     def _session(
         self, visit: AgentVisit, ledger: Ledger, model: Model
@@ -148,7 +150,7 @@ class AgentSessions:
             if remark := self._remark(agent, visit.model):
                 warn_once(ledger, visit.frame, remark)
         dialogue = task.agents[visit.frame]
-        contract = known(visit.contract)
+        contract = compiled(visit.contract)
         offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
         limits, window = self._world.limits, model.card.context_tokens
         settings = with_room(agent, window, most=limits.agent_reply_tokens)

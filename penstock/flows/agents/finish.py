@@ -147,7 +147,7 @@ class FinishContract:
 
 
 @lru_cache(_MOST_KEPT)
-def known(contract: FinishContract) -> FinishContract:
+def compiled(contract: FinishContract) -> FinishContract:
     """Return an equal contract that was asked for before, if there is one: it is compiled."""
     return contract
 

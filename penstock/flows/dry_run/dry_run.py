@@ -15,7 +15,7 @@ from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Flow, FlowRef
-from penstock.flows.dry_run.guide import PathChooser
+from penstock.flows.dry_run.discarding_log import TASK, discarding_ledger
 from penstock.flows.dry_run.made_up import SAMPLE, inputs_of
 from penstock.flows.dry_run.outcome import (
     DryRun,
@@ -23,8 +23,8 @@ from penstock.flows.dry_run.outcome import (
     EmptyTemplate,
     ReachedBranch,
 )
+from penstock.flows.dry_run.path_chooser import PathChooser
 from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, simulated_tools
-from penstock.flows.dry_run.unkept import TASK, unkept_task
 from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.frame_events import FrameEvents
@@ -59,7 +59,7 @@ class DryRunner:
         limits = replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
         self._tools: SimulatedTools = simulated_tools(around.get_agent, self._world)
-        self._guide = PathChooser(self._flow, sees_all=True)
+        self._chooser = PathChooser(self._flow, sees_all=True)
         self._until = self._world.clock.monotonic() + SECONDS
         self._reached: set[str] = set()
         self._empty: dict[tuple[str, str], EmptyTemplate] = {}
@@ -71,13 +71,13 @@ class DryRunner:
 
     async def see_all(self) -> DryRun:
         """Run until every way was seen, or cannot be."""
-        while not (self._guide.is_done or self._is_late) and self._runs < MOST_RUNS:
-            self._guide.begin()
+        while not (self._chooser.is_done or self._is_late) and self._runs < MOST_RUNS:
+            self._chooser.begin()
             await self._run()
-            self._guide.end()
+            self._chooser.end()
         branches = [
-            ReachedBranch(step_id, each.branch, (step_id, each) not in self._guide.unseen)
-            for step_id, choices in self._guide.choices.items()
+            ReachedBranch(step_id, each.branch, (step_id, each) not in self._chooser.unseen)
+            for step_id, choices in self._chooser.choices.items()
             for each in choices
             if each.is_reported
         ]
@@ -86,7 +86,7 @@ class DryRunner:
             starts=self._starts,
             reached=tuple(each for each in self._flow.by_id if each in self._reached),
             branches=tuple(branches),
-            is_complete=self._guide.is_done and not self._is_late,
+            is_complete=self._chooser.is_done and not self._is_late,
             endless=self._endless,
             empty=tuple(self._empty.values()),
             results=self._results,
@@ -95,7 +95,7 @@ class DryRunner:
 
     async def _run(self) -> None:
         self._runs += 1
-        ledger = unkept_task(self._world, self._source.path)
+        ledger = discarding_ledger(self._world, self._source.path)
         run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
         context = StepContext(
             run=run,
@@ -105,7 +105,7 @@ class DryRunner:
             profile=LOCAL_PROFILE,
             is_autonomous=True,
         )
-        steps = SimulatedSteps(self._tools, run, self._guide, until=self._until)
+        steps = SimulatedSteps(self._tools, run, self._chooser, until=self._until)
         library = StubLibrary(self._around.library)
         shared = RunContext(steps, library, self._world, FrameEvents(ledger.task))
         flow_runner = FlowRunner(run, self._source, context, shared)
@@ -148,9 +148,9 @@ class DryRunner:
             self._results[event.step_id] = event.result
         if isinstance(step, FlowRef):
             has_failed = event.outcome is not Outcome.SUCCESS
-            for each in self._guide.choices[event.step_id]:
+            for each in self._chooser.choices[event.step_id]:
                 if each.fails is has_failed:
-                    self._guide.see(event.step_id, each)
+                    self._chooser.see(event.step_id, each)
 
     def _miss(self, step_id: str, reference: str, way: Sequence[str]) -> None:
         last = len(way) - 1 - way[::-1].index(step_id)

@@ -25,7 +25,7 @@ from penstock.flows.project.files import (
     find_flows,
     read_flow_file,
 )
-from penstock.flows.project.kept import led_to, too_much
+from penstock.flows.project.kept import check_size, referred_texts
 from penstock.flows.project.library import FlowSource, is_glob, matches, places_of, unknown_flow
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
@@ -171,8 +171,8 @@ class ProjectFlows:
 
     def _source(self, file: FlowFile, root: FlowRoot) -> FlowSource:
         """Return a flow with what its run is to keep."""
-        texts = led_to(file.path, root.text_at) or {file.path: _read(file, root).text}
-        errors = too_much(texts, file.name)
+        texts = referred_texts(file.path, root.text_at) or {file.path: _read(file, root).text}
+        errors = check_size(texts, file.name)
         for path, text in list(texts.items()):
             flow = flow_of(text, path)
             if self._modules is not None and flow is not None and not errors:

@@ -16,7 +16,7 @@ TextAt = Callable[[str], str | None]
 """The text of a flow by its path; None if there is none."""
 
 
-def led_to(path: str, text_at: TextAt) -> dict[str, str]:
+def referred_texts(path: str, text_at: TextAt) -> dict[str, str]:
     """Return the text of a flow, and of those that literal paths lead to from it, by path.
 
     Where it comes to more than MOST_CHARACTERS, not all are there.
@@ -33,7 +33,7 @@ def led_to(path: str, text_at: TextAt) -> dict[str, str]:
     return texts
 
 
-def too_much(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
+def check_size(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
     """Return that a run cannot keep all it would have to, if that is so."""
     if sum(map(len, texts.values())) <= MOST_CHARACTERS:
         return ()
@@ -41,7 +41,7 @@ def too_much(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
     return [Diagnostic(code="flows-too-large", message=said, file=file)]
 
 
-def promised(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
+def promised_ids(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
     """Return the ids of steps that literal paths lead to, each with the references that do."""
     found: dict[str, frozenset[str]] = {}
     for step in flow.steps:
@@ -52,7 +52,7 @@ def promised(source: FlowSource, flow: Flow) -> dict[str, frozenset[str]]:
     return found
 
 
-def meant(
+def referred_flows(
     library: FlowLibrary, source: FlowSource, written: str, path: str
 ) -> Sequence[FlowSource] | None:
     """Return the flows that a path in a flow means, as its run keeps them, else as they are.
@@ -89,6 +89,6 @@ def _leads_to(step: AnyStep, path: str, text_at: TextAt) -> str | None:
 def _kept(source: FlowSource, path: str) -> FlowSource:
     """Return a flow that the run of another keeps, with what that run keeps for it."""
     kept = source.texts
-    texts = led_to(path, kept.get)
+    texts = referred_texts(path, kept.get)
     texts |= {each: text for each, text in kept.items() if not each.endswith(SUFFIXES)}
     return FlowSource(root=source.root, path=path, texts=texts)

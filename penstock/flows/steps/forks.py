@@ -21,7 +21,7 @@ _USUAL_TASK = "Choose the option that fits best, and say why."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class PersonChoice:
     """What a person said at a fork."""
 
     options: Sequence[str] = ()
@@ -35,15 +35,15 @@ class Choice:
         return bool(self.options) and all(each in step.options for each in self.options)
 
 
-def choice_in(answer: Json) -> Choice:
+def choice_in(answer: Json) -> PersonChoice:
     """Return what an answer says."""
     if answer.get("cancel") or ("value" not in answer and DECIDE not in answer):
-        return Choice(is_cancelled=True)
+        return PersonChoice(is_cancelled=True)
     notes = str(answer.get("notes", ""))
     if answer.get(DECIDE):
-        return Choice(notes=notes, is_left_to_agent=True)
+        return PersonChoice(notes=notes, is_left_to_agent=True)
     value = answer["value"]
-    return Choice(options=[value] if isinstance(value, str) else list(value), notes=notes)
+    return PersonChoice(options=[value] if isinstance(value, str) else list(value), notes=notes)
 
 
 def question_of(step: Fork, text: str, frame: CallPath, world: World) -> Question:

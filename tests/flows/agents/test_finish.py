@@ -9,7 +9,7 @@ from penstock.flows.agents.finish import (
     AcceptedFinish,
     FinishContract,
     RejectedFinish,
-    known,
+    compiled,
     loop_branches,
     loop_target,
     merged,
@@ -200,8 +200,8 @@ def test_a_contract_that_was_asked_for_before_is_not_compiled_again() -> None:
         FinishContract(outputs=TYPED.outputs),
         FinishContract(outputs=TYPED.outputs, branches=("a",)),
     )
-    assert known(first) is known(FinishContract(outputs=TYPED.outputs))
-    assert known(other) is not known(first)
+    assert compiled(first) is compiled(FinishContract(outputs=TYPED.outputs))
+    assert compiled(other) is not compiled(first)
 
 
 def test_the_outputs_of_a_step_win_by_name() -> None:

@@ -3,7 +3,7 @@
 from penstock.core.call import CallPath
 from penstock.core.flow_events import FlowTold
 from penstock.engine.ledger import Ledger
-from penstock.flows.dry_run.unkept import unkept_task
+from penstock.flows.dry_run.discarding_log import discarding_ledger
 from penstock.flows.runs.warnings import warn, warn_once, warnings_of
 from tests.flows.dry_run.walks import world
 
@@ -11,7 +11,7 @@ ONE, OTHER = CallPath("task_1/a"), CallPath("task_1/b")
 
 
 def test_a_frame_is_warned_of_the_same_thing_once() -> None:
-    ledger = unkept_task(world(), "demo")
+    ledger = discarding_ledger(world(), "demo")
     for frame in (ONE, ONE, OTHER):
         warn(ledger, frame, "odd", stepId="a")
     warn(ledger, ONE, "odd", stepId="b")
@@ -19,14 +19,14 @@ def test_a_frame_is_warned_of_the_same_thing_once() -> None:
 
 
 def test_a_whole_run_is_warned_once_whichever_frame_it_was() -> None:
-    ledger = unkept_task(world(), "demo")
+    ledger = discarding_ledger(world(), "demo")
     for frame in (ONE, OTHER):
         warn_once(ledger, frame, "odd")
     assert _told(ledger) == [(ONE, None)]
 
 
 def test_a_result_says_each_warning_once_and_nothing_else_that_was_told() -> None:
-    ledger = unkept_task(world(), "demo")
+    ledger = discarding_ledger(world(), "demo")
     ledger.add(FlowTold(kind="flow_jump", body={"message": "no warning"}), ONE)
     for frame, said in ((ONE, "b"), (ONE, "a"), (OTHER, "b")):
         warn(ledger, frame, said)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.envelope import Json
 from penstock.flows.definition import Fork
-from penstock.flows.steps.forks import Choice, choice_in, decider_task
+from penstock.flows.steps.forks import PersonChoice, choice_in, decider_task
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import (
@@ -104,14 +104,14 @@ async def test_an_agent_that_decides_alone_is_told_of(answer: Mapping[str, Any] 
 @pytest.mark.parametrize(
     ("answer", "choice"),
     [
-        ({"cancel": True, "value": "a"}, Choice(is_cancelled=True)),
-        ({}, Choice(is_cancelled=True)),
-        ({"decide": True, "notes": "n"}, Choice(notes="n", is_left_to_agent=True)),
-        ({"value": "a"}, Choice(options=["a"])),
-        ({"value": ["a", "b"], "notes": "n"}, Choice(options=["a", "b"], notes="n")),
+        ({"cancel": True, "value": "a"}, PersonChoice(is_cancelled=True)),
+        ({}, PersonChoice(is_cancelled=True)),
+        ({"decide": True, "notes": "n"}, PersonChoice(notes="n", is_left_to_agent=True)),
+        ({"value": "a"}, PersonChoice(options=["a"])),
+        ({"value": ["a", "b"], "notes": "n"}, PersonChoice(options=["a", "b"], notes="n")),
     ],
 )
-def test_an_answer_says_one_thing(answer: Json, choice: Choice) -> None:
+def test_an_answer_says_one_thing(answer: Json, choice: PersonChoice) -> None:
     assert choice_in(answer) == choice
 
 

@@ -37,7 +37,7 @@ class DiscardingLog(HeldLog):
         self._added.clear()
 
 
-def unkept_task(world: World, command: str) -> Ledger:
+def discarding_ledger(world: World, command: str) -> Ledger:
     """Return the ledger of a run that nobody keeps."""
     held = DiscardingLog(world)
     profile_id = LOCAL_PROFILE.profile_id
