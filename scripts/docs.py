@@ -281,7 +281,9 @@ def tree() -> str:
 
 
 def _floor(name: str) -> str:
-    head = f"[{name}]({name}.md)" if (ROOT / f"docs/{name}.md").exists() else name
+    pages = (f"packages/{name}.md", f"{name}.md")
+    page = next((each for each in pages if (DOCS / each).exists()), None)
+    head = name if page is None else f"[{name}]({page})"
     rows = "\n".join(_files(SOURCE / name))
     return f"### {head}\n\n{_first(SOURCE / name / '__init__.py')}\n\n{rows}".rstrip()
 

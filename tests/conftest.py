@@ -15,7 +15,7 @@ pytest_plugins = [
     "tests.kit.databases",
     "tests.kit.compiled",
     "tests.kit.engines",
-    "tests.kit.coding",
+    "tests.kit.code_environment",
 ]
 
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # noqa: S108  each run makes a folder of its own

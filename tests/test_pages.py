@@ -10,9 +10,12 @@ SOURCE = ROOT / "penstock"
 def test_every_file_that_a_page_names_is_there() -> None:
     """`floor/file` and `tests/...` anywhere; before its first heading, a floor's list of files."""
     floors = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
-    pages = [ROOT / "AGENTS.md", *(ROOT / "docs" / f"{each}.md" for each in ("words", *floors))]
+    docs = ROOT / "docs"
+    packages = sorted((docs / "packages").glob("*.md"))
+    assert {each.stem for each in packages} <= set(floors)
+    pages = [ROOT / "AGENTS.md", docs / "words.md", *packages]
     wrong = []
-    for page in (each for each in pages if each.exists()):
+    for page in pages:
         text = page.read_text()
         named = re.findall(rf"`((?:{'|'.join(floors)})/[\w/]+|tests/[\w/]+(?:\.py)?)`", text)
         heads = re.findall(r"^- (`\w+`(?:, `\w+`)*)", text.partition("\n## ")[0], re.MULTILINE)

@@ -17,11 +17,11 @@ from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
 from penstock.core.messages import NOTHING_SPENT
 from penstock.core.step import Outcome
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import CheckContext, cards_of
+from penstock.flows.checks.flow import check_flow
 from penstock.flows.definition import Flow
-from penstock.flows.plan import Plan, RunStatus
 from penstock.flows.reading.flow import read_flow
+from penstock.flows.runs.plan import Plan, RunStatus
 from penstock.models.model import CallDelta, Finished, ModelCard, ModelEvent, ModelRequest
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime

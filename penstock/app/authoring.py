@@ -10,8 +10,8 @@ from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import load_agents
 from penstock.app.dry_runs import DryRuns
 from penstock.core.envelope import Json
-from penstock.flows.authoring import WrittenFlow, write_flow
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.authoring import WrittenFlow, write_flow
+from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.reading.flow import read_flow
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.errands import Authoring

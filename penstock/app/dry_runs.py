@@ -11,8 +11,8 @@ from penstock.core.late import late
 from penstock.core.world import World
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
-from penstock.flows.files import FlowFile
-from penstock.flows.library import FlowLibrary
+from penstock.flows.project.files import FlowFile
+from penstock.flows.project.library import FlowLibrary
 from penstock.flows.reading.flow import ParsedFlow
 
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
@@ -41,7 +41,7 @@ class DryRuns(Struct, frozen=True, kw_only=True):
         if read.flow is None:
             return DryRun(), ()
         around = DryRunContext(
-            find=self.agents.worker,
+            get_agent=self.agents.worker,
             library=self.flows,
             world=self.world,
             config=self.config,

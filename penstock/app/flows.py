@@ -14,11 +14,11 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.world import World
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.code.modules import ModuleLoader, module_loader
 from penstock.flows.code.steps import CodeEnvironment
-from penstock.flows.constants import read_constants
-from penstock.flows.files import FlowFiles
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.constants import read_constants
+from penstock.flows.project.files import FlowFiles
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.modules import ModuleLoader, module_loader
 from penstock.manifest.handbook_checks import check_handbooks
 from penstock.tools.scripts.bindings import Bindings
 
@@ -43,7 +43,7 @@ def modules_of(settings: Settings) -> ModuleLoader:
     return module_loader(settings.cache_path)
 
 
-def coding_of(settings: Settings, project: Project) -> CodeEnvironment | None:
+def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment | None:
     """Return what the code steps of a project's flows run in."""
     if project.sandbox is None:
         return None

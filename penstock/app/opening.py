@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
-from penstock.app.flows import coding_of, constants_of, flows_of
+from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.folder import folder_of
 from penstock.app.global_tools import opened_to_all
 from penstock.app.plugins.events import RunFollower
@@ -243,6 +243,6 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
         guards=partial(guards_of, plugins.guards),
         gate=plugins.gates.refusal,
         packages=plugins.agents_dirs,
-        coding=coding_of(settings, project),
+        code_environment=code_environment_of(settings, project),
         confinement=project.sandbox.confinement if project.sandbox else {},
     )

@@ -25,7 +25,7 @@ from penstock.builtins.workflow import with_seconds
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.errors import ConfigError
 from penstock.core.late import late
-from penstock.flows.files import find_flows
+from penstock.flows.project.files import find_flows
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import Handbooks, find_handbooks
 from penstock.manifest.prompts import Prompts

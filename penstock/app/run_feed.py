@@ -21,11 +21,11 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.step import ABORTED, Outcome, StepResult
 from penstock.core.task import TaskStatus
 from penstock.engine.bus import Delta, DeltaKind
-from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, Code, FlowRef, Fork, StepKind
-from penstock.flows.plan import RunStatus
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.report import unbegun
+from penstock.flows.runs.costs import STEP_WAITS
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.report import unbegun
 
 TYPES = (
     *("flow_started", "flow_agent_started", "flow_assistant_text", "flow_thinking_text"),

@@ -23,8 +23,8 @@ from penstock.core.task import TaskRecord
 from penstock.engine.bus import Bus, Live
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
-from penstock.flows.materials import Materials
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.agents.materials import Materials
+from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.work import FlowWork
 from penstock.models.resolve import Models
 from penstock.store.blobs import Blobs

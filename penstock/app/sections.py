@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
 from penstock.core.schema import Schema
 from penstock.resources.channels import Channel, ChannelKind
-from penstock.resources.hosts import read_patterns
+from penstock.resources.hosts import read_patterns, read_private
 from penstock.tools.rules import Action, Rule
 from penstock.tools.shell import ShellSettings
 
@@ -167,6 +167,12 @@ def _are_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
+def _are_places(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entries if each names a host."""
+    read_private(entries)
+    return entries
+
+
 class EgressSection(BaseModel):
     """`[egress]`: which hosts scripts and built-in tools may reach."""
 
@@ -176,7 +182,7 @@ class EgressSection(BaseModel):
     """`egress` of manifests that say nothing about it."""
     allow: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ("*",)
     """The outer bound of every manifest's `egress`, and of what built-in tools download."""
-    allow_private: tuple[str, ...] = ()
+    allow_private: Annotated[tuple[str, ...], AfterValidator(_are_places)] = ()
     """`host:port` entries that may be at private addresses."""
 
 

@@ -1,6 +1,6 @@
 """The one place where concrete things meet. It decides nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -35,15 +35,20 @@ from penstock.engine.inline import InlineLauncher
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_state import TaskState
-from penstock.flows.agent_sessions import AgentSessions, GuardsOf, Outfit, no_guards
+from penstock.flows.agents.agent_sessions import (
+    AgentEnvironment,
+    AgentSessions,
+    GuardsOf,
+    no_guards,
+)
+from penstock.flows.agents.materials import Materials
+from penstock.flows.agents.subagents import Subagents
 from penstock.flows.code.steps import CodeEnvironment, CodeSteps
-from penstock.flows.library import FlowLibrary, NoFlows
-from penstock.flows.materials import Materials
-from penstock.flows.project_flows import ProjectFlows
-from penstock.flows.shell import ShellSteps
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings, wanted_by
-from penstock.flows.steps import StepRunner
-from penstock.flows.subagents import Subagents
+from penstock.flows.steps.shell import ShellSteps
+from penstock.flows.steps.step_runner import StepRunner
 from penstock.flows.work import FlowWork, GateCheck, always_open
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
@@ -130,19 +135,18 @@ class TaskDispatcher:
             return self._chat.start(log_id, name, message, profile)
         return self._commands.start(message)
 
-    async def work(self, held: HeldLog, task: TaskState) -> None:
-        """Go on with the task."""
+    def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
+        """Return what goes on with the task."""
         brief = task.brief
         if isinstance(brief, FlowRequested):
-            await self._flows.work(held, task, brief)
-        elif isinstance(brief, CallRequested):
-            await self._calls.work(held, task, brief)
-        elif task.is_command or (
+            return self._flows.work(held, task, brief)
+        if isinstance(brief, CallRequested):
+            return self._calls.work(held, task, brief)
+        if task.is_command or (
             task.started is None and brief is not None and not is_answered_by_model(brief.content)
         ):
-            await self._commands.work(held, task, brief)
-        else:
-            await self._chat.work(held, task)
+            return self._commands.work(held, task, brief)
+        return self._chat.work(held, task)
 
     def end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
         """End a task before its time."""
@@ -175,7 +179,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     """What roles and other spellings of models mean."""
     flow_files: ProjectFlows | None = None
     """The same, where they are files of the project's folder."""
-    coding: CodeEnvironment | None = None
+    code_environment: CodeEnvironment | None = None
     """What code steps of flows run in; None: they fail."""
     confinement: Mapping[str, str] = field(default_factory=dict)
     """Every layer that is to confine scripts, with why this machine lacks it, or nothing."""
@@ -262,14 +266,14 @@ def _participants(inventory: Inventory, invokers: AgentInvokers) -> Participants
 
 
 def _agent_sessions(world: World, inventory: Inventory, shared: Invoker, bus: Bus) -> AgentSessions:
-    outfit = Outfit(
-        find=inventory.agents.worker,
+    environment = AgentEnvironment(
+        get_agent=inventory.agents.worker,
         model=lambda agent, wanted: _model(inventory, agent, wanted),
         materials=Materials(handbooks=inventory.handbooks, folder=inventory.project),
         guards=inventory.guards,
         remark=lambda agent, wanted: _remark(inventory, agent, wanted),
     )
-    return AgentSessions(outfit, shared, world=world, bus=bus)
+    return AgentSessions(environment, shared, world=world, bus=bus)
 
 
 def _web_link(storage: Storage, inventory: Inventory) -> MakeLink | None:
@@ -321,7 +325,7 @@ def _steps(
     def door(tool: Tool) -> Invoker:
         return shared.over(Registry([*shared.registry, tool]))
 
-    code = CodeSteps(inventory.coding, door)
+    code = CodeSteps(inventory.code_environment, door)
     return StepRunner(agent_sessions, code, ShellSteps(resources.project, shared.threads), world)
 
 

@@ -37,7 +37,7 @@ from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 
-FindAgent = Callable[[LogId, str], Agent]
+GetSessionAgent = Callable[[LogId, str], Agent]
 """The agent of a session, by name. Raises NotFound."""
 FindInvoker = Callable[[Agent], Invoker]
 
@@ -49,7 +49,7 @@ class Participants:
 
     def __init__(
         self,
-        agent: FindAgent,
+        agent: GetSessionAgent,
         invoker: FindInvoker,
         model: FindModel,
         *,

@@ -26,23 +26,36 @@ from penstock.store.projections import Page
 
 Which = Annotated[
     str | None,
-    typer.Argument(metavar="QUESTION", help="Its id; none lists all.", autocompletion=questions),
+    typer.Argument(
+        metavar="QUESTION",
+        help="The question's id; without one, all are listed.",
+        autocompletion=questions,
+    ),
 ]
 What = Annotated[
     str | None,
-    typer.Argument(metavar="ANSWER", help="approve, reject, an option, or a text; none asks you."),
+    typer.Argument(
+        metavar="ANSWER", help="approve, reject, an option, or a text; else you are asked."
+    ),
 ]
 Input = Annotated[
     str | None,
     typer.Option(
         "--input",
-        help="What runs instead, approved, or goes with a text: JSON, @FILE, or - for stdin.",
+        metavar="JSON",
+        help="To approve: the input to run with instead. To answer a tool that asks: what it gets "
+        "beside the text. JSON, @FILE, or - for stdin.",
     ),
 ]
 Note = Annotated[
-    str | None, typer.Option("--note", help="Why; at a fork, a note for what follows.")
+    str | None,
+    typer.Option(
+        "--note", metavar="TEXT", help="Why; at a fork, a note for the steps that follow."
+    ),
 ]
-Decide = Annotated[bool, typer.Option("--decide", help="At a fork: let its agent decide.")]
+Decide = Annotated[
+    bool, typer.Option("--decide", help="At a fork: let the agent decide that the step names.")
+]
 Cancel = Annotated[
     bool, typer.Option("--cancel", help="Do not answer; at a fork, that ends the run.")
 ]

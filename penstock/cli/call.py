@@ -14,12 +14,12 @@ from penstock.cli.background import Background, on_interrupt
 from penstock.cli.completion import direct_tools
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, SkillNames, ToolInput
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import opened
 from penstock.cli.render import envelope_text
-from penstock.cli.skills import SkillNames, selected
+from penstock.cli.skills import selected
 from penstock.cli.stopping import TaskStopper
 from penstock.cli.timeline import Timeline
 from penstock.cli.trace import Trace
@@ -35,12 +35,9 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="TOOL [KEY=VALUE]",
-        help="Which tool, and its input, a member each.",
+        help="The tool's id, then its input as KEY=VALUE pairs.",
         autocompletion=direct_tools,
     ),
-]
-Input = Annotated[
-    str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
 ]
 WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the call.")]
 
@@ -48,7 +45,7 @@ WithTrace = Annotated[bool, typer.Option("--trace", help="Print every hop of the
 def call(
     words: Words,
     *,
-    given: Input = None,
+    given: ToolInput = None,
     skills: SkillNames = None,
     with_trace: WithTrace = False,
     project: ProjectFolder = None,

@@ -16,11 +16,11 @@ from penstock.cli.background import Background
 from penstock.cli.completion import agents, sessions
 from penstock.cli.conversation import Conversation, Frame
 from penstock.cli.exit_codes import FINE, INTERRUPTED
-from penstock.cli.options import AsJson, ProjectFolder, taking
+from penstock.cli.options import AsJson, ProjectFolder, SkillNames, taking
 from penstock.cli.output import note, print_json
 from penstock.cli.project import opened
 from penstock.cli.render import Screen
-from penstock.cli.skills import SkillNames, selected
+from penstock.cli.skills import selected
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.late import late
@@ -40,14 +40,25 @@ class Options(Struct, frozen=True, kw_only=True):
 
     message: Annotated[
         str | None,
-        typer.Argument(help="What to say; nothing opens a conversation, - reads stdin."),
+        typer.Argument(
+            metavar="MESSAGE", help="What to say; without it you talk turn by turn, - reads stdin."
+        ),
     ] = None
     agent: Annotated[
-        str, typer.Option("--agent", "-a", help="Whom to talk with.", autocompletion=agents)
+        str,
+        typer.Option(
+            "--agent", "-a", metavar="NAME", help="The agent to talk with.", autocompletion=agents
+        ),
     ] = ASSISTANT
     session: Annotated[
         str | None,
-        typer.Option("--session", "-s", help="Go on with this one.", autocompletion=sessions),
+        typer.Option(
+            "--session",
+            "-s",
+            metavar="ID",
+            help="Go on with this session.",
+            autocompletion=sessions,
+        ),
     ] = None
     go_on: Annotated[
         bool, typer.Option("--continue", "-c", help="Go on with the newest session.")

@@ -10,11 +10,11 @@ from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
 from penstock.cli.background import Background
-from penstock.cli.call import Input, WatchedCall, not_direct
+from penstock.cli.call import WatchedCall, not_direct
 from penstock.cli.completion import direct_tools
 from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, ToolInput
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
@@ -28,7 +28,7 @@ from penstock.tools.scripts.script import ScriptTool
 USUAL_PORT = 9229
 """Where DevTools look by themselves."""
 Name = Annotated[
-    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=direct_tools)
+    str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=direct_tools)
 ]
 Port = Annotated[
     int,
@@ -48,7 +48,7 @@ _IS_TO_ADD = "there, add {place} under Configure… first: it is not the usual p
 def debug(
     tool: Name,
     *,
-    given: Input = None,
+    given: ToolInput = None,
     port: Port = USUAL_PORT,
     project: ProjectFolder = None,
     as_json: AsJson = False,

@@ -35,7 +35,12 @@ from penstock.store.rebuild import rebuild
 from penstock.store.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 
-Rebuild = Annotated[bool, typer.Option("--rebuild", help="Make every list anew from the logs.")]
+Rebuild = Annotated[
+    bool,
+    typer.Option(
+        "--rebuild", help="Rebuild the lists of tasks, sessions and questions from the logs."
+    ),
+]
 EXTRAS = {
     "deno": ("deno",),
     "speed": ("uvloop", "httptools"),

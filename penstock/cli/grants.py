@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.app.project import Project
 from penstock.cli.completion import every_tool
 from penstock.cli.findings import tell_findings
-from penstock.cli.options import AsJson, ProjectFolder
+from penstock.cli.options import AsJson, ProjectFolder, SkillNames
 from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 from penstock.cli.render import print_table
@@ -21,24 +21,23 @@ from penstock.tools.skills import Skills
 from penstock.tools.spec import ToolSpec
 
 ToolName = Annotated[
-    str, typer.Argument(metavar="TOOL", help="Which tool.", autocompletion=every_tool)
-]
-Selected = Annotated[
-    list[str] | None,
-    typer.Option("--skill", metavar="ID", help="A skill that is selected; may come again."),
+    str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=every_tool)
 ]
 Root = Annotated[
-    str | None, typer.Option("--root", help="The direct call inside of which a script calls it.")
+    str | None,
+    typer.Option(
+        "--root", metavar="TOOL", help="As if called by a script inside a direct call of this tool."
+    ),
 ]
 From = Annotated[
-    Origin | None, typer.Option("--origin", help="Who calls it; else all of them are shown.")
+    Origin | None, typer.Option("--origin", help="Where the call comes from; else each is shown.")
 ]
 
 
 def show_grants(
     tool: ToolName,
     *,
-    skill: Selected = None,
+    skill: SkillNames = None,
     root: Root = None,
     origin: From = None,
     project: ProjectFolder = None,

@@ -7,7 +7,7 @@ import typer
 
 from penstock.core.errors import ConfigError, NameTaken
 
-Folder = Annotated[Path, typer.Argument(help="Where to make it.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to make it.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over files that are there.")]
 
 FILES = {

@@ -22,10 +22,17 @@ Value = TypeVar("Value")
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.")]
 Permissions = Annotated[
     list[str] | None,
-    typer.Option("--permission", help=f"What it may do; may be repeated. [{', '.join(NEW_KEY)}]"),
+    typer.Option(
+        "--permission",
+        metavar="NAME",
+        help=f"What the key may do; may be repeated. [default: {', '.join(NEW_KEY)}]",
+    ),
 ]
 Days = Annotated[
-    int | None, typer.Option("--days", min=1, max=_MOST_DAYS, help="After which it is worthless.")
+    int | None,
+    typer.Option(
+        "--days", min=1, max=_MOST_DAYS, help="Days until it expires; else it never does."
+    ),
 ]
 _DAY_MS = 24 * 3600 * 1000
 
@@ -38,7 +45,7 @@ def create_key(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and show it, this once."""
+    """Make a key, and show it this one time."""
 
     async def work(keys: Keys) -> str:
         until = None if days is None else Moment(SystemClock().now() + days * _DAY_MS)
@@ -53,7 +60,7 @@ def create_key(
 
 
 def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """List every key there was, without what opens the door."""
+    """List all keys, expired and revoked ones too, without the secrets themselves."""
     found = _with_keys(project, lambda keys: keys.list())
     if as_json:
         print_json({"keys": [key_part(each) for each in found]})
@@ -75,7 +82,7 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 
 
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:
-    """Make a key worthless, from now on."""
+    """Revoke a key: from now on it opens nothing."""
     _with_keys(project, lambda keys: keys.revoke(name))
     print(f"{name} opens nothing any more")
 

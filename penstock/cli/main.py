@@ -9,6 +9,7 @@ from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from penstock.cli.examples import examples_of
 from penstock.cli.exit_codes import FAILED, FINE, WRONG_USAGE
 from penstock.core.errors import PenstockError
 from penstock.core.late import late
@@ -39,7 +40,7 @@ COMMANDS = (
     ),
     Command(
         "types",
-        "Write what scripts may rely on as flo.d.ts.",
+        "Write flo.d.ts: what scripts may rely on, for editors.",
         lambda: late("penstock.cli.types:types"),
     ),
     Command(
@@ -49,12 +50,16 @@ COMMANDS = (
     ),
     Command(
         "flow",
-        "List, check, run or draw flows.",
+        "List, check, run or draw flows; look at their runs.",
         lambda: late("penstock.cli.flow.group:COMMANDS"),
     ),
-    Command("call", "Call one tool.", lambda: late("penstock.cli.call:call")),
+    Command("call", "Call one tool, as a program would.", lambda: late("penstock.cli.call:call")),
     Command("debug", "Call one tool under a debugger.", lambda: late("penstock.cli.debug:debug")),
-    Command("tools", "List tools, or show one.", lambda: late("penstock.cli.tools:COMMANDS")),
+    Command(
+        "tools",
+        "List tools, show one, or say who may call it.",
+        lambda: late("penstock.cli.tools:COMMANDS"),
+    ),
     Command(
         "tasks",
         "List, show, follow or cancel tasks.",
@@ -71,7 +76,7 @@ COMMANDS = (
     Command("keys", "Make, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
     Command(
         "vault",
-        "Set, list, delete or seal anew the secrets of tools.",
+        "Set, list, delete or re-encrypt the secrets of tools.",
         lambda: late("penstock.cli.vault:COMMANDS"),
     ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
@@ -99,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def root() -> TyperGroup:
     """Return the command line as one command, its parts not loaded yet."""
     app = typer.Typer(
-        cls=Late,
+        cls=LateGroup,
         help="Agents whose every call is durable.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -112,7 +117,7 @@ def root() -> TyperGroup:
     return cast("TyperGroup", group)
 
 
-class Late(TyperGroup):
+class LateGroup(TyperGroup):
     """Knows names and sentences of its commands, and loads the one that is chosen."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -135,10 +140,12 @@ def _loaded(row: Command) -> Any:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    if isinstance(part, Mapping):
+    is_group = isinstance(part, Mapping)
+    if is_group:
         app.callback()(_nothing)
-    for name, function in (part if isinstance(part, Mapping) else {row.name: part}).items():
-        app.command(name)(function)
+    for name, function in (part if is_group else {row.name: part}).items():
+        whole = f"{row.name} {name}" if is_group else name
+        app.command(name, epilog=examples_of(whole))(function)
     return get_command(app)
 
 

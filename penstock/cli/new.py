@@ -73,7 +73,7 @@ _TSCONFIG = """\
 
 
 def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Begin a tool in tools/. A manifest, a script, and types for editors; nothing is lost."""
+    """Begin a tool in tools/: manifest, script, and types for editors. It overwrites nothing."""
     root, there = _read(name, project, _MOST)
     _check(name, _tools(there), "tool")
     files = {
@@ -85,7 +85,7 @@ def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = Fal
 
 
 def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Begin a skill in a folder below skills/, with a tool of its own. Nothing is lost."""
+    """Begin a skill in a folder below skills/, with a tool of its own. It overwrites nothing."""
     root, there = _read(name, project, _MOST - len(_GREET))
     tool, folder = f"{name}{_GREET}", f"skills/{name}"
     _check(name, {*there.every_skill, *there.bundle.broken_skills}, "skill")

@@ -9,22 +9,31 @@ import typer
 
 from penstock.app.sections import Engine
 
+FOLDER_HELP = "The project's folder; else the nearest one upwards."
 ProjectFolder = Annotated[
     Path | None,
-    typer.Option("--project", "-p", help="The project's folder; else found from here upwards."),
+    typer.Option("--project", "-p", metavar="FOLDER", help=FOLDER_HELP),
 ]
 Folder = Annotated[
     Path | None,
-    typer.Argument(metavar="PATH", help="The project's folder; else found from here upwards."),
+    typer.Argument(metavar="FOLDER", help=FOLDER_HELP),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; notes go to stderr.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
-Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most as many.")]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most so many.")]
+SkillNames = Annotated[
+    list[str] | None,
+    typer.Option("--skill", metavar="ID", help="Select this skill; may be repeated."),
+]
+ToolInput = Annotated[
+    str | None,
+    typer.Option("--input", "-i", metavar="JSON", help="Its input: JSON, @FILE, or - for stdin."),
+]
 EngineName = Annotated[
     Engine | None,
-    typer.Option("--engine", help="Where every script runs, whatever it wishes for."),
+    typer.Option("--engine", help="The engine for every script, whatever its manifest asks for."),
 ]
 
 

@@ -22,7 +22,14 @@ from penstock.cli.excerpt import excerpt, place_of
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.findings import tell_findings
 from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, EngineName, ProjectFolder, taking
+from penstock.cli.options import (
+    AsJson,
+    EngineName,
+    ProjectFolder,
+    SkillNames,
+    ToolInput,
+    taking,
+)
 from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.skills import selected
@@ -44,25 +51,29 @@ class Options(Struct, frozen=True, kw_only=True):
     """What the command takes."""
 
     tool: Annotated[
-        str, typer.Argument(metavar="ID", help="Which tool.", autocompletion=every_tool)
+        str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=every_tool)
     ]
-    given: Annotated[
-        str | None, typer.Option("--input", "-i", help="Its input: JSON, @FILE, or - for stdin.")
-    ] = None
+    given: ToolInput = None
     mocks: Annotated[
-        Path | None, typer.Option("--mocks", metavar="FILE", help="What stands in for the world.")
+        Path | None,
+        typer.Option(
+            "--mocks", metavar="FILE", help="What stands in for secrets, values, tools and servers."
+        ),
     ] = None
-    skill: Annotated[
-        list[str] | None,
-        typer.Option("--skill", metavar="ID", help="A skill that is selected; may come again."),
-    ] = None
+    skill: SkillNames = None
     permission: Annotated[
         list[str] | None,
-        typer.Option("--permission", help="What the profile may do; may come again. Else all."),
+        typer.Option(
+            "--permission",
+            metavar="NAME",
+            help="Give the caller this permission alone; may be repeated. Else it has all.",
+        ),
     ] = None
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", metavar="TEXT", help="The next answer; may come again."),
+        typer.Option(
+            "--answer", metavar="TEXT", help="Answer the next question so; may be repeated."
+        ),
     ] = None
     store: Annotated[
         bool, typer.Option("--store", help="Use the project's store, not one in memory.")

@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from penstock.app.opening import check_strict, open_project
 from penstock.app.reload import ProjectReloader
 from penstock.cli.banner import banner
 from penstock.cli.findings import tell_all
-from penstock.cli.options import ProjectFolder
+from penstock.cli.options import Folder, ProjectFolder
 from penstock.cli.output import note
 from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
@@ -23,15 +22,15 @@ from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind
 
-Folder = Annotated[
-    Path | None, typer.Argument(help="The project's folder; else found from here upwards.")
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="The address; else that of the settings."),
 ]
-Host = Annotated[str | None, typer.Option("--host", help="The address; else that of the settings.")]
 Port = Annotated[
     int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")
 ]
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Take changed tools, skills and agents while serving.")
+    bool, typer.Option("--watch", help="Take up changed tools, skills and agents while serving.")
 ]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Do not start while anything is wrong with the files.")

@@ -1,7 +1,6 @@
 """Skills that are selected at the command line."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
@@ -10,11 +9,6 @@ from penstock.app.runtime import Runtime
 from penstock.chat.selecting import unknown_skills
 from penstock.core.profile import Profile
 from penstock.manifest.skill import SkillManifest
-
-SkillNames = Annotated[
-    list[str] | None,
-    typer.Option("--skill", metavar="ID", help="A skill that is selected; may come again."),
-]
 
 
 def selected(

@@ -11,9 +11,16 @@ from penstock.cli.exit_codes import INTERRUPTED
 from penstock.cli.output import note
 from penstock.core.errors import PenstockError
 from penstock.core.ids import TaskId
+from penstock.core.task import TaskRecord
 
 Tell = Callable[[str], None]
 """Says something to the person, beside what the command prints."""
+
+
+def ending(task: TaskRecord, status: str) -> str:
+    """Return the line that tells what became of a task that a command ended."""
+    soon = "" if task.status.is_final else ", ends as soon as its tools let it"
+    return f"{task.task_id} {status}{soon}"
 
 
 class TaskStopper:

@@ -15,6 +15,7 @@ from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.project import run
 from penstock.cli.render import event_line, print_table, when
+from penstock.cli.stopping import ending
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId
@@ -70,7 +71,7 @@ def task_events(
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the events of a task, one a line. One that was left undone goes on while followed."""
+    """Print the events of a task, one a line. Followed, one that was left undone goes on."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime, task)
@@ -91,8 +92,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
         if as_json:
             print_json(task_part(record))
         else:
-            soon = "" if record.status.is_final else ", ends as soon as its tools let it"
-            print(f"{record.task_id} {record.status.value}{soon}")
+            print(ending(record, record.status.value))
 
     run(project, work)
 

@@ -38,8 +38,12 @@ State = Annotated[
     ),
 ]
 Builtin = Annotated[bool, typer.Option("--builtin", help="Only the built-in ones.")]
-OfSkill = Annotated[str | None, typer.Option("--skill", help="Only those that this skill grants.")]
-Label = Annotated[str | None, typer.Option("--label", help="Only those with this label.")]
+OfSkill = Annotated[
+    str | None, typer.Option("--skill", metavar="ID", help="Only those that this skill grants.")
+]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="LABEL", help="Only those with this label.")
+]
 
 
 def list_tools(

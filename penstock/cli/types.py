@@ -13,7 +13,8 @@ from penstock.cli.output import note, print_json
 from penstock.cli.project import find
 
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="One file with all, instead.")
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write one file with everything instead."),
 ]
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; exit code 1 if a file is stale.")

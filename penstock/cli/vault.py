@@ -1,4 +1,4 @@
-"""Secrets of the vault: set one, list them, delete one, seal all anew."""
+"""Secrets of the vault: set one, list them, delete one, encrypt all again."""
 
 import asyncio
 import sys
@@ -27,10 +27,12 @@ Place = Annotated[str, typer.Argument(metavar="SCOPE", help=_SCOPE_HELP)]
 MaybePlace = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SCOPE]", help="`profile`, or `profile:ID`, or `shared`, or `shared:ID`."
+        metavar="SCOPE", help="`profile`, or `profile:ID`, or `shared`, or `shared:ID`."
     ),
 ]
-SecretKey = Annotated[str, typer.Argument(metavar="KEY", help="As manifests declare it.")]
+SecretKey = Annotated[
+    str, typer.Argument(metavar="KEY", help="The secret's name, as manifests declare it.")
+]
 
 
 def set_secret(
@@ -72,7 +74,7 @@ def delete_secret(
 
 
 def rotate(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
-    """Seal all secrets anew with the first key of PENSTOCK_SECRET_KEY."""
+    """Encrypt all secrets again, with the first key of PENSTOCK_SECRET_KEY."""
     count = _with_vault(project, lambda vault: vault.rotate())
     _tell({"sealed": count}, f"{count} secrets are sealed with the first key", as_json=as_json)
 

@@ -12,10 +12,19 @@ import jsonschema_rs
 from msgspec import Struct
 
 from penstock.core.envelope import Json
+from penstock.core.schema_cost import is_costly, parts, unfolded
 from penstock.core.text import cut
 
 SAFE_INTEGER = 2**53 - 1
 MOST_PROBLEMS = 50
+MOST_SCHEMAS = 100_000
+"""Schemas in one, with each reference written out: to check a value takes time for each."""
+MOST_CHOICES = 10_000
+"""Schemas of choices that are looked at to tell why none fits."""
+MOST_PARTS = 100_000
+"""Of a value, that are looked at for the first with a problem."""
+MOST_LEVELS = 8
+"""So much deeper in a value what is wrong is looked for, where its choices are more."""
 MESSAGE_CHARACTERS = 500
 MOST_EXPLAINED = 2000
 """Values inside of a value whose problems are all told: they are found before the first is told,
@@ -36,8 +45,9 @@ class Problem(Struct, frozen=True):
 class Schema:
     """A compiled JSON Schema.
 
-    Raises ValueError when it is none, or when it refers to anything outside itself. Patterns of one
-    that is not trusted look neither ahead nor back: no text takes them long.
+    Raises ValueError when it is none, when it refers to anything outside itself, and when what it
+    refers to makes it too large. Patterns of one that is not trusted look neither ahead nor back:
+    no text takes them long.
     """
 
     def __init__(self, schema: Json, *, is_trusted: bool = True) -> None:
@@ -46,24 +56,42 @@ class Schema:
                 dict(schema),
                 retriever=_refuse,
                 validate_formats=True,
-                pattern_options=None if is_trusted else _PLAIN_PATTERNS,
+                pattern_options=_PATTERNS if is_trusted else _PLAIN_PATTERNS,
             )
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_broken(error)) from None
+        if unfolded(schema) > MOST_SCHEMAS:
+            raise ValueError(_TOO_LARGE)
+        self._schema, self._is_trusted = schema, is_trusted
         self._is_valid = self._validator.is_valid
 
-    def problems(self, value: Any) -> list[Problem]:
+    def problems(self, value: Any, levels: int = MOST_LEVELS) -> list[Problem]:
         """Return what is wrong with the value, at most 50 findings; nothing if it fits.
 
-        Of a value with more than MOST_EXPLAINED inside what is wrong first is told alone.
+        Of a value with more than MOST_EXPLAINED inside what is wrong first is told alone. Where its
+        choices are too many to tell it whole, that is looked for so many levels deeper.
         """
         try:
             if self._is_valid(value):
                 return []
+            if is_costly(self._schema, value, MOST_CHOICES):
+                return self._inside(value, levels)
             found = chain.from_iterable(map(_problems, self._errors(value)))
             return list(islice(found, MOST_PROBLEMS))
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
+
+    def _inside(self, value: Any, levels: int) -> list[Problem]:
+        """Return what is wrong with a part of the value, so many levels deeper at most."""
+        made: dict[int, Schema] = {}
+        found = parts(self._schema, value) if levels else ()
+        for at, schema, each in islice(found, MOST_PARTS):
+            if id(schema) not in made:
+                made[id(schema)] = Schema(schema, is_trusted=self._is_trusted)
+            if inner := made[id(schema)].problems(each, levels - 1):
+                here = pointer([at])
+                return [Problem(here + problem.path, problem.message) for problem in inner]
+        return [Problem("", "does not fit the schema, whose choices are too many to say why")]
 
     def _errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
         if not _has_more_inside(value, MOST_EXPLAINED):
@@ -89,6 +117,9 @@ class RemoteRef(Struct, frozen=True):
     ref: str
 
 
+_TOO_LARGE = f"/: has more than {MOST_SCHEMAS} schemas, with each $ref written out"
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+"""Patterns that look ahead or back give up after so many steps."""
 _PLAIN_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 17, dfa_size_limit=1 << 17)
 
 

@@ -11,6 +11,9 @@ from penstock.engine.held import HeldLog
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE = 128
+"""So many leases are asked for together: a thousand at once would take 3 MiB for a moment."""
+
 
 class LeaseKeeper:
     """Renews every lease that was not written to lately; one timer looks after all of them.
@@ -22,7 +25,10 @@ class LeaseKeeper:
         self._held = held
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._renewing: dict[LogId, asyncio.Task[None]] = {}
+        self._due: dict[LogId, HeldLog] = {}
+        """Leases to be renewed as soon as others are, longest silent first."""
+        self._renewing: set[LogId] = set()
+        self._renewers: set[asyncio.Task[None]] = set()
 
     def look_after(self) -> None:
         """See to it that somebody looks, now that a log is held."""
@@ -32,18 +38,31 @@ class LeaseKeeper:
 
     async def rest(self) -> None:
         """Return when no lease is on its way to be renewed any more."""
-        await asyncio.gather(*self._renewing.values(), return_exceptions=True)
+        self._due.clear()
+        await asyncio.gather(*self._renewers, return_exceptions=True)
 
     def _look(self) -> None:
         self._timer = None
         for log_id, held in self._held.items():
             is_asked = held.lost is not None or log_id in self._renewing
             if not is_asked and held.is_silent(self._seconds):
-                self._renewing[log_id] = asyncio.ensure_future(self._renew(log_id, held))
+                self._due[log_id] = held
+        for _ in range(min(len(self._due), _AT_ONCE - len(self._renewers))):
+            renewer = asyncio.ensure_future(self._renew_due())
+            self._renewers.add(renewer)
+            renewer.add_done_callback(self._renewers.discard)
         if self._held:
             self.look_after()
 
+    async def _renew_due(self) -> None:
+        while self._due:
+            log_id = next(iter(self._due))
+            held = self._due.pop(log_id)
+            if self._held.get(log_id) is held:
+                await self._renew(log_id, held)
+
     async def _renew(self, log_id: LogId, held: HeldLog) -> None:
+        self._renewing.add(log_id)
         try:
             await held.refresh()
         except LeaseLost as lost:
@@ -52,4 +71,4 @@ class LeaseKeeper:
         except StoreError as error:
             log.warning("lease of log %s not renewed yet: %s", log_id, error)
         finally:
-            del self._renewing[log_id]
+            self._renewing.remove(log_id)

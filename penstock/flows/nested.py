@@ -10,21 +10,21 @@ from penstock.core.flow_events import FlowStarted
 from penstock.core.step import ABORTED, Outcome, StepResult, StepStatus
 from penstock.flows.definition import FlowRef
 from penstock.flows.inputs import run_inputs
-from penstock.flows.kept import meant
-from penstock.flows.library import FlowLibrary, FlowSource
-from penstock.flows.plan import RunStatus
+from penstock.flows.project.kept import referred_flows
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.reading.flow import flow_of
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
-from penstock.flows.starting import said_of
-from penstock.flows.values import TemplateValues
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.values import TemplateValues
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.starting import errors_text
 
 
-def referred(
+def referred_starts(
     library: FlowLibrary, source: FlowSource, step: FlowRef, path: str, *, values: TemplateValues
 ) -> list[FlowStarted] | VisitOutcome:
     """Return how the flows begin that the path of a step means, or why the step fails."""
-    sources = meant(library, source, step.path, path)
+    sources = referred_flows(library, source, step.path, path)
     if sources is None:
         return failed("ref_outside", f'the path "{path}" leads out of the project', is_hard=True)
     if not sources:
@@ -39,13 +39,13 @@ def referred(
     return starts
 
 
-def what_is_left(run: Run | None) -> StepResult:
+def result_of_last(run: Run | None) -> StepResult:
     """Return the result of a step whose flows all succeeded: of the last one, its last agent's."""
     result = run.last_result() if run is not None else StepResult()
     return replace(result, status=StepStatus.COMPLETE)
 
 
-def framed(
+def in_frames(
     starts: Sequence[FlowStarted], frame: CallPath, *, is_glob: bool
 ) -> Iterator[tuple[CallPath, FlowStarted]]:
     """Yield each flow with its frame: that of the step, or one a match of a glob."""
@@ -68,7 +68,7 @@ def _started(
     errors = source.errors or library.faults(source)
     flow = flow_of(source.text, source.path)
     if errors or flow is None:
-        return failed("ref_failed", f"{source.name} has errors: {said_of(errors)}")
+        return failed("ref_failed", f"{source.name} has errors: {errors_text(errors)}")
     inputs, problems = run_inputs(flow, wired)
     if problems:
         said = "; ".join(map(str, problems))

@@ -14,19 +14,19 @@ from penstock.core.step import Outcome
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
-from penstock.flows.costs import STEP_WAITS
 from penstock.flows.definition import AnyStep, FlowRef, Fork, LoopDecision, StepKind
-from penstock.flows.frame_events import FrameEvents
-from penstock.flows.kept import promised
-from penstock.flows.library import FlowLibrary, FlowSource, is_glob, source_of
-from penstock.flows.loops import RouteTaken
-from penstock.flows.nested import failed_inside, framed, referred, what_is_left
-from penstock.flows.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.nested import failed_inside, in_frames, referred_starts, result_of_last
+from penstock.flows.project.kept import promised_ids
+from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, source_of
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
-from penstock.flows.step_context import StepContext, Visited
-from penstock.flows.steps import StepRunner
+from penstock.flows.runs.costs import STEP_WAITS
+from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.loops import RouteTaken
+from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_runner import StepRunner
 
 _LOOK_SECONDS = 0.2
 """How long an answer may lie there while other steps are at work."""
@@ -289,12 +289,12 @@ class FlowRunner(Struct):
             values = self.run.values()
             path, library = values.text(step.path), self.shared.library
             found = await asyncio.to_thread(
-                referred, library, self.source, step, path, values=values
+                referred_starts, library, self.source, step, path, values=values
             )
             context.warn_of_missing(values, step.step_id)
             if isinstance(found, VisitOutcome):
                 return Visited(ended=found)
-            for frame, started in framed(found, context.frame, is_glob=is_glob(path)):
+            for frame, started in in_frames(found, context.frame, is_glob=is_glob(path)):
                 self.ledger.add(started, frame)
         newest: FlowRunner | None = None
         for _, inner in self._inside(context.frame):
@@ -303,7 +303,7 @@ class FlowRunner(Struct):
             await newest.conduct()
             if newest.run.plan.status is not RunStatus.SUCCESS:
                 return Visited(ended=failed_inside(newest.run))
-        result = what_is_left(newest.run if newest is not None else None)
+        result = result_of_last(newest.run if newest is not None else None)
         return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result))
 
     def _inside(self, frame: CallPath) -> "Iterator[tuple[str, FlowRunner]]":
@@ -320,7 +320,7 @@ class FlowRunner(Struct):
             started.task,
             inputs=started.inputs,
             config=self.run.config,
-            promised=promised(source, flow),
+            promised=promised_ids(source, flow),
         )
         context = replace(self.context, run=run, frame=frame)
         return FlowRunner(run, source, context, self.shared, self.depth + 1)

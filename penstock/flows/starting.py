@@ -13,7 +13,7 @@ from penstock.core.step import ValueType
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput, Shell
 from penstock.flows.inputs import run_inputs
-from penstock.flows.library import FlowLibrary, FlowSource
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.reading.flow import flow_of, read_flow
 from penstock.flows.reading.inputs import TASK
 
@@ -97,7 +97,7 @@ def wanted_of(source: FlowSource, command: str) -> Mapping[str, Wanted]:
     return {} if source.errors else task | wanted
 
 
-def said_of(errors: Sequence[Diagnostic]) -> str:
+def errors_text(errors: Sequence[Diagnostic]) -> str:
     """Return what keeps a flow from running, as a reason names it: the first few, with lines."""
     said = "; ".join(f"line {each.line}: {each.message}" for each in errors[:_SAID])
     return said + (f" and {len(errors) - _SAID} more" if len(errors) > _SAID else "")
@@ -116,7 +116,7 @@ def _question(flow: Flow, command: str) -> str:
 
 def _invalid(command: str, errors: Sequence[Diagnostic]) -> Rejection:
     details = {"diagnostics": [each.to_finding() for each in errors]}
-    reason = f'the flow "/{command}" has errors: {said_of(errors)}'
+    reason = f'the flow "/{command}" has errors: {errors_text(errors)}'
     return Rejection(code=FLOW_INVALID, reason=reason, details=details)
 
 

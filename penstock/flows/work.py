@@ -25,17 +25,17 @@ from penstock.engine.slots import Slots
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.flows.definition import AnyStep
-from penstock.flows.frame_events import FrameEvents
-from penstock.flows.kept import promised
-from penstock.flows.library import FlowLibrary, source_of
-from penstock.flows.plan import RunStatus
+from penstock.flows.project.kept import promised_ids
+from penstock.flows.project.library import FlowLibrary, source_of
 from penstock.flows.reading.flow import started_flow
-from penstock.flows.report import flow_result, unbegun
-from penstock.flows.run import Run
 from penstock.flows.runner import FlowRunner, RunContext
+from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.report import flow_result, unbegun
+from penstock.flows.runs.run import Run
 from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
-from penstock.flows.step_context import StepContext
-from penstock.flows.steps import StepRunner
+from penstock.flows.steps.step_context import StepContext
+from penstock.flows.steps.step_runner import StepRunner
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
@@ -143,7 +143,7 @@ class FlowWork(Struct, kw_only=True):
             started.task,
             inputs=started.inputs,
             config=started.config,
-            promised=promised(source, flow),
+            promised=promised_ids(source, flow),
         )
         frame_events = FrameEvents(task)
         budget = Budget(allowance_of(self.world.limits), task, self.world.clock)

@@ -14,7 +14,6 @@ from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
-from penstock.models.offline import OfflineModel
 from penstock.models.openai_request import has_thinking
 
 log = logging.getLogger(__name__)
@@ -144,7 +143,8 @@ class Models:
     def _make(self, name: str) -> Model:
         config = self._configs.get(name) or self._named_by_provider(name)
         if config.provider == OFFLINE:
-            return OfflineModel(card=config.card)
+            offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
+            return offline(card=config.card)
         if config.provider in COMPATIBLE:
             make: MakeModel = late("penstock.models.openai:OpenAIModel")
             return make(_placed(config), self._limits)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.resources.handles import SecretHandles
-from penstock.resources.hosts import HostPattern, read_patterns
+from penstock.resources.hosts import HostPattern, read_patterns, read_private
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Asks for the addresses of a host. Raises OSError."""
@@ -67,7 +67,7 @@ class EgressTerms(Struct, frozen=True, kw_only=True):
     limits: Limits
     allow: tuple[HostPattern, ...]
     allow_private: frozenset[str]
-    """`host:port`, in lower case."""
+    """`host:port`, spelled as places are."""
     resolve: Resolve | None
     """None: as this machine does."""
     tls: ssl.SSLContext | None
@@ -96,7 +96,7 @@ class Egress:
         self._terms = EgressTerms(
             limits=limits,
             allow=read_patterns(allow),
-            allow_private=frozenset(each.lower() for each in allow_private),
+            allow_private=read_private(allow_private),
             resolve=resolve,
             tls=tls,
         )

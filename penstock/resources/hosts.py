@@ -1,9 +1,11 @@
 """Patterns of hosts: `[scheme://]host[:port]`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from msgspec import Struct
+
+from penstock.core.late import late
 
 _PORTS = {"http": 80, "https": 443}
 ANY_HOST = "*"
@@ -14,7 +16,7 @@ class Endpoint(Struct, frozen=True):
 
     scheme: str
     host: str
-    """In lower case, without brackets, as DNS is asked for it."""
+    """In ASCII and lower case, without brackets, as DNS is asked for it."""
     port: int
 
     def __str__(self) -> str:
@@ -50,7 +52,8 @@ class HostPattern(Struct, frozen=True):
             raise ValueError(f"a host pattern is [scheme://]host[:port], found {text!r}")
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):  # noqa: PLR2004
             raise ValueError(f"a port is a number from 1 to 65535, found {text!r}")
-        return cls(scheme, _plain(host), int(port) if port else _PORTS[scheme])
+        below = host.removesuffix(name)
+        return cls(scheme, below + _plain(name), int(port) if port else _PORTS[scheme])
 
     @property
     def names_host(self) -> bool:
@@ -67,13 +70,24 @@ class HostPattern(Struct, frozen=True):
 
 
 def place_of(scheme: str, host: str, port: int | None) -> Endpoint:
-    """Return the place that the parts of a URL name."""
+    """Return the place that the parts of a URL name. Raises ValueError for no name of a host."""
     return Endpoint(scheme, _plain(host), port or _PORTS[scheme])
 
 
 def read_patterns(texts: Iterable[str]) -> tuple[HostPattern, ...]:
     """Return the patterns. Raises ValueError."""
     return tuple(map(HostPattern.parse, texts))
+
+
+def read_private(texts: Iterable[str]) -> frozenset[str]:
+    """Return entries `host:port` as places are compared with them. Raises ValueError."""
+    return frozenset(map(_private, texts))
+
+
+def _private(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    name = host.removeprefix("*.")
+    return f"{host.removesuffix(name)}{_plain(name)}{colon}{port}"
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -85,4 +99,9 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _plain(host: str) -> str:
-    return host.lower().strip("[]").removesuffix(".")
+    """Return the one spelling of a host; what makes international ones is loaded for them."""
+    name = host.lower().strip("[]")
+    if not name.isascii():
+        ascii_name: Callable[[str], str] = late("penstock.resources.international:ascii_name")
+        name = ascii_name(name)
+    return name.removesuffix(".")

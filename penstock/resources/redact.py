@@ -3,8 +3,9 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -13,6 +14,7 @@ LEAST_BYTES = 4
 _LONG = 128
 """Characters of a form that is in no pattern: to compile a large one takes seconds."""
 _NOTHING = "(?!)"
+_NO_FORMS: Mapping[str, str] = MappingProxyType({})
 _LEAST_OF_BASE64 = 6
 """Characters of a piece of base64 that does not stand in other text by chance."""
 _ASCII, _LATIN = 0x80, 0x100
@@ -36,10 +38,10 @@ class Redactor:
     __slots__ = ("_added", "_forms", "_long", "_pattern")
 
     def __init__(self) -> None:
-        self._added: set[str] = set()
-        self._forms: dict[str, str] = {}
+        self._added: frozenset[str] = frozenset()
+        self._forms: Mapping[str, str] = _NO_FORMS
         """How a secret may be spelled, and its key."""
-        self._long: list[str] = []
+        self._long: tuple[str, ...] = ()
         """The forms that are looked for one by one; all others are in the pattern."""
         self._pattern: re.Pattern[str] | None = None
 
@@ -52,14 +54,14 @@ class Redactor:
         """Take a secret out of everything from now on, however it is spelled."""
         if value in self._added or len(value.encode()) < LEAST_BYTES:
             return
-        self._added.add(value)
+        self._added |= {value}
         long = (form for form in _forms(value) if len(form.encode()) >= LEAST_BYTES)
         new = {form: key for form in long if form not in self._forms}
         if not new:
             return
-        self._forms.update(new)
+        self._forms = {**self._forms, **new}
         longest = sorted(self._forms, key=len, reverse=True)
-        self._long = [form for form in longest if len(form) > _LONG]
+        self._long = tuple([form for form in longest if len(form) > _LONG])
         short = map(re.escape, longest[len(self._long) :])
         self._pattern = re.compile("|".join(short) or _NOTHING)
 

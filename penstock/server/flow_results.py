@@ -11,7 +11,7 @@ from penstock.core.ids import TaskId
 from penstock.core.question import QuestionRecord
 from penstock.core.step import StepStatus
 from penstock.core.task import TaskRecord
-from penstock.flows.plan import RunStatus
+from penstock.flows.runs.plan import RunStatus
 
 BEFORE_THE_END = ("queued", "running", "suspended")
 """Where a run stands that has not ended."""

@@ -18,8 +18,8 @@ from penstock.core.flow_events import FlowRequested, FlowTold, StepStarted
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
-from penstock.flows.plan import RunStatus
 from penstock.flows.reading.flow import MOST_AT_ONCE
+from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.bodies import Form, key_of, read_json
 from penstock.server.flow_results import (

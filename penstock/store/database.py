@@ -71,8 +71,8 @@ class Database:
     async def close(self) -> None:
         """Commit what was submitted, and give every connection back."""
         self._closed = True
-        await asyncio.to_thread(self._threads.shutdown)
         if self._readers is not None:
+            await asyncio.to_thread(self._threads.shutdown)
             self._readers.dispose()
         await self.writer.close()
 

@@ -1,7 +1,7 @@
 """What is done to one log in one transaction: units of work for the writer."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -10,13 +10,13 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events import (
+    REPEATED,
     CallRequested,
     Entry,
     Event,
     Record,
     SessionOpened,
     TaskEnded,
-    are_repeated,
     is_outside,
 )
 from penstock.core.flow_events import FlowRequested
@@ -51,12 +51,12 @@ class LeaseProgress(Struct):
         return LeaseProgress(self.epoch, self.written, self.known, self.outside)
 
 
-class AppendOutcome(Struct, frozen=True):
+class AppendOutcome(NamedTuple):
     """What became of an append."""
 
     head: int
     outside: int
-    slipped: Sequence[Row]
+    slipped: Sequence[Row] = ()
     """What came after the known event, if anything of it is from outside."""
     entries: Sequence[Entry] | None = None
     """What was written, if some of it was known only then."""
@@ -69,6 +69,8 @@ class AppendUnit(Struct):
     projections: ProjectionWriter
     log_id: LogId
     entries: Sequence[Entry]
+    kinds: set[type[Event]]
+    """Of the events in the entries."""
     drafts: Sequence[Draft]
     lease_until: int
     progress: LeaseProgress
@@ -79,32 +81,53 @@ class AppendUnit(Struct):
 
     def __call__(self, connection: Connection) -> AppendOutcome | None:
         """Leave the events at the end of the log, with all that follows from them."""
-        cursor, drafts, entries = cursor_of(connection), self.drafts, self.entries
-        log_id, progress, count = self.log_id, self.progress, len(drafts)
-        key = (log_id, progress.epoch, progress.written)
-        if are_repeated(self.entries):
-            cursor.execute(self.sql.repeat, (count, self.lease_until, count, *key))
-        else:
-            cursor.execute(self.sql.advance, (count, self.lease_until, *key))
-        advanced = cursor.fetchone()
+        return append_all(connection, [self])[0]
+
+    def write(
+        self, connection: Connection, cursor: DBAPICursor, rows: list[tuple[Any, ...]]
+    ) -> AppendOutcome | None:
+        """Make room in the log, do what follows, and leave the rows to who inserts those of all."""
+        progress = self.progress
+        advanced = self._advance(cursor)
         if advanced is None:
             return None
-        head, outside = advanced
-        first, made = head - count + 1, None
+        first, outside = advanced
+        entries, drafts, made = self.entries, self.drafts, None
         if self.changes is not None:
-            entries, drafts = self._changed(self.changes, connection)
-            made = entries
-        insert_all(cursor, self.sql.insert, placed(log_id, first, drafts))
-        for seq, entry in enumerate(entries, first):
-            if type(entry.event) in HAVE_CONSEQUENCES:
-                record = Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
-                self.projections.follow(cursor, record)
+            made, drafts = self._changed(self.changes, connection)
+            entries = made
+        rows += placed(self.log_id, first, drafts)
+        if not self.kinds.isdisjoint(HAVE_CONSEQUENCES):
+            self._follow(cursor, first, entries)
         if self.is_said:
-            cursor.execute(self.sql.unsay, (log_id,))
+            cursor.execute(self.sql.unsay, (self.log_id,))
+        head = first + len(drafts) - 1
         if outside == progress.outside:
             return AppendOutcome(head, outside, (), made)
-        cursor.execute(self.sql.between, (log_id, progress.known, first - 1))
+        insert_all(cursor, self.sql.insert, rows)
+        rows.clear()
+        cursor.execute(self.sql.between, (self.log_id, progress.known, first - 1))
         return AppendOutcome(head, outside, cursor.fetchall(), made)
+
+    def _advance(self, cursor: DBAPICursor) -> tuple[int, int] | None:
+        """Make room; returns the number of the first entry, and how many are from outside."""
+        progress, count = self.progress, len(self.drafts)
+        written, outside = progress.written, progress.outside
+        repeated = count if self.kinds <= REPEATED else 0
+        key = (count, self.lease_until, repeated, self.log_id, progress.epoch)
+        cursor.execute(self.sql.advance, (*key, written + outside, outside))
+        if cursor.rowcount:
+            return written + outside + 1, outside
+        cursor.execute(self.sql.advance_past, (*key, written))
+        advanced = cursor.fetchone()
+        return None if advanced is None else (advanced[0] - count + 1, advanced[1])
+
+    def _follow(self, cursor: DBAPICursor, first: int, entries: Sequence[Entry]) -> None:
+        at = self.drafts[0][0]
+        for seq, entry in enumerate(entries, first):
+            if type(entry.event) in HAVE_CONSEQUENCES:
+                record = Record(self.log_id, seq, at, entry.task_id, entry.path, entry.event)
+                self.projections.follow(cursor, record)
 
     def _changed(self, changes: Changes, connection: Connection) -> tuple[list[Entry], list[Draft]]:
         """Make the changes; returns the entries and rows that tell what became of them."""
@@ -123,6 +146,16 @@ class AppendUnit(Struct):
         cursor.execute(self.sql.task_scope, (task_id, len(task_id) + 1, f"{task_id}/"))
         if cursor.fetchone() is not None:
             drop_task(connection, task_id, at)
+
+
+def append_all(connection: Connection, units: Sequence[AppendUnit]) -> list[AppendOutcome | None]:
+    """Do many appends, the rows of all with one statement; each has its outcome."""
+    cursor = cursor_of(connection)
+    rows: list[tuple[Any, ...]] = []
+    outcomes = [unit.write(connection, cursor, rows) for unit in units]
+    if rows:
+        insert_all(cursor, units[0].sql.insert, rows)
+    return outcomes
 
 
 class SendUnit(Struct):

@@ -2,17 +2,39 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, Inspector, inspect, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Dialect,
+    Index,
+    Inspector,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    inspect,
+)
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from penstock.core.errors import StoreCorrupt
 from penstock.core.late import late
+from penstock.store.statements import cursor_of
 from penstock.store.tables import REVISION, installation, metadata
 
 Upgrade = Callable[[Connection], None]
 
 SECRET = "secret"  # noqa: S105
+_KEPT = "SELECT value FROM installation WHERE name = 'secret'"
 _POSTGRES_LOCK = 7_072_616_001
 """Any number, the same for all who open the database."""
+_versions = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+_spelled: dict[str, tuple[str, ...]] = {}
+"""What makes the tables, by the name of the dialect: to spell it takes longer than to do it."""
 
 
 def prepare(connection: Connection, place: str, secret: bytes) -> bytes:
@@ -41,7 +63,7 @@ def rewrite(connection: Connection) -> None:
 def _revision(connection: Connection, inspector: Inspector) -> str | None:
     if not inspector.has_table("alembic_version"):
         return None
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     return None if found is None else str(found)
 
 
@@ -50,19 +72,30 @@ def _create(connection: Connection, inspector: Inspector, place: str) -> None:
         raise StoreCorrupt(
             f"{place} has tables of another program ({', '.join(taken)}); give penstock its own"
         )
-    if connection.dialect.name == "postgresql":
+    cursor, dialect = cursor_of(connection), connection.dialect
+    if dialect.name not in _spelled:
+        _spelled[dialect.name] = _spell(dialect)
+    for statement in _spelled[dialect.name]:
+        cursor.execute(statement)
+    cursor.close()
+
+
+def _spell(dialect: Dialect) -> tuple[str, ...]:
+    if dialect.name == "postgresql":
         _mark_partial_indexes()
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(
-        text(
-            "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
-            " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-        )
-    )
-    connection.execute(
-        text("INSERT INTO alembic_version (version_num) VALUES (:revision)"),
-        {"revision": REVISION},
-    )
+    tables = metadata.sorted_tables
+    made: list[ExecutableDDLElement] = [
+        *map(CreateTable, tables),
+        *(CreateIndex(each) for table in tables for each in sorted(table.indexes, key=_name)),
+        CreateTable(_versions, if_not_exists=True),
+    ]
+    revision = _versions.insert().values(version_num=REVISION)
+    first = revision.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
+    return (*(str(each.compile(dialect=dialect)) for each in made), str(first))
+
+
+def _name(index: Index) -> str:
+    return str(index.name)
 
 
 def _mark_partial_indexes() -> None:
@@ -76,7 +109,7 @@ def _mark_partial_indexes() -> None:
 def _secret(connection: Connection, secret: bytes) -> bytes:
     """Return the secret; it is written again, to learn at once if nothing can be."""
     name, value = installation.c.name, installation.c.value
-    kept = connection.execute(installation.select().where(name == SECRET)).first()
+    kept = connection.exec_driver_sql(_KEPT).first()
     if kept is None:
         connection.execute(installation.insert().values({name: SECRET, value: secret}))
         return secret

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 
 from sqlalchemy import Connection, literal_column, or_, select
 
@@ -26,6 +27,7 @@ from penstock.store.log_units import (
     RenewLease,
     SendUnit,
     TakeLease,
+    append_all,
     lost,
 )
 from penstock.store.owner import is_dead
@@ -37,6 +39,7 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
 
 _ALL = 2**62
+_CHANGE_OF = attrgetter("change")
 
 
 class SqlLog:
@@ -143,15 +146,13 @@ class SqlLog:
         if progress is None or progress.epoch != lease.epoch:
             appended.settle(error=lost(log_id))
             return appended
-        entries = tuple(entries)
-        drafts = self._rows.drafts(entries, at)
-        until = at + self._lease_ms
-        unit = AppendUnit(
-            self._sql, self._projections, log_id, entries, drafts, until, progress.now()
-        )
-        if any(each.change or type(each.event) is TaskEnded for each in entries):
+        entries, kinds = tuple(entries), {type(each.event) for each in entries}
+        drafts, until = self._rows.drafts(entries, at), at + self._lease_ms
+        parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
+        unit = AppendUnit(*parts, progress.now())
+        if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
             unit.changes = self._changes
-        if progress.is_overheard and any(type(each.event) in ENDS_OF_REPLIES for each in entries):
+        if progress.is_overheard and not kinds.isdisjoint(ENDS_OF_REPLIES):
             progress.is_overheard, unit.is_said = False, True
         progress.written += len(entries)
         if log_id not in self._slow and self._rows.are_small(drafts):
@@ -239,7 +240,7 @@ class SqlLog:
 
     def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
         done = partial(self._appended, unit, appended)
-        self._writer.submit(unit, done, order=unit.log_id)
+        self._writer.submit(unit, done, order=unit.log_id, joint=append_all)
 
     def _submit_later(self, unit: AppendUnit, appended: PendingAppend) -> None:
         """Submit once large bodies are put away, and those of the appends before."""
@@ -281,9 +282,10 @@ class SqlLog:
         if progress is not None and progress.epoch == unit.progress.epoch:
             progress.known, progress.outside = advance.head, advance.outside
         log_id, drafts, entries = unit.log_id, unit.drafts, advance.entries or unit.entries
+        at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(drafts) + 1
         records = [
-            Record(log_id, seq, drafts[0][0], entry.task_id, entry.path, entry.event)
-            for seq, entry in enumerate(entries, advance.head - len(drafts) + 1)
+            Record(log_id, seq, at, task_id, path, event)
+            for seq, (event, task_id, path, _) in enumerate(entries, first)
         ]
         for listener in self._listeners:
             listener(records)

@@ -37,16 +37,19 @@ class Statements:
                     setattr(self, name, spelled)
 
     advance = (
-        "UPDATE logs SET head = head + ?, lease_until = ? WHERE log_id = ? AND epoch = ? "
-        "AND owner IS NOT NULL AND head - outside = ? RETURNING head, outside"
+        "UPDATE logs SET head = head + ?, lease_until = ?, held_from = held_from + ? "
+        "WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL AND head = ? AND outside = ?"
     )
-    """n, lease_until, log_id, epoch, how many events holders have written -> head, outside."""
-    repeat = (
+    """n, lease_until, n if it brings no task on or 0, log_id, epoch, head, outside."""
+    advance_past = (
         "UPDATE logs SET head = head + ?, lease_until = ?, held_from = held_from + ? "
         "WHERE log_id = ? AND epoch = ? AND owner IS NOT NULL AND head - outside = ? "
         "RETURNING head, outside"
     )
-    """The same for what brings no task on: n, lease_until, n, log_id, epoch, how many."""
+    """The same when more may have come from outside: how many events holders have written last.
+
+    Gives head and outside. To return them costs SQLite as much as all the rest.
+    """
     intrude = (
         "UPDATE logs SET head = head + ?, outside = outside + ?, held_from = held_from + ?, "
         "needs_run = 1, wake_at = 0 WHERE log_id = ? RETURNING head"

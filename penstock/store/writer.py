@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ Unit = Callable[[Connection], Any]
 
 Done = TypeVar("Done")
 
+Joint = Callable[[Connection, list[Any]], Sequence[Any]]
+"""Does many units of one kind at once, with the outcome of each: all of them, or it raises."""
 
 Outcome = Callable[[Any, BaseException | None], None]
 """Takes a unit's result or its error, on the event loop, in the order of the commits."""
@@ -29,12 +32,13 @@ Outcome = Callable[[Any, BaseException | None], None]
 class Work:
     """One unit, on its way from the event loop to the disk and back."""
 
-    __slots__ = ("done", "error", "order", "outcome", "unit")
+    __slots__ = ("done", "error", "joint", "order", "outcome", "unit")
 
-    def __init__(self, unit: Unit, done: Outcome, order: str) -> None:
+    def __init__(self, unit: Unit, done: Outcome, order: str, joint: Joint | None) -> None:
         self.unit = unit
         self.done = done
         self.order = order
+        self.joint = joint
         self.outcome: Any = None
         self.error: BaseException | None = None
 
@@ -60,17 +64,19 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="penstock-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, unit: Unit, done: Outcome, *, order: str = "") -> None:
+    def submit(
+        self, unit: Unit, done: Outcome, *, order: str = "", joint: Joint | None = None
+    ) -> None:
         """Send a unit on its way; `done` is told once it is on disk, or never will be.
 
         Units of one `order` keep theirs; on Postgres a batch is sorted by it, so that two processes
-        cannot wait for each other.
+        cannot wait for each other. Those that wait with the same `joint` are done by that.
         """
         if self._closed:
             self._loop.call_soon(done, None, StoreClosed())
             return
         self._count += 1
-        self._queue.put(Work(unit, done, order))
+        self._queue.put(Work(unit, done, order, joint))
 
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
         """Do the work at once or not at all; it is on disk when this returns.
@@ -197,8 +203,12 @@ class _Session:
             self._cursor.execute(self._begin)
         else:
             batch.sort(key=_order)
-        for work in batch:
-            work.outcome = work.unit(connection)
+        for joint, works in groupby(batch, _joint):
+            if joint is None:
+                for work in works:
+                    work.outcome = work.unit(connection)
+            else:
+                _do_jointly(joint, list(works), connection)
         connection.connection.commit()
 
     def _commit_apart(self, batch: list[Work]) -> None:
@@ -252,6 +262,16 @@ class _Session:
 
 def _order(work: Work) -> str:
     return work.order
+
+
+def _joint(work: Work) -> Joint | None:
+    return work.joint
+
+
+def _do_jointly(joint: Joint, works: list[Work], connection: Connection) -> None:
+    outcomes = joint(connection, [work.unit for work in works])
+    for work, outcome in zip(works, outcomes, strict=True):
+        work.outcome = outcome
 
 
 def _refuse(batch: list[Work], error: BaseException) -> None:

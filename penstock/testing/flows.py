@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.core.diagnostics import Diagnostic, errors_of
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.kept import led_to
-from penstock.flows.library import FlowSource, matches, places_of, unknown_flow
+from penstock.flows.checks.flow import check_flow
+from penstock.flows.project.kept import referred_texts
+from penstock.flows.project.library import FlowSource, matches, places_of, unknown_flow
 from penstock.flows.reading.flow import read_flow
 
 FOLDER = "flows/"
@@ -49,4 +49,4 @@ class MemoryFlows:
 
     def _source(self, file: str) -> FlowSource:
         modules = {name: text for name, text in self.texts.items() if not name.endswith(SUFFIX)}
-        return FlowSource(path=file, texts=led_to(file, self.texts.get) | modules)
+        return FlowSource(path=file, texts=referred_texts(file, self.texts.get) | modules)

@@ -12,7 +12,7 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.code.steps import CodeEnvironment
-from penstock.flows.library import FlowLibrary, NoFlows
+from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.manifest.handbook import Handbooks
 from penstock.models.model import Model
 from penstock.models.resolve import OFFLINE, Models
@@ -47,7 +47,7 @@ class MemoryStorage:
         log: MemoryLog | None = None,
         egress: Egress | None = None,
         flows: FlowLibrary | None = None,
-        coding: CodeEnvironment | None = None,
+        code_environment: CodeEnvironment | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.limits = limits or Limits()
@@ -56,7 +56,7 @@ class MemoryStorage:
         self.vault = MemoryVault(self.clock, self.limits)
         self.egress = egress
         self.flows = flows or NoFlows()
-        self.coding = coding
+        self.code_environment = code_environment
         self.handbooks = Handbooks()
         self.project: ProjectFolder | None = None
         """A folder, for what works in one."""
@@ -85,7 +85,7 @@ async def memory_runtime(
         skills=skills,
         egress=place.egress,
         flows=place.flows,
-        coding=place.coding,
+        code_environment=place.code_environment,
         handbooks=place.handbooks,
         project=place.project,
     )

@@ -6,7 +6,7 @@ from penstock.agents.catalog import Catalog
 from penstock.agents.file_checks import KnownNames
 from penstock.app.authoring import ProjectAuthoring
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.flows import ProjectFlows
 from penstock.tools.resources import ProjectFolder
 
 AGENT = "---\nname: scout\ndescription: d\ntools: [look]\n---\n"

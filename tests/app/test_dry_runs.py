@@ -13,8 +13,8 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits
 from penstock.core.world import World
 from penstock.flows.checks.context import AgentCard, CheckContext
-from penstock.flows.files import read_flow_file
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.files import read_flow_file
+from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.reading.flow import read_flow
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page

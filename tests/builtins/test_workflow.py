@@ -286,7 +286,7 @@ async def test_a_fault_of_the_runtime_in_a_run_is_a_failure_and_no_cancellation(
     def broken(*args: object, **more: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("penstock.flows.steps.brief", broken)
+    monkeypatch.setattr("penstock.flows.steps.step_runner.brief", broken)
     envelope = await ran(wanted("demo", task="t", n="x"))
     assert envelope.error is not None
     assert envelope.error.code == "WORKFLOW_FAILED"

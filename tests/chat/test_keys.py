@@ -1,7 +1,5 @@
 """API keys: shown once, kept as hashes."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from sqlalchemy import select
 
@@ -9,29 +7,9 @@ from penstock.chat.keys import Keys
 from penstock.core.clock import Moment
 from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
 from penstock.core.ids import ProfileId
-from penstock.store.database import Database, open_database
+from penstock.store.database import Database
 from penstock.store.tables import keys as table
 from penstock.testing.clock import FakeClock
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Database]:
-    """An empty database."""
-    database = await open_database("sqlite://")
-    yield database
-    await database.close()
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """A clock that moves by hand."""
-    return FakeClock()
-
-
-@pytest.fixture
-def keys(database: Database, clock: FakeClock) -> Keys:
-    """The keys of an installation, none so far."""
-    return Keys(database, clock)
 
 
 async def test_a_key_is_43_characters_of_chance(keys: Keys) -> None:

@@ -1,7 +1,5 @@
 """Browsers that are signed in."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from sqlalchemy import select
 
@@ -10,31 +8,11 @@ from penstock.chat.sign_ins import SignIns
 from penstock.core.clock import Moment
 from penstock.core.errors import Unauthenticated
 from penstock.core.ids import ProfileId
-from penstock.store.database import Database, open_database
+from penstock.store.database import Database
 from penstock.store.tables import sign_ins as table
 from penstock.testing.clock import FakeClock
 
 HOUR = 3600
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Database]:
-    """An empty database."""
-    database = await open_database("sqlite://")
-    yield database
-    await database.close()
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """A clock that moves by hand."""
-    return FakeClock()
-
-
-@pytest.fixture
-def keys(database: Database, clock: FakeClock) -> Keys:
-    """The keys of an installation, none so far."""
-    return Keys(database, clock)
 
 
 @pytest.fixture

@@ -108,13 +108,13 @@ def test_a_task_that_ctrl_c_cancelled_ends_like_that(
     runtime: Runtime, background: Background
 ) -> None:
     person = Person()
-
-    def leave(question: Frame) -> None:
-        raise KeyboardInterrupt
-
     conversation = Conversation(runtime, background, show=person.show, ask=leave)
     assert conversation.say("send to=Ann") == INTERRUPTED
     assert person.seen[-1]["code"] == "CANCELLED"
+
+
+def leave(question: Frame) -> None:
+    raise KeyboardInterrupt
 
 
 def questions(person: Person) -> list[str]:
@@ -148,10 +148,6 @@ def test_ctrl_c_at_the_question_of_a_run_cancels_the_message(
     runtime: Runtime, background: Background
 ) -> None:
     person = Person()
-
-    def leave(question: Frame) -> None:
-        raise KeyboardInterrupt
-
     conversation = Conversation(runtime, background, show=person.show, ask=leave)
     assert conversation.say("/again now") == INTERRUPTED
     assert person.seen[-1]["code"] == "CANCELLED"

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import ProfileId
-from penstock.flows.library import FlowSource
+from penstock.flows.project.library import FlowSource
 from penstock.flows.starting import FlowSettings, Rejection, RunStart, begin
 
 HEAD = "name: n\ndescription: d\n"

@@ -123,7 +123,7 @@ async def test_a_fault_of_the_runtime_is_an_error_and_nobody_s_cancellation(
     def broken(*args: object, **more: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("penstock.flows.steps.brief", broken)
+    monkeypatch.setattr("penstock.flows.steps.step_runner.brief", broken)
     envelope = await run_flow(
         f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}", ScriptedModel([])
     )

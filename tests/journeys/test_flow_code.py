@@ -6,7 +6,7 @@ from penstock.core.events import NoteEmitted
 from penstock.core.ids import LogId
 from penstock.core.step import Outcome
 from penstock.flows.code.steps import CodeEnvironment
-from tests.kit.coding import place_of, run_code, settled, visit
+from tests.kit.code_environment import place_of, run_code, settled, visit
 from tests.kit.flows import RUN
 
 DO = "export default"
@@ -20,7 +20,9 @@ WORDS = """
 """
 
 
-async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(coding: CodeEnvironment) -> None:
+async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(
+    code_environment: CodeEnvironment,
+) -> None:
     """Input: whole-value templates typed, others text; any JSON, kept typed."""
     count = """
         interface Input { text: string; list: unknown[] }
@@ -30,7 +32,7 @@ async def test_a_module_gets_typed_inputs_and_leaves_typed_outputs(coding: CodeE
         "count.ts": count,
         "give.js": "export const run = () => ({ list: [1, { k: null }] })",
     }
-    envelope = await run_code(coding, WORDS, modules)
+    envelope = await run_code(code_environment, WORDS, modules)
     results = envelope.output["results"]
     assert results["count"]["outputs"] == {"words": 3, "list": [1, {"k": None}]}
     assert results["count"]["summary"] == "returned words, list"
@@ -47,10 +49,10 @@ CONTEXT = """
 """
 
 
-async def test_a_module_knows_where_it_stands(coding: CodeEnvironment) -> None:
+async def test_a_module_knows_where_it_stands(code_environment: CodeEnvironment) -> None:
     text = "  - {id: count, type: code, outputs: [seen], inputs: {none: '${{result.x.y}}'}}"
-    place = place_of(coding, text, {"count.mjs": CONTEXT})
-    envelope = await run_code(coding, text, {}, place=place)
+    place = place_of(code_environment, text, {"count.mjs": CONTEXT})
+    envelope = await run_code(code_environment, text, {}, place=place)
     count = envelope.output["results"]["count"]
     assert count["summary"] == "count of demo"
     assert count["seen"] == [".", "the task", False, True, ""]
@@ -107,10 +109,10 @@ PACKAGE = "import type { Flow } from 'pi-any'; import { type A, FlowHardError } 
     ],
 )
 async def test_how_a_module_ends_is_how_its_step_does(
-    coding: CodeEnvironment, module: str, fields: str, source: str
+    code_environment: CodeEnvironment, module: str, fields: str, source: str
 ) -> None:
     """Missing or extra key, wrong type, plain throw, load error: soft. FlowHardError: hard."""
-    event = await visit(coding, module, fields=fields)
+    event = await visit(code_environment, module, fields=fields)
     hard = Outcome.HARD if source == "flow_hard_error" else Outcome.SOFT
     assert (event.source, event.outcome) == (source, hard if source else Outcome.SUCCESS), event
     assert bool(event.text) == bool(source)
@@ -128,9 +130,9 @@ async def test_how_a_module_ends_is_how_its_step_does(
     ],
 )
 async def test_a_failure_says_what_was_wrong(
-    coding: CodeEnvironment, module: str, text: str
+    code_environment: CodeEnvironment, module: str, text: str
 ) -> None:
-    assert text in (await visit(coding, module, fields=ONE)).text
+    assert text in (await visit(code_environment, module, fields=ONE)).text
 
 
 DECIDE = """
@@ -156,11 +158,15 @@ DECIDE = """
     ],
 )
 async def test_a_decision_goes_where_its_module_says(
-    coding: CodeEnvironment, returned: str, source: str, branch: str | None, ran: list[str]
+    code_environment: CodeEnvironment,
+    returned: str,
+    source: str,
+    branch: str | None,
+    ran: list[str],
 ) -> None:
     """`branch` missing: soft; not in `branches`: hard."""
-    place = place_of(coding, DECIDE, {"count.ts": f"{DO} () => ({returned})"})
-    envelope = await run_code(coding, DECIDE, {}, place=place)
+    place = place_of(code_environment, DECIDE, {"count.ts": f"{DO} () => ({returned})"})
+    envelope = await run_code(code_environment, DECIDE, {}, place=place)
     (event,) = await settled(place)
     assert (event.source, event.result.branch) == (source, branch)
     assert (event.outcome is Outcome.HARD) is (source == "off_map_branch")
@@ -176,12 +182,12 @@ ROUND = """
 """
 
 
-async def test_a_decision_leads_back_as_often_as_it_may(coding: CodeEnvironment) -> None:
+async def test_a_decision_leads_back_as_often_as_it_may(code_environment: CodeEnvironment) -> None:
     modules = {
         "make.ts": f"{DO} () => {{}}",
         "count.ts": f"{DO} () => ({{ branch: 'again' }})",
     }
-    envelope = await run_code(coding, ROUND, modules)
+    envelope = await run_code(code_environment, ROUND, modules)
     visits = {name: each["visits"] for name, each in envelope.output["results"].items()}
     assert visits == {"make": 3, "count": 3, "done": 1}
 
@@ -205,26 +211,30 @@ async def test_a_decision_leads_back_as_often_as_it_may(coding: CodeEnvironment)
     ],
 )
 async def test_where_a_module_is_found(
-    coding: CodeEnvironment, fields: str, file: str, is_found: bool
+    code_environment: CodeEnvironment, fields: str, file: str, is_found: bool
 ) -> None:
     """Target; directory form; flat form; `.pi/flows/handlers/COMMAND/ID.*`."""
     text = f"  - {{id: count, type: code{fields}}}"
-    place = place_of(coding, text, {file: f"{DO} () => {{}}"})
-    envelope = await run_code(coding, text, {}, place=place)
+    place = place_of(code_environment, text, {file: f"{DO} () => {{}}"})
+    envelope = await run_code(code_environment, text, {}, place=place)
     assert envelope.ok is is_found
     (event,) = await settled(place)
     assert event.source == ("" if is_found else "code_node")
 
 
-async def test_one_that_is_missing_is_told_with_what_was_expected(coding: CodeEnvironment) -> None:
-    envelope = await run_code(coding, "  - {id: count, type: code}", {})
+async def test_one_that_is_missing_is_told_with_what_was_expected(
+    code_environment: CodeEnvironment,
+) -> None:
+    envelope = await run_code(code_environment, "  - {id: count, type: code}", {})
     assert envelope.output["reason"] == (
         "no handler for step 'count': expected flows/handlers/demo/count.ts; "
         "penstock flow generate demo writes a first one"
     )
 
 
-async def test_what_stands_beside_a_module_can_be_imported(coding: CodeEnvironment) -> None:
+async def test_what_stands_beside_a_module_can_be_imported(
+    code_environment: CodeEnvironment,
+) -> None:
     """Import root: the handler's own directory."""
     modules = {
         "count.ts": "import { n } from './lib/n.ts'; export default () => ({ n });",
@@ -232,7 +242,7 @@ async def test_what_stands_beside_a_module_can_be_imported(coding: CodeEnvironme
     }
     modules = {f"flows/handlers/demo/{name}": text for name, text in modules.items()}
     text = f"  - {{id: count, type: code{ONE}}}"
-    envelope = await run_code(coding, text, modules)
+    envelope = await run_code(code_environment, text, modules)
     assert envelope.output["results"]["count"]["n"] == 3
 
 
@@ -245,17 +255,17 @@ async def test_what_stands_beside_a_module_can_be_imported(coding: CodeEnvironme
     ],
 )
 async def test_a_flow_inside_a_flow_has_modules_of_its_own(
-    coding: CodeEnvironment, file: str, module: str, command: str
+    code_environment: CodeEnvironment, file: str, module: str, command: str
 ) -> None:
     """Directory form: `ID.{mts,ts,mjs,js}` beside `flow.yaml`; flat form: `handlers/STEM/ID.*`."""
     part = "name: part\ndescription: d\nsteps:\n  - {id: count, type: code, outputs: [n]}\n"
     code = f"{DO} (_, {{ flowName, task }}) => ({{ n: `${{flowName}} ${{task}}` }})"
     modules = {f"flows/{file}": part, f"flows/{module}": code}
     text = f"  - {{id: inner, type: flow-ref, path: {file}}}"
-    envelope = await run_code(coding, text, modules)
+    envelope = await run_code(code_environment, text, modules)
     assert envelope.output["results"]["count"]["n"] == f"{command} the task"
 
 
-async def test_without_a_sandbox_code_steps_fail(coding: CodeEnvironment) -> None:
+async def test_without_a_sandbox_code_steps_fail(code_environment: CodeEnvironment) -> None:
     event = await visit(None, f"{DO} () => {{}}")
     assert (event.source, event.outcome) == ("code_node", Outcome.SOFT)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.envelope import Status
 from penstock.flows.code.steps import CodeEnvironment
-from tests.kit.coding import place_of, run_code, settled, visit
+from tests.kit.code_environment import place_of, run_code, settled, visit
 
 DO = "export default"
 LATE = """
@@ -42,19 +42,21 @@ LATE = """
     ],
 )
 async def test_a_hostile_module_ends_its_step_alone(
-    coding: CodeEnvironment, module: str, source: str, text: str
+    code_environment: CodeEnvironment, module: str, source: str, text: str
 ) -> None:
     limit = 600 if module is LATE else 200 if source == "code_timeout" else 20_000
-    event = await visit(coding, module, fields=f", timeout: {limit}")
+    event = await visit(code_environment, module, fields=f", timeout: {limit}")
     assert event.source == source, event
     assert text in event.text
 
 
-async def test_a_step_that_ran_out_of_time_is_tried_again(coding: CodeEnvironment) -> None:
+async def test_a_step_that_ran_out_of_time_is_tried_again(
+    code_environment: CodeEnvironment,
+) -> None:
     """Soft failures are tried again; each try is a visit with an entry of its own."""
     text = "  - {id: count, type: code, timeout: 50, retry: {attempts: 1, delay: 0}}"
-    place = place_of(coding, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})
-    envelope = await run_code(coding, text, {}, place=place)
+    place = place_of(code_environment, text, {"count.ts": f"{DO} () => flo.sleep(9999)"})
+    envelope = await run_code(code_environment, text, {}, place=place)
     assert envelope.status is Status.FAILED
     events = await settled(place)
     assert [each.source for each in events] == ["code_timeout"] * 2

@@ -8,7 +8,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.testing.runtime import memory_runtime
-from tests.kit.coding import place_of, run_code, visit
+from tests.kit.code_environment import place_of, run_code, visit
 from tests.kit.flows import RUN, WORKERS, run_in
 from tests.kit.origin import answer, origin
 from tests.kit.tools import Act, echo
@@ -24,7 +24,9 @@ CALLS = """
 """
 
 
-async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: CodeEnvironment) -> None:
+async def test_a_module_reaches_global_tools_and_those_of_its_step(
+    code_environment: CodeEnvironment,
+) -> None:
     """`callTool` reaches global runtime tools and `tools:`."""
     tools = [
         Act("named", echo),
@@ -32,7 +34,7 @@ async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: CodeE
         Act("direct", echo, direct_call=True),
         Act("other", echo),
     ]
-    event = await visit(coding, CALLS, *tools, fields=", outputs: [said], tools: [named]")
+    event = await visit(code_environment, CALLS, *tools, fields=", outputs: [said], tools: [named]")
     assert event.result.outputs["said"] == [
         *["success"] * 3,
         "NOT_PERMITTED",
@@ -42,7 +44,7 @@ async def test_a_module_reaches_global_tools_and_those_of_its_step(coding: CodeE
     assert [len(each.runs) for each in tools] == [1, 1, 1, 0]
 
 
-async def test_a_module_reaches_the_hosts_of_its_step(coding: CodeEnvironment) -> None:
+async def test_a_module_reaches_the_hosts_of_its_step(code_environment: CodeEnvironment) -> None:
     async def say(heard: str, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(b"hello"))
 
@@ -57,21 +59,21 @@ async def test_a_module_reaches_the_hosts_of_its_step(coding: CodeEnvironment) -
         inputs = f"inputs: {{port: '{running.port}'}}"
         text = f"  - {{id: count, type: code, outputs: [said, refused], {egress}, {inputs}}}"
         place = place_of(
-            coding, text, {"count.ts": module}, egress=way(running.port, Limits()).egress
+            code_environment, text, {"count.ts": module}, egress=way(running.port, Limits()).egress
         )
-        envelope = await run_code(coding, text, {}, place=place)
+        envelope = await run_code(code_environment, text, {}, place=place)
     count = envelope.output["results"]["count"]
     assert (count["said"], count["refused"]) == ("hello", "EGRESS_DENIED")
 
 
-async def test_a_module_may_wait_for_a_person(coding: CodeEnvironment) -> None:
+async def test_a_module_may_wait_for_a_person(code_environment: CodeEnvironment) -> None:
     module = f"""
         {DO} async () => {{
           const said = await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
           return {{ said: said.user_message }};
         }}"""
     text = "  - {id: count, type: code, timeout: 500, outputs: [said]}"
-    place = place_of(coding, text, {"count.ts": module})
+    place = place_of(code_environment, text, {"count.ts": module})
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         envelope = await run_in(runtime)
         assert envelope.status is Status.SUSPENDED
@@ -83,12 +85,12 @@ async def test_a_module_may_wait_for_a_person(coding: CodeEnvironment) -> None:
     assert reply.envelope.output["results"]["count"]["said"] == "yes"
 
 
-async def test_a_tool_that_needs_approval_asks_a_person(coding: CodeEnvironment) -> None:
+async def test_a_tool_that_needs_approval_asks_a_person(code_environment: CodeEnvironment) -> None:
     send = Act("send", echo, effect=Effect.WRITE, requires_approval=True)
     asks = "await flo.callTool({ tool_id: 'send', input: {} })"
     module = f"{DO} async () => ({{ s: ({asks}).status }})"
     text = "  - {id: count, type: code, outputs: [s], tools: [send]}"
-    place = place_of(coding, text, {"count.ts": module})
+    place = place_of(code_environment, text, {"count.ts": module})
     async with memory_runtime(tools=[send], agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await place.log.open_questions(LogId(RUN), RUN)
@@ -100,7 +102,9 @@ async def test_a_tool_that_needs_approval_asks_a_person(coding: CodeEnvironment)
     assert reply.envelope.output["results"]["count"]["s"] == "success"
 
 
-async def test_a_run_keeps_the_modules_that_it_began_with(coding: CodeEnvironment) -> None:
+async def test_a_run_keeps_the_modules_that_it_began_with(
+    code_environment: CodeEnvironment,
+) -> None:
     """A run keeps these texts to its end, whatever is written meanwhile."""
     module = f"""
         {DO} async () => {{
@@ -108,10 +112,12 @@ async def test_a_run_keeps_the_modules_that_it_began_with(coding: CodeEnvironmen
           return {{ said: "as it was" }};
         }}"""
     text = "  - {id: count, type: code, outputs: [said]}"
-    place = place_of(coding, text, {"count.ts": module})
+    place = place_of(code_environment, text, {"count.ts": module})
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-    place.flows = place_of(coding, text, {"count.ts": f"{DO} () => ({{ said: 'new' }})"}).flows
+    place.flows = place_of(
+        code_environment, text, {"count.ts": f"{DO} () => ({{ said: 'new' }})"}
+    ).flows
     (asked,) = await place.log.open_questions(LogId(RUN), RUN)
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         await runtime.answer(asked.question.question_id, {"text": "yes"})

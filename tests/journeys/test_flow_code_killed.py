@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.flows.code.steps import CodeEnvironment
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
-from tests.kit.coding import place_of
+from tests.kit.code_environment import place_of
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.flows import RUN, WORKERS, see_through
 from tests.kit.tools import Act, echo
@@ -63,12 +63,12 @@ WRITES = 24
 
 
 async def tell(
-    coding: CodeEnvironment, log: DyingLog, clock: FakeClock
+    code_environment: CodeEnvironment, log: DyingLog, clock: FakeClock
 ) -> tuple[Reply, dict[str, Act]]:
     """Run the flow in as many lives as it takes."""
     cast = {"mail": Act("mail", echo, effect=Effect.WRITE), "look": Act("look", echo)}
     limits = Limits(shutdown_seconds=0)
-    place = place_of(coding, FLOW, MODULES, clock=clock, log=log, limits=limits)
+    place = place_of(code_environment, FLOW, MODULES, clock=clock, log=log, limits=limits)
     while True:
         async with memory_runtime(agents=WORKERS, tools=cast.values(), place=place) as runtime:
             reply = await live(runtime, log, see_through(runtime, {"text": "yes"}, task="ann"))
@@ -81,12 +81,12 @@ async def tell(
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_killed_at_any_write_the_run_ends_the_same(
-    coding: CodeEnvironment, writes: int, before: bool
+    code_environment: CodeEnvironment, writes: int, before: bool
 ) -> None:
     """The handler is entered again from the top; its settled host calls answer from the ledger."""
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    reply, cast = await tell(coding, log, clock)
+    reply, cast = await tell(code_environment, log, clock)
     assert reply.envelope is not None
     result: dict[str, Any] = reply.envelope.output
     assert result["status"] == "success", result
@@ -113,8 +113,8 @@ async def test_killed_at_any_write_the_run_ends_the_same(
     assert [each["text"] for each in printed if each] == ["begun", "done"]
 
 
-async def test_every_write_of_the_run_is_tried(coding: CodeEnvironment) -> None:
+async def test_every_write_of_the_run_is_tried(code_environment: CodeEnvironment) -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    await tell(coding, log, clock)
+    await tell(code_environment, log, clock)
     assert WRITES - 8 <= log.writes <= WRITES

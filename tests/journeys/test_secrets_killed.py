@@ -16,7 +16,7 @@ from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.tools.invocation import Invocation
 from tests.kit import dying_log, flows
-from tests.kit.coding import place_of
+from tests.kit.code_environment import place_of
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
@@ -50,7 +50,7 @@ def flow(runtime: Runtime) -> Awaitable[Reply]:
 
 
 def stage_of(
-    project: ProjectFolder, coding: CodeEnvironment, log: DyingLog, clock: FakeClock
+    project: ProjectFolder, code_environment: CodeEnvironment, log: DyingLog, clock: FakeClock
 ) -> Stage:
     """Return a script that gets a secret and hands it to a tool, and one that reads it again."""
     kept: list[str] = []
@@ -63,7 +63,9 @@ def stage_of(
 
     project.tool("keep", KEEP, vault="[{key: token, scope_kinds: [profile]}]")
     limits = Limits(shutdown_seconds=0)
-    place = place_of(coding, STEP, {"story.js": STORY}, clock=clock, log=log, limits=limits)
+    place = place_of(
+        code_environment, STEP, {"story.js": STORY}, clock=clock, log=log, limits=limits
+    )
     acts = (Act("put", put, direct_call=True), Act("look", look, direct_call=True))
     return Stage(project, *acts, place=place, global_tools=["keep"])
 
@@ -71,12 +73,12 @@ def stage_of(
 @pytest.mark.parametrize("tell", [chat, flow])
 @pytest.mark.parametrize("writes", range(1, 15))
 async def test_who_goes_on_knows_what_the_one_that_died_was_given(
-    project: ProjectFolder, coding: CodeEnvironment, tell: Tell, writes: int
+    project: ProjectFolder, code_environment: CodeEnvironment, tell: Tell, writes: int
 ) -> None:
     """V5, in a conversation and in a run of a flow: the note of the key is in the log first."""
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=False)
-    stage = stage_of(project, coding, log, clock)
+    stage = stage_of(project, code_environment, log, clock)
     await stage.place.vault.set(OWN, "token", WORD)
     told = [call("keep"), call("ask_user", question="Go on?"), call("look"), say("Done.")]
     model, reply = ScriptedModel({"Go": told}), None

@@ -12,6 +12,34 @@ NEIGHBOURS = ProjectNames(
     builtin_skills={"read_dir": ("read_dir",)},
     open_tools=frozenset({"ask_user"}),
 )
+CAPTURE = """name: capture_example
+description: Open a page and return the current URL.
+input_schema:
+  type: object
+  properties:
+    url:
+      type: string
+  required: [url]
+  additionalProperties: false
+execution:
+  type: script
+  script_file: scripts/capture_example.mts
+  entrypoint: run
+timeout_ms: 30000
+"""
+PUBLISH = """name: publish_report
+description: Publish a prepared report.
+direct_call: true
+script_tools:
+- send_media_attachment
+input_schema:
+  type: object
+  additionalProperties: false
+execution:
+  type: script
+  script_file: scripts/publish_report.mts
+  entrypoint: run
+"""
 TOOL = """
 name: a
 description: Does it.

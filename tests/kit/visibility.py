@@ -19,6 +19,31 @@ from tests.kit.project import ProjectFolder
 Outcomes = Mapping[str, str]
 """By tool: `ok`, or the code of the refusal."""
 
+ORIGINS = ("M", "M0", "S", "S2", "C", "D", "D0", "H")
+TABLE = """
+list_available_skills | global | global | global | global | nf | global | global | global
+read_text_file | tools | nf | tools | tools | nf | tools | np | np
+write_text_file | nf | nf | np | np | nf | np | np | np
+t_listed | tools | nf | tools | tools | nf | tools | np | np
+t_helper | nf | nf | script_tools | script_tools | nf | script_tools | np | np
+t_inline | inline | nf | inline | inline | nf | inline | np | np
+t_req | tools | nf | tools | tools | nf | tools | np | np
+t_reqh | nf | nf | script_tools | script_tools | nf | script_tools | np | np
+t_other | nf | nf | np | np | nf | np | np | np
+t_direct | nf | nf | direct_call | direct_call | direct_call | self | self | self
+t_own | nf | nf | np | np | nf | own_script_tools | own_script_tools | own_script_tools
+t_own2 | nf | nf | np | np | nf | np | np | np
+t_plain | nf | nf | np | np | nf | np | np | np
+t_perm | nf | nf | np | np | np | np | np | np
+t_perm +p.send | nf | nf | direct_call | direct_call | direct_call | direct_call | direct_call | direct_call
+search_knowledge | agent | agent | np | np | nf | np | np | np
+nothing_such | nf | nf | nf | nf | nf | nf | nf | nf
+"""  # noqa: E501
+ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()]
+CELLS = [
+    (row[0], origin, cell) for row in ROWS for origin, cell in zip(ORIGINS, row[1:], strict=True)
+]
+"""Tool, origin, and what comes of it: the grant, nf = TOOL_NOT_FOUND, np = NOT_PERMITTED."""
 TOOLS = (
     "list_available_skills",
     "read_text_file",

@@ -10,36 +10,7 @@ from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.manifest.execution import Execution
 from penstock.manifest.source import Place
 from penstock.manifest.tool import FIELDS, ToolLimits
-from tests.kit.manifests import TOOL, findings, load, tool
-
-CAPTURE = """name: capture_example
-description: Open a page and return the current URL.
-input_schema:
-  type: object
-  properties:
-    url:
-      type: string
-  required: [url]
-  additionalProperties: false
-execution:
-  type: script
-  script_file: scripts/capture_example.mts
-  entrypoint: run
-timeout_ms: 30000
-"""
-PUBLISH = """name: publish_report
-description: Publish a prepared report.
-direct_call: true
-script_tools:
-- send_media_attachment
-input_schema:
-  type: object
-  additionalProperties: false
-execution:
-  type: script
-  script_file: scripts/publish_report.mts
-  entrypoint: run
-"""
+from tests.kit.manifests import CAPTURE, PUBLISH, TOOL, findings, load, tool
 
 
 def test_the_example_of_a_tool_loads_without_a_finding(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.rules import Action, Rule
 from penstock.tools.tool import Tool
-from tests.kit.coding import BESIDE, FILE
+from tests.kit.code_environment import BESIDE, FILE
 from tests.kit.flows import HEAD, RUN, finish, flows_of, run_in, steps, task_of, worker
 
 ASK = call("ask_user", question="Which?", type="input")
@@ -75,11 +75,11 @@ async def run(place: MemoryStorage, *rules: Rule) -> tuple[Envelope, list[Any]]:
     ids=["ask_user", "its other form", "a tool", "an agent", "a tool of an agent", "a wait"],
 )
 async def test_no_code_step_asks_and_none_waits_for_words(
-    coding: CodeEnvironment, module: str, said: str
+    code_environment: CodeEnvironment, module: str, said: str
 ) -> None:
     """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
     files = MemoryFlows({FILE: HEAD + steps(CODE), f"{BESIDE}/count.js": module})
-    envelope, events = await run(MemoryStorage(flows=files, coding=coding))
+    envelope, events = await run(MemoryStorage(flows=files, code_environment=code_environment))
     assert envelope.output["status"] == "success"
     assert SAID.format(said) in envelope.output["results"]["count"]["outputs"]["said"]
     assert not [each for each in events if isinstance(each, QuestionAsked)]

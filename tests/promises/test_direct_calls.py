@@ -14,23 +14,10 @@ from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
+from tests.kit.manifests import PUBLISH
 from tests.kit.project import ProjectFolder
 from tests.kit.server import CHAT, HERE, frames
 
-PUBLISH = """
-name: publish_report
-description: Publish a prepared report.
-direct_call: true
-script_tools:
-- send_media_attachment
-input_schema:
-  type: object
-  additionalProperties: false
-execution:
-  type: script
-  script_file: scripts/publish_report.mts
-  entrypoint: run
-"""
 SCRIPT = """
 export async function run() {
   const sent = await flo.callTool({

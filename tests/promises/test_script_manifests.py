@@ -5,25 +5,9 @@ import pytest
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.core.scope import Scope, ScopeKind
+from tests.kit.manifests import CAPTURE
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
-
-CAPTURE = """
-    name: capture_example
-    description: Open a page and return the current URL.
-    input_schema:
-      type: object
-      properties:
-        url:
-          type: string
-      required: [url]
-      additionalProperties: false
-    execution:
-      type: script
-      script_file: scripts/capture_example.mts
-      entrypoint: run
-    timeout_ms: 30000
-"""
 
 
 def found_in(project: ProjectFolder) -> list[str]:

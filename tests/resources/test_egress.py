@@ -79,6 +79,38 @@ async def test_an_address_in_the_url_is_checked_too(url: str) -> None:
         await Egress(LIMITS, allow=["http://*"]).fetch(Request(url=url), asker)
 
 
+HOSTILE = [
+    "\uff11\uff12\uff17.0.0.1",
+    "127。0。0。1",
+    "127.0.0.①",
+    "\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54",
+    "localhost。",
+]
+HOSTILE += [
+    "loc\u00adalhost",
+    "local\u200dhost",
+    "local\u200bhost",
+    "127.1",
+]
+
+
+@pytest.mark.parametrize("host", HOSTILE)
+async def test_this_machine_is_not_reached_however_it_is_spelled(host: str) -> None:
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["http://*"]))
+    with pytest.raises((EgressDenied, TypeError), match=r"not public|wants an http or https URL"):
+        await Egress(LIMITS, allow=["http://*"]).fetch(Request(url=f"http://{host}/"), asker)
+
+
+@pytest.mark.parametrize("url", ["https://bücher.test/", "https://xn--bcher-kva.test/"])
+async def test_an_international_host_is_one_host_in_any_spelling(url: str) -> None:
+    dns = Dns({"xn--bcher-kva.test": ["10.0.0.1"]})
+    asker = EgressCaller(tool_id="t", egress=read_patterns(["BÜCHER.test", "xn--bcher-kva.test"]))
+    out = Egress(LIMITS, allow=["*.test"], resolve=dns)
+    with pytest.raises(EgressDenied, match=r"https://xn--bcher-kva\.test: it has an address"):
+        await out.fetch(Request(url=url), asker)
+    assert dns.asked == ["xn--bcher-kva.test"]
+
+
 async def test_a_private_address_is_reached_by_a_named_host_alone() -> None:
     async with origin(says(answer())) as server:
         out = way(server.port)

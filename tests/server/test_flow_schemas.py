@@ -5,7 +5,7 @@ import pytest
 from penstock.app.run_feed import TYPES
 from penstock.core.schema import Schema
 from penstock.core.step import StepStatus, ValueType
-from penstock.flows.plan import RunStatus
+from penstock.flows.runs.plan import RunStatus
 from penstock.server.flow_schemas import ENDED, FLOWS, RUN_STATES, STEP_STATES
 from penstock.server.schemas import COMPONENTS
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from penstock.core.clock import Moment
 from penstock.core.events import Entry
@@ -18,6 +18,7 @@ from penstock.store.log_units import (
     RenewLease,
     SendUnit,
     TakeLease,
+    append_all,
     placed,
 )
 from penstock.store.projection_writer import ProjectionWriter
@@ -42,8 +43,9 @@ class Units:
         return SendUnit(self.sql, self._projections, CHAT, entries, drafts)
 
     def append(self, progress: LeaseProgress, *entries: Entry) -> AppendUnit:
-        drafts = self._rows.drafts(entries, AT)
-        return AppendUnit(self.sql, self._projections, CHAT, entries, drafts, UNTIL, progress)
+        drafts, kinds = self._rows.drafts(entries, AT), {type(each.event) for each in entries}
+        parts = (self.sql, self._projections, CHAT, entries, kinds, drafts, UNTIL)
+        return AppendUnit(*parts, progress)
 
 
 @pytest.fixture
@@ -92,6 +94,30 @@ async def test_what_slipped_in_comes_with_an_append(database: Database, units: U
     assert advance is not None
     assert (advance.head, advance.outside) == (4, 3)
     assert [row[0] for row in advance.slipped] == [3]
+
+
+async def test_appends_that_are_made_together_are_those_made_one_by_one(
+    database: Database, units: Units
+) -> None:
+    """What slipped in is read with what was written just before, by the same statement for all."""
+    await database.write(units.send(opened(), message()))
+    await database.write(TakeLease(units.sql, CHAT, "me", AT, UNTIL))
+    first = units.append(LeaseProgress(1, 0, 2, 2), started())
+    await database.write(units.send(cancelled()))
+    second = units.append(LeaseProgress(1, 1, 2, 2), note("a"), note("b"))
+    lost = units.append(LeaseProgress(1, 1, 2, 2), note("not after the first"))
+    third = units.append(LeaseProgress(1, 3, 4, 3), note("c"))
+    done = await database.write(lambda each: append_all(each, [first, second, lost, third]))
+    heads = [(each.head, [row[0] for row in each.slipped]) if each else None for each in done]
+    assert heads == [(4, [3]), (6, [3, 4]), None, (7, [])]
+    seqs = text("SELECT seq, kind FROM events WHERE seq > 3 ORDER BY seq")
+    rows = await database.read(lambda each: each.execute(seqs).all())
+    assert [tuple(row) for row in rows] == [
+        (4, "task_started"),
+        (5, "note_emitted"),
+        (6, "note_emitted"),
+        (7, "note_emitted"),
+    ]
 
 
 async def test_nothing_is_written_after_an_append_that_failed(

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import psycopg
@@ -85,6 +85,25 @@ async def test_a_refused_unit_harms_no_other_of_its_batch(database: Database) ->
     assert "UNIQUE" in str(done[3]).upper()
     assert done[4] == "d"
     assert await database.read(names) == {"a", "c", "d"}
+
+
+async def test_what_is_done_jointly_is_done_apart_once_one_is_refused(database: Database) -> None:
+    joined: list[int] = []
+
+    def jointly(connection: Connection, units: Sequence[Unit]) -> list[object]:
+        joined.append(len(units))
+        return [unit(connection) for unit in units]
+
+    refusal, gate = ValueError("no"), Gate()
+    told: list[object] = []
+    database.writer.submit(gate, lambda *_: None)
+    for unit in (put("a"), put("b"), put("c", refusal), put("d")):
+        database.writer.submit(unit, lambda *done: told.append(done[1] or done[0]), joint=jointly)
+    gate.open()
+    await database.write(put("e"))
+    assert told == ["a", "b", refusal, "d"]
+    assert joined == [4]
+    assert await database.read(names) == {"a", "b", "d", "e"}
 
 
 async def test_a_statement_that_is_wrong_harms_no_other(database: Database) -> None:

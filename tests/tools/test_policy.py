@@ -11,6 +11,7 @@ from penstock.core.profile import Profile
 from penstock.tools.policy import Caller, find_grant, refused
 from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
+from tests.kit.visibility import CELLS as TABLE_CELLS
 
 
 def spec(
@@ -63,29 +64,7 @@ ORIGINS = {
     "D0": replace(DIRECT_SCRIPT, selection=NONE),
     "H": replace(DIRECT_SCRIPT, selection=NONE, inside="t_own"),
 }
-# tool | M | M0 | S | S2 | C | D | D0 | H
-TABLE = """
-list_available_skills | global | global | global | global | nf | global | global | global
-read_text_file | tools | nf | tools | tools | nf | tools | np | np
-write_text_file | nf | nf | np | np | nf | np | np | np
-t_listed | tools | nf | tools | tools | nf | tools | np | np
-t_helper | nf | nf | script_tools | script_tools | nf | script_tools | np | np
-t_inline | inline | nf | inline | inline | nf | inline | np | np
-t_req | tools | nf | tools | tools | nf | tools | np | np
-t_reqh | nf | nf | script_tools | script_tools | nf | script_tools | np | np
-t_other | nf | nf | np | np | nf | np | np | np
-t_direct | nf | nf | direct_call | direct_call | direct_call | self | self | self
-t_own | nf | nf | np | np | nf | own_script_tools | own_script_tools | own_script_tools
-t_own2 | nf | nf | np | np | nf | np | np | np
-t_plain | nf | nf | np | np | nf | np | np | np
-t_perm | nf | nf | np | np | np | np | np | np
-t_perm +p.send | nf | nf | direct_call | direct_call | direct_call | direct_call | direct_call | direct_call
-search_knowledge | agent | agent | np | np | nf | np | np | np
-"""  # noqa: E501
-ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()]
-CELLS = [
-    (row[0], origin, cell) for row in ROWS for origin, cell in zip(ORIGINS, row[1:], strict=True)
-]
+CELLS = [each for each in TABLE_CELLS if each[0] != "nothing_such"]
 REFUSALS = {"nf": ToolNotFound, "np": NotPermitted}
 
 
@@ -93,7 +72,6 @@ REFUSALS = {"nf": ToolNotFound, "np": NotPermitted}
     ("tool", "origin", "cell"), CELLS, ids=[f"{tool}-{origin}" for tool, origin, _ in CELLS]
 )
 def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -> None:
-    """Cell: the grant (= allowed), nf = TOOL_NOT_FOUND, np = NOT_PERMITTED."""
     tool_id, _, permission = tool.partition(" +")
     caller = ORIGINS[origin]
     if permission:

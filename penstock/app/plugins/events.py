@@ -26,6 +26,7 @@ Follow = Callable[[LogId], AsyncGenerator[Live, None]]
 OF_PROJECTS = ("flow_rediscovered", "flow_autonomous_mode_changed")
 LAST_SECONDS = 2
 """How long the end of a run may take to be told when the project is closed."""
+_OF_RUNS = frozenset({FlowRequested, FlowStarted, StepStarted, StepSettled})
 _OTHER_NAMES = {
     "flow_flow_started": "flow_started",
     "flow_notify": "flow_warning",
@@ -88,16 +89,16 @@ class RunFollower:
     def hear(self, records: Sequence[Record]) -> None:
         """Take in what was committed; the log's listener."""
         for record in records:
-            event = record.event
+            kind = type(record.event)
             if (
-                isinstance(event, FlowRequested | FlowStarted | StepStarted | StepSettled)
+                kind in _OF_RUNS
                 and record.task_id is not None
                 and record.log_id not in self._tasks
                 and self._listeners.hear_runs
             ):
                 telling = self._go_with(record.task_id, record.log_id, record.seq)
                 self._tasks[record.log_id] = asyncio.create_task(telling)
-            if isinstance(event, TaskEnded) and record.log_id in self._tasks:
+            if kind is TaskEnded and record.log_id in self._tasks:
                 self._over.add(record.log_id)
 
     async def close(self) -> None:

@@ -14,10 +14,10 @@ from penstock.core.envelope import Json
 from penstock.core.errors import NotFound, NotReady
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
-from penstock.flows.authoring import remove_flow
-from penstock.flows.files import FlowFile
-from penstock.flows.library import unknown_flow
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.authoring import remove_flow
+from penstock.flows.project.files import FlowFile
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import unknown_flow
 from penstock.tools.resources import NO_PROJECT
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

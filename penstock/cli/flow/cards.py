@@ -46,7 +46,7 @@ _AT_WORK = frozenset({CardState.WORKING, CardState.WAITING})
 _ENDS = {StepStatus.BLOCKED: CardState.BLOCKED, StepStatus.ABORTED: CardState.ABORTED}
 
 
-class Deed(Struct, frozen=True):
+class Activity(Struct, frozen=True):
     """Something an agent did: it said something, called a tool, or got its answer."""
 
     mark: str
@@ -76,7 +76,7 @@ class StepCard(Struct, kw_only=True):
     """What it called last, and what came of it."""
     saying: str = ""
     """What its agent is saying now."""
-    deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    activities: deque[Activity] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     touched: int = 0
     """A number that grows: whose is largest did something last."""
     summary: str = ""
@@ -207,7 +207,7 @@ class Cards:
                 card.calls += 1
                 card.tool = f"{tool_id}: {envelope.status.value}"
                 error = f": {envelope.error.message}" if envelope.error else ""
-                card.deeds.append(Deed("←", f"{card.tool}{error}"))
+                card.activities.append(Activity("←", f"{card.tool}{error}"))
             case StepSettled() as settled:
                 self._settle(card, settled, record.at)
             case _:
@@ -221,11 +221,11 @@ class Cards:
         card.turns += 1
         card.saying = ""
         if reply.text.strip():
-            card.deeds.append(Deed("“", reply.text))
+            card.activities.append(Activity("“", reply.text))
         for call in reply.calls:
             if call.name != FINISH:
                 card.tool = call.name
-                card.deeds.append(Deed("→", f"{call.name} {compact(call.arguments)}"))
+                card.activities.append(Activity("→", f"{call.name} {compact(call.arguments)}"))
 
     def _settle(self, card: StepCard, settled: StepSettled, at: int) -> None:
         failed = _ENDS.get(settled.result.status, CardState.FAILED)

@@ -18,20 +18,23 @@ from penstock.cli.plain import clean
 from penstock.cli.project import ReadProject, find
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
-from penstock.flows import files as flows
-from penstock.flows.constants import FILE
 from penstock.flows.dry_run.outcome import DryRun
-from penstock.flows.files import FlowFile, file_at, local_by_path
-from penstock.flows.library import unknown_flow
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project import files as flows
+from penstock.flows.project.constants import FILE
+from penstock.flows.project.files import FlowFile, file_at, local_by_path
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import unknown_flow
 
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PATH]", help="These alone: commands of flows, or files, or folders of them."
+        metavar="PATH", help="Only these: commands of flows, or files, or folders of them."
     ),
 ]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Run them too, every way, with nothing done.")]
+Dry = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Run each flow too, every way it can go, with nothing done."),
+]
 _PLACES = (*flows.FOLDERS, *agents.FOLDERS, *HANDBOOK_FOLDERS)
 
 

@@ -12,21 +12,23 @@ from penstock.cli.output import print_json
 from penstock.cli.plain import clean
 from penstock.cli.project import find
 from penstock.core.errors import NotFound
-from penstock.flows.authoring import check_local
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import DRAFT, missing_drafts
-from penstock.flows.files import FlowFile, FlowRoot
-from penstock.flows.library import unknown_flow
-from penstock.flows.project_flows import ProjectFlows
+from penstock.flows.project.authoring import check_local
+from penstock.flows.project.files import FlowFile, FlowRoot
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import unknown_flow
 from penstock.resources.project.files import ProjectFiles
 
-Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write none.")]
+Dry = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")
+]
 
 
 def generate(
     name: FlowName, *, dry: Dry = False, project: ProjectFolder = None, as_json: AsJson = False
 ) -> None:
-    """Write first texts for code steps that have no module. Nothing is overwritten.
+    """Write a first draft of each module that code steps lack. It overwrites nothing.
 
     Each ends in .default, so that no flow runs it: mend it, and take that off its name.
     """

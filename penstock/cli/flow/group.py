@@ -16,20 +16,23 @@ from penstock.cli.output import note, print_json
 from penstock.cli.plain import clean, pretty
 from penstock.cli.project import find, run
 from penstock.cli.render import print_table, when
+from penstock.cli.stopping import ending
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
-from penstock.flows.files import FlowFile, FlowFiles, local_by_path
-from penstock.flows.library import unknown_flow
 from penstock.flows.pictures.graph import mermaid
 from penstock.flows.pictures.svg import svg
+from penstock.flows.project.files import FlowFile, FlowFiles, local_by_path
+from penstock.flows.project.library import unknown_flow
 from penstock.server.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
 
-OneFlow = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of this flow alone.")]
+OneFlow = Annotated[str | None, typer.Argument(metavar="NAME", help="Only those of this flow.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, such as task_….")]
-AsSvg = Annotated[bool, typer.Option("--svg", help="As a picture in SVG, not as Mermaid text.")]
-Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
+AsSvg = Annotated[bool, typer.Option("--svg", help="Draw SVG instead of Mermaid text.")]
+Out = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file.")
+]
 
 
 def list_flows(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -130,8 +133,7 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
         await runtime.cancel(task_id)
         await runtime.wait(task_id, seconds=runtime.parts.limits.shutdown_seconds)
         record = await _found(runtime, run_id)
-        soon = "" if record.status.is_final else ", ends as soon as its tools let it"
-        print(f"{task_id} {status_of(record)}{soon}")
+        print(ending(record, status_of(record)))
 
     run(project, work)
 

@@ -52,17 +52,22 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """What `penstock flow run` takes."""
 
     name: FlowName
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="What it should do.")] = None
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="What it should do.")] = None
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="KEY=VALUE of a typed input.")
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="KEY=VALUE", help="A typed input; may be repeated."),
     ] = None
-    auto: Annotated[bool | None, typer.Option("--auto/--ask", help="Whether nobody is asked.")] = (
-        None
-    )
+    auto: Annotated[
+        bool | None,
+        typer.Option(
+            "--auto/--ask", help="Ask nobody: agents decide; or ask, whatever the settings say."
+        ),
+    ] = None
     detach: Annotated[
         bool,
         typer.Option(
-            "--detach", help="Ask nothing: print its id, and leave once it waits for a person."
+            "--detach",
+            help="Ask nothing here: print the run's id, and leave once it waits for a person.",
         ),
     ] = False
     project: ProjectFolder = None

@@ -178,7 +178,7 @@ def _crowd(view: View, room: int) -> list[Text]:
 
 def _doings(card: StepCard, console: Console) -> list[Text]:
     """Return what a card did last: what its agent said, and which tools it called."""
-    lines = [_line(f"{each.mark} {each.text}", "dim") for each in card.deeds]
+    lines = [_line(f"{each.mark} {each.text}", "dim") for each in card.activities]
     if card.saying.strip():
         said = Text(clean(card.saying.strip())).wrap(console, _detail_width(console) - 4)
         lines += list(said)[-_SAID_LINES:]

@@ -18,7 +18,7 @@ from penstock.flows.definition import (
     Fork,
     LoopDecision,
 )
-from penstock.flows.plan import Segments
+from penstock.flows.segments import Segments
 
 ON_COMPLETE, ON_ERROR = "on_complete", "on_error"
 PRESENT, ABSENT = "present", "absent"

@@ -17,12 +17,12 @@ from penstock.core.flow_events import FlowRequested, FlowStarted
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.checks.modules import WRITTEN, module_of, stems
-from penstock.flows.code.modules import RunFiles
 from penstock.flows.code.results import conclude
 from penstock.flows.code.steps import CodeEnvironment, CodeVisit, InvokerWith
 from penstock.flows.definition import Code
-from penstock.flows.files import command_of
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.project.files import command_of
+from penstock.flows.project.modules import RunFiles
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.resources.hosts import read_patterns
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.invoker import Invoker
@@ -35,7 +35,7 @@ SOONEST_SHARE, MOST_EARLY_MS = 10, 100
 
 
 async def enter(
-    visit: CodeVisit, ledger: Ledger, coding: CodeEnvironment, door: InvokerWith
+    visit: CodeVisit, ledger: Ledger, code_environment: CodeEnvironment, door: InvokerWith
 ) -> VisitOutcome:
     """Go on with a visit until it is over.
 
@@ -48,15 +48,17 @@ async def enter(
     if path is None:
         return failed("code_node", _missing(step, around))
     beside = RunFiles(texts, posixpath.dirname(path))
-    loaded = await asyncio.to_thread(coding.modules.load, path, beside)
+    loaded = await asyncio.to_thread(code_environment.modules.load, path, beside)
     if loaded.script is None:
         return failed("code_node", f"the handler is broken: {loaded.problems[0]}")
     try:
         egress = read_patterns(step.egress)
     except ValueError as error:
         return failed("code_node", f"egress of step {step.step_id!r}: {error}")
-    bindings = replace(coding.usual, vault=(), state=(), egress=egress)
-    tool = ScriptTool(_spec(step), loaded.script, bindings=bindings, sandbox=coding.sandbox)
+    bindings = replace(code_environment.usual, vault=(), state=(), egress=egress)
+    tool = ScriptTool(
+        _spec(step), loaded.script, bindings=bindings, sandbox=code_environment.sandbox
+    )
     return await _call(tool, visit, ledger, door(tool), command=command)
 
 

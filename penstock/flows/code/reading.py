@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.modules import SUFFIXES
-from penstock.flows.code.modules import ReadModule
+from penstock.flows.project.modules import ReadModule
 from penstock.sandbox.reading.folder import Absence, Files
 from penstock.sandbox.reading.imports import RefusedImport, target
 from penstock.sandbox.reading.lexer import Statement

@@ -9,7 +9,7 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.schema import Schema
 from penstock.core.step import Outcome, Output, StepResult
 from penstock.flows.definition import Code, CodeDecision
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.manifest.fields import found, quoted
 
 HARD = "FlowHardError"

@@ -9,9 +9,9 @@ from penstock.core.call import CallPath
 from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.flows.code.modules import ModuleLoader
 from penstock.flows.definition import Code
-from penstock.flows.session import VisitOutcome, failed
+from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
 from penstock.sandbox.script import Sandbox
 from penstock.tools.invoker import Invoker
 from penstock.tools.scripts.bindings import Bindings
@@ -53,8 +53,8 @@ Enter = Callable[[CodeVisit, Ledger, CodeEnvironment, InvokerWith], Awaitable[Vi
 class CodeSteps:
     """Carries out visits of code steps; what enters modules is loaded with the first of them."""
 
-    def __init__(self, coding: CodeEnvironment | None, door: InvokerWith) -> None:
-        self._coding = coding
+    def __init__(self, code_environment: CodeEnvironment | None, door: InvokerWith) -> None:
+        self._code_environment = code_environment
         self._door = door
 
     async def pursue(self, visit: CodeVisit, ledger: Ledger) -> VisitOutcome:
@@ -62,7 +62,7 @@ class CodeSteps:
 
         Raises Suspend when it waits for a person, Cancel when somebody wants the task to end.
         """
-        if self._coding is None:
+        if self._code_environment is None:
             return failed("code_node", NO_SANDBOX)
         enter: Enter = late("penstock.flows.code.entry:enter")
-        return await enter(visit, ledger, self._coding, self._door)
+        return await enter(visit, ledger, self._code_environment, self._door)

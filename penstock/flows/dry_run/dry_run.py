@@ -17,7 +17,7 @@ from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.ledger import Ledger
 from penstock.flows.definition import Flow, FlowRef
-from penstock.flows.dry_run.guide import PathChooser
+from penstock.flows.dry_run.discarding_log import TASK, discarding_ledger
 from penstock.flows.dry_run.made_up import SAMPLE, inputs_of
 from penstock.flows.dry_run.outcome import (
     DryRun,
@@ -25,14 +25,15 @@ from penstock.flows.dry_run.outcome import (
     EmptyTemplate,
     ReachedBranch,
 )
-from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, stage_of
-from penstock.flows.dry_run.unkept import TASK, unkept_task
-from penstock.flows.frame_events import FrameEvents
-from penstock.flows.library import FlowLibrary, FlowSource
-from penstock.flows.plan import RunStatus
-from penstock.flows.run import Run
+from penstock.flows.dry_run.path_chooser import PathChooser
+from penstock.flows.dry_run.steps import SimulatedSteps, SimulatedTools, simulated_tools
+from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.runner import FlowRunner, RunContext
-from penstock.flows.step_context import WARNING, StepContext
+from penstock.flows.runs.frame_events import FrameEvents
+from penstock.flows.runs.plan import RunStatus
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.warnings import WARNING
+from penstock.flows.steps.step_context import StepContext
 
 MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
 """Of one dry run: runs, starts of steps in each, and time in all."""
@@ -59,8 +60,8 @@ class DryRunner:
         self._around = around
         limits = dataclasses.replace(around.world.limits, flow_visits=MOST_STARTS)
         self._world = World(around.world.clock, limits, new_id)
-        self._stage: SimulatedTools = stage_of(around.find, self._world)
-        self._guide = PathChooser(self._flow, sees_all=True)
+        self._tools: SimulatedTools = simulated_tools(around.get_agent, self._world)
+        self._chooser = PathChooser(self._flow, sees_all=True)
         self._until = self._world.clock.monotonic() + SECONDS
         self._reached: set[str] = set()
         self._empty: dict[tuple[str, str], EmptyTemplate] = {}
@@ -72,13 +73,13 @@ class DryRunner:
 
     async def see_all(self) -> DryRun:
         """Run until every way was seen, or cannot be."""
-        while not (self._guide.is_done or self._is_late) and self._runs < MOST_RUNS:
-            self._guide.begin()
+        while not (self._chooser.is_done or self._is_late) and self._runs < MOST_RUNS:
+            self._chooser.begin()
             await self._run()
-            self._guide.end()
+            self._chooser.end()
         branches = [
-            ReachedBranch(step_id, each.branch, (step_id, each) not in self._guide.unseen)
-            for step_id, choices in self._guide.choices.items()
+            ReachedBranch(step_id, each.branch, (step_id, each) not in self._chooser.unseen)
+            for step_id, choices in self._chooser.choices.items()
             for each in choices
             if each.is_reported
         ]
@@ -87,7 +88,7 @@ class DryRunner:
             starts=self._starts,
             reached=tuple(each for each in self._flow.by_id if each in self._reached),
             branches=tuple(branches),
-            is_complete=self._guide.is_done and not self._is_late,
+            is_complete=self._chooser.is_done and not self._is_late,
             endless=self._endless,
             empty=tuple(self._empty.values()),
             results=self._results,
@@ -96,7 +97,7 @@ class DryRunner:
 
     async def _run(self) -> None:
         self._runs += 1
-        ledger = unkept_task(self._world, self._source.path)
+        ledger = discarding_ledger(self._world, self._source.path)
         run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
         context = StepContext(
             run=run,
@@ -106,7 +107,7 @@ class DryRunner:
             profile=LOCAL_PROFILE,
             is_autonomous=True,
         )
-        steps = SimulatedSteps(self._stage, run, self._guide, until=self._until)
+        steps = SimulatedSteps(self._tools, run, self._chooser, until=self._until)
         library = StubLibrary(self._around.library)
         shared = RunContext(steps, library, self._world, FrameEvents(ledger.task))
         flow_runner = FlowRunner(run, self._source, context, shared)
@@ -149,9 +150,9 @@ class DryRunner:
             self._results[event.step_id] = event.result
         if isinstance(step, FlowRef):
             has_failed = event.outcome is not Outcome.SUCCESS
-            for each in self._guide.choices[event.step_id]:
+            for each in self._chooser.choices[event.step_id]:
                 if each.fails is has_failed:
-                    self._guide.see(event.step_id, each)
+                    self._chooser.see(event.step_id, each)
 
     def _miss(self, step_id: str, reference: str, way: Sequence[str]) -> None:
         last = len(way) - 1 - way[::-1].index(step_id)

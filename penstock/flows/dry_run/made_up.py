@@ -48,21 +48,21 @@ def inputs_of(flow: Flow) -> Json:
     return given | usual
 
 
-def relaxed(outputs: Sequence[Output]) -> tuple[Output, ...]:
+def without_patterns(outputs: Sequence[Output]) -> tuple[Output, ...]:
     """Return outputs that take any text where they had a pattern."""
     return tuple(replace(each, pattern=None) if each.pattern else each for each in outputs)
 
 
-def actor(agent: Agent) -> Agent:
+def simulated_agent(agent: Agent) -> Agent:
     """Return an agent that plays its part: it has neither tools nor anything to read."""
-    outputs = relaxed(agent.charter.outputs)
+    outputs = without_patterns(agent.charter.outputs)
     charter = replace(
         agent.charter, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
     )
     return dataclasses.replace(agent, tools=(), charter=charter)
 
 
-def finishing(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:
+def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:
     """Return the call of `finish` that brings a choice about, with every output it may have."""
     parameters = next(each.parameters for each in request.tools if each.name == FINISH)
     values = {

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from penstock.core.envelope import Json
 from penstock.core.step import StepResult
 from penstock.core.world import World
-from penstock.flows.agent_sessions import FindAgent
-from penstock.flows.library import FlowLibrary
+from penstock.flows.agents.agent_sessions import GetAgent
+from penstock.flows.project.library import FlowLibrary
 
 
 class ReachedBranch(Struct, frozen=True):
@@ -64,7 +64,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
 class DryRunContext(Struct, frozen=True, kw_only=True):
     """What a flow that is run dry finds around it."""
 
-    find: FindAgent
+    get_agent: GetAgent
     library: FlowLibrary
     world: World
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Visits of steps in which nothing real happens: what comes of each is chosen by a guide."""
+"""Visits of steps in which nothing real happens: what comes of each is chosen by a PathChooser."""
 
 from collections.abc import Mapping
 
@@ -9,20 +9,26 @@ from penstock.agents.agent import Agent
 from penstock.core.step import Outcome, StepResult
 from penstock.core.world import World
 from penstock.engine.bus import Bus
-from penstock.flows.agent_sessions import AgentSessions, FindAgent, Outfit
+from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
+from penstock.flows.agents.materials import Materials
 from penstock.flows.checks.reachability import PRESENT
 from penstock.flows.code.steps import CodeSteps
 from penstock.flows.definition import AgentStep, AnyStep, Code, Conditional, Flow, Shell, StepKind
 from penstock.flows.dry_run.choices import SUCCESS, Choice
-from penstock.flows.dry_run.guide import PathChooser
-from penstock.flows.dry_run.made_up import SAMPLE, actor, finishing, relaxed, values_of
-from penstock.flows.loops import RouteTaken
-from penstock.flows.materials import Materials
-from penstock.flows.run import Run
-from penstock.flows.session import VisitOutcome, failed
-from penstock.flows.shell import ShellSteps
-from penstock.flows.step_context import StepContext, Visited
-from penstock.flows.steps import StepRunner
+from penstock.flows.dry_run.made_up import (
+    SAMPLE,
+    finish_reply,
+    simulated_agent,
+    values_of,
+    without_patterns,
+)
+from penstock.flows.dry_run.path_chooser import PathChooser
+from penstock.flows.runs.loops import RouteTaken
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.shell import ShellSteps
+from penstock.flows.steps.step_context import StepContext, Visited
+from penstock.flows.steps.step_runner import StepRunner
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.store.blobs import open_blobs
@@ -51,7 +57,7 @@ class NoMaterials(Materials):
 class SimulatedTools(Struct, frozen=True):
     """What agents that play their parts stand on: a door without a tool behind it."""
 
-    find: FindAgent
+    get_agent: GetAgent
     world: World
     invoker: Invoker
 
@@ -59,14 +65,14 @@ class SimulatedTools(Struct, frozen=True):
         """Return sessions whose agents bring a choice about."""
 
         def reply(request: ModelRequest) -> ScriptedReply:
-            return finishing(step, choice, request)
+            return finish_reply(step, choice, request)
 
-        outfit = Outfit(
-            find=lambda name: actor(self.find(name)),
+        environment = AgentEnvironment(
+            get_agent=lambda name: simulated_agent(self.get_agent(name)),
             model=lambda agent, wanted: ScriptedModel(reply, record=False),
             materials=NoMaterials(),
         )
-        return AgentSessions(outfit, self.invoker, world=self.world, bus=Bus())
+        return AgentSessions(environment, self.invoker, world=self.world, bus=Bus())
 
     def steps(self, step: AnyStep, choice: Choice) -> StepRunner:
         """Return what carries out visits of one step."""
@@ -75,51 +81,51 @@ class SimulatedTools(Struct, frozen=True):
         return StepRunner(self.agent_sessions(step, choice), code, shell, self.world)
 
 
-def stage_of(find: FindAgent, world: World) -> SimulatedTools:
-    """Return a stage for the agents that there are."""
+def simulated_tools(get_agent: GetAgent, world: World) -> SimulatedTools:
+    """Return what agents stand on that play the parts of those that there are."""
     resources = Resources(artifacts=Artifacts(open_blobs("memory:///"), world.limits, world.new_id))
-    return SimulatedTools(find, world, Invoker(Registry(()), Rules(), resources, world=world))
+    return SimulatedTools(get_agent, world, Invoker(Registry(()), Rules(), resources, world=world))
 
 
 class SimulatedSteps(StepRunner):
     """Carries out the visits of one run."""
 
     def __init__(
-        self, stage: SimulatedTools, run: Run, guide: PathChooser, *, until: float
+        self, tools: SimulatedTools, run: Run, chooser: PathChooser, *, until: float
     ) -> None:
         first = run.flow.steps[0]
         super().__init__(
-            stage.agent_sessions(first, SUCCESS),
-            CodeSteps(None, lambda tool: stage.invoker),
-            ShellSteps(None, stage.invoker.threads),
-            stage.world,
+            tools.agent_sessions(first, SUCCESS),
+            CodeSteps(None, lambda tool: tools.invoker),
+            ShellSteps(None, tools.invoker.threads),
+            tools.world,
         )
-        self._stage = stage
+        self._tools = tools
         self._run = run
-        self._guide = guide
+        self._chooser = chooser
         self._until = until
         self._inside: dict[int, tuple[Flow, PathChooser]] = {}
-        """The guides of flows that steps refer to."""
+        """The choosers of flows that steps refer to."""
         self._entered: dict[str, Choice] = {}
         """What is to come of the visits of those steps, by their frames."""
         self.is_late = False
 
     async def visit(self, step: AnyStep, context: StepContext) -> Visited:
-        """Return what the guide wants to come of a visit."""
-        if self._stage.world.clock.monotonic() >= self._until:
+        """Return what the chooser wants to come of a visit."""
+        if self._tools.world.clock.monotonic() >= self._until:
             self.is_late = True
             return Visited(ended=_TOO_LATE)
         if context.run is not self._run:
             if self._reference(context).fails:
                 return Visited(ended=_FAILS)
-            return await self._play(step, context, self._guide_of(context.run.flow).choose(step))
+            return await self._play(step, context, self._chooser_of(context.run.flow).choose(step))
         most = step.max_iterations
         if step.kind is StepKind.LOOP_DECISION and most is not None and context.visit > most:
-            capped = next(each for each in self._guide.choices[step.step_id] if each.is_cap)
-            self._guide.see(step.step_id, capped)
+            capped = next(each for each in self._chooser.choices[step.step_id] if each.is_cap)
+            self._chooser.see(step.step_id, capped)
             return await self._play(step, context, capped)
         return await self._play(
-            step, context, self._guide.choose(step, self._possible(step, context))
+            step, context, self._chooser.choose(step, self._possible(step, context))
         )
 
     async def _play(self, step: AnyStep, context: StepContext, choice: Choice) -> Visited:
@@ -137,10 +143,10 @@ class SimulatedSteps(StepRunner):
             case Code():
                 return self._coded(step, context, choice)
             case AgentStep():
-                step = replace(step, outputs=relaxed(step.outputs))
+                step = replace(step, outputs=without_patterns(step.outputs))
             case _:
                 pass
-        return await self._stage.steps(step, choice).visit(step, context)
+        return await self._tools.steps(step, choice).visit(step, context)
 
     def _coded(self, step: Code, context: StepContext, choice: Choice) -> Visited:
         values = context.run.values()
@@ -155,7 +161,7 @@ class SimulatedSteps(StepRunner):
 
     def _possible(self, step: AnyStep, context: StepContext) -> tuple[Choice, ...]:
         """Return what can come of a visit; what never ran has left nothing to be found."""
-        choices = self._guide.choices[step.step_id]
+        choices = self._chooser.choices[step.step_id]
         if not isinstance(step, Conditional):
             return choices
         checked = context.run.results.get(step.check) or context.run.results.get(
@@ -169,12 +175,12 @@ class SimulatedSteps(StepRunner):
         _, step_id, visit, *_ = context.frame.split("/", _IN_REFERENCE)
         frame = f"{step_id}/{visit}"
         if frame not in self._entered:
-            self._entered[frame] = self._guide.choose(self._run.flow.by_id[step_id])
+            self._entered[frame] = self._chooser.choose(self._run.flow.by_id[step_id])
         return self._entered[frame]
 
-    def _guide_of(self, flow: Flow) -> PathChooser:
-        _, guide = self._inside.setdefault(id(flow), (flow, PathChooser(flow, sees_all=False)))
-        return guide
+    def _chooser_of(self, flow: Flow) -> PathChooser:
+        _, chooser = self._inside.setdefault(id(flow), (flow, PathChooser(flow, sees_all=False)))
+        return chooser
 
 
 def _well(result: StepResult) -> VisitOutcome:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.flows.definition import AnyStep, Flow, Step
 from penstock.flows.pictures.graph import jumps, only_known
-from penstock.flows.plan import Segments
+from penstock.flows.segments import Segments
 
 LETTER = 7.2
 """How wide a letter is; the picture is drawn in letters of one width."""

@@ -13,7 +13,7 @@ from penstock.flows.definition import (
     Fork,
     LoopDecision,
 )
-from penstock.flows.plan import Segments
+from penstock.flows.segments import Segments
 
 ON_ERROR = "on_error"
 """The label of the way that a failed step takes."""

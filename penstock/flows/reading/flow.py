@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.diagnostics import Diagnostic, has_error, in_file_order
 from penstock.core.flow_events import FlowStarted
 from penstock.flows.definition import AGENTS_AT_ONCE, Flow
-from penstock.flows.flow_document import parse_flow, source_lines
+from penstock.flows.reading.document import parse_flow, source_lines
 from penstock.flows.reading.inputs import RunInputs
 from penstock.flows.reading.kinds import CONFIG, Switch
 from penstock.flows.reading.steps import ParsedStep, read_steps

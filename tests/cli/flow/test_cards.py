@@ -46,7 +46,7 @@ def test_a_card_has_the_agent_the_step_the_tokens_and_the_last_tool() -> None:
     assert (card.step_id, card.agent, card.face.label) == ("look", "scout", "The scout")
     assert (card.state, card.tokens, card.tool) == (CardState.WORKING, 5, "read: success")
     assert card.milliseconds(9000) == 9000
-    assert [(each.mark, each.text) for each in card.deeds] == [
+    assert [(each.mark, each.text) for each in card.activities] == [
         ("“", "Let me see."),
         ("→", 'read {"path": "a.md"}'),
         ("←", "read: success"),
@@ -130,8 +130,8 @@ def test_who_speaks_is_heard_before_the_reply_is_whole() -> None:
 def test_a_long_story_is_kept_to_its_end() -> None:
     cards = folded(starts(), *[called("read", REFUSED)] * 50)
     [card] = cards.all
-    assert len(card.deeds) == MOST_KEPT
-    assert card.deeds[-1].text == "read: failed: no such file"
+    assert len(card.activities) == MOST_KEPT
+    assert card.activities[-1].text == "read: failed: no such file"
     cards.take(piece("x" * 10_000))
     assert len(card.saying) == MOST_SAID
 

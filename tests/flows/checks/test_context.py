@@ -6,8 +6,8 @@ from penstock.agents.agent import Agent
 from penstock.agents.charter import AgentInput, Charter
 from penstock.agents.folders import load_agents
 from penstock.core.step import Output
-from penstock.flows.check import check_flow
 from penstock.flows.checks.context import AgentCard, CheckContext, cards_of
+from penstock.flows.checks.flow import check_flow
 from penstock.flows.reading.flow import read_flow
 
 

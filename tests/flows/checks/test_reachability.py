@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.flows.checks.reachability import Reachability, Route, branches_of, routes_of
-from penstock.flows.plan import Plan
+from penstock.flows.runs.plan import Plan
 from tests.flows.examples import (
     EXAMPLES,
     W1,

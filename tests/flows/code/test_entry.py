@@ -15,7 +15,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.code.entry import enter
 from penstock.flows.code.steps import CodeEnvironment, CodeVisit
 from penstock.flows.definition import Code
-from penstock.flows.session import VisitOutcome
+from penstock.flows.runs.visit_outcome import VisitOutcome
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.invoker import Invoker
 from penstock.tools.registry import Registry
@@ -36,7 +36,7 @@ async def begun(module: str, *tools: Tool, **limits: Any) -> Workbench:
 
 
 async def pursue(
-    coding: CodeEnvironment, bench: Workbench, ledger: Ledger | None = None, **more: Any
+    code_environment: CodeEnvironment, bench: Workbench, ledger: Ledger | None = None, **more: Any
 ) -> VisitOutcome:
     def door(tool: Tool) -> Invoker:
         registry = Registry([*bench.invoker.registry, tool])
@@ -49,67 +49,73 @@ async def pursue(
         frame=CallPath(f"{bench.ledger.task.task_id}/count/1"),
         profile=LOCAL_PROFILE,
     )
-    return await enter(replace(given, **more), ledger or bench.ledger, coding, door)
+    return await enter(replace(given, **more), ledger or bench.ledger, code_environment, door)
 
 
-async def test_a_visit_is_settled_once(coding: CodeEnvironment) -> None:
+async def test_a_visit_is_settled_once(code_environment: CodeEnvironment) -> None:
     """What follows from a crash between the module's end and that of its step."""
     bench = await begun(GOOD)
-    ended = [await pursue(coding, bench) for _ in range(2)]
+    ended = [await pursue(code_environment, bench) for _ in range(2)]
     assert [each.result.outputs for each in ended] == [{"n": 1}, {"n": 1}]
     own = [each for each in await bench.settled() if each.tool_id == "code:count"]
     assert len(own) == 1
 
 
-async def test_each_visit_is_one_of_its_own(coding: CodeEnvironment) -> None:
+async def test_each_visit_is_one_of_its_own(code_environment: CodeEnvironment) -> None:
     bench = await begun(GOOD)
-    await pursue(coding, bench)
+    await pursue(code_environment, bench)
     again = CallPath(f"{bench.ledger.task.task_id}/count/2")
-    ended = await pursue(coding, bench, frame=again, inputs={"n": 2})
+    ended = await pursue(code_environment, bench, frame=again, inputs={"n": 2})
     assert ended.result.outputs == {"n": 2}
 
 
 @pytest.mark.parametrize("allowance", [Allowance(tool_calls=0), Allowance(seconds=0)])
 async def test_a_budget_that_is_used_up_ends_the_flow(
-    coding: CodeEnvironment, allowance: Allowance
+    code_environment: CodeEnvironment, allowance: Allowance
 ) -> None:
     """Budget of the task tree: hard, `budget`."""
     bench = await begun(GOOD)
     task = bench.ledger.task
     budget = Budget(allowance, task, bench.world.clock)
-    ended = await pursue(coding, bench, Ledger(bench.ledger.held, task, budget, bytes(32)))
+    ended = await pursue(
+        code_environment, bench, Ledger(bench.ledger.held, task, budget, bytes(32))
+    )
     assert (ended.source, ended.outcome) == ("budget", Outcome.HARD)
 
 
-async def test_what_a_module_asks_too_often_is_its_own_failure(coding: CodeEnvironment) -> None:
+async def test_what_a_module_asks_too_often_is_its_own_failure(
+    code_environment: CodeEnvironment,
+) -> None:
     asks = "for (;;) await flo.task.getProfile();"
     bench = await begun(f"export default async () => {{ {asks} }}", host_calls=5)
-    ended = await pursue(coding, bench)
+    ended = await pursue(code_environment, bench)
     assert (ended.source, ended.outcome) == ("code_node", Outcome.SOFT)
     assert "more than 5 host calls" in ended.text
 
 
-async def test_a_module_is_called_for_who_started_the_run(coding: CodeEnvironment) -> None:
+async def test_a_module_is_called_for_who_started_the_run(
+    code_environment: CodeEnvironment,
+) -> None:
     call = "(await flo.callTool({ tool_id: 'send', input: {} })).error.code"
     send = Act("send", is_global=True, requires_permissions=frozenset({"p.send"}))
     bench = await begun(f"export default async () => ({{ n: {call} }});", send)
     profile = Profile.from_noted(LOCAL_PROFILE.profile_id, ())
-    ended = await pursue(coding, bench, profile=profile)
+    ended = await pursue(code_environment, bench, profile=profile)
     assert ended.result.outputs == {"n": "NOT_PERMITTED"}
     assert send.runs == []
 
 
-async def test_inputs_that_are_too_large_fail_the_step(coding: CodeEnvironment) -> None:
+async def test_inputs_that_are_too_large_fail_the_step(code_environment: CodeEnvironment) -> None:
     bench = await begun(GOOD)
-    ended = await pursue(coding, bench, inputs={"n": "x" * (2 << 20)})
+    ended = await pursue(code_environment, bench, inputs={"n": "x" * (2 << 20)})
     assert (ended.source, ended.outcome) == ("code_node", Outcome.SOFT)
 
 
-async def test_a_module_keeps_nothing_in_the_project(coding: CodeEnvironment) -> None:
+async def test_a_module_keeps_nothing_in_the_project(code_environment: CodeEnvironment) -> None:
     """No vault or state bindings."""
     asks = "flo.state.put({ scope_kind: 'shared', key: 'k', value: 1 })"
     bench = await begun(f"export default async () => {{ await {asks} }}")
-    ended = await pursue(coding, bench)
+    ended = await pursue(code_environment, bench)
     assert ended.source == "code_node"
     puts = [each for each in await bench.settled() if each.tool_id == "state.put"]
     assert not any(each.envelope.ok for each in puts)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.flows.code.modules import ModuleLoader, RunFiles
 from penstock.flows.code.reading import HARD_ERROR, STEP
+from penstock.flows.project.modules import ModuleLoader, RunFiles
 
 GOOD = "export default () => {};"
 

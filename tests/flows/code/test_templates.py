@@ -6,9 +6,9 @@ import pytest
 
 from penstock.core.step import Output, ValueType
 from penstock.flows.checks.context import CheckContext
-from penstock.flows.code.modules import ModuleLoader, RunFiles
 from penstock.flows.code.templates import drafts, missing_drafts
 from penstock.flows.definition import Code, CodeDecision, Flow
+from penstock.flows.project.modules import ModuleLoader, RunFiles
 
 DECIDE = CodeDecision(
     step_id="route",

@@ -48,7 +48,7 @@ def dry(
     others = {f"flows/{name}.yaml": TOP + text for name, text in files.items()}
     library = MemoryFlows({FILE: TOP + steps, **others})
     around = World(clock or SystemClock(), Limits(), new_id)
-    return dry_run(flow, FILE, DryRunContext(find=AGENTS.get, library=library, world=around))
+    return dry_run(flow, FILE, DryRunContext(get_agent=AGENTS.get, library=library, world=around))
 
 
 def found(steps: str, **files: str) -> list[str]:

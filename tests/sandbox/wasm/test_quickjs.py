@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.call_errors import Cancelled
+from penstock.core.call_errors import Cancelled, ScriptError
 from penstock.core.clock import SystemClock
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.sandbox.wasm.wasm_guest import WasmHost
@@ -69,3 +69,17 @@ async def test_a_closed_sandbox_ends_what_runs_and_takes_nothing_more(machine_co
         await run
     with pytest.raises(Cancelled):
         await value_of(sandbox, "1")
+
+
+@pytest.mark.parametrize(
+    "deep", ["JSON.stringify(nested)", "JSON.parse('['.repeat(50000))", "nested"]
+)
+async def test_a_machine_that_went_too_deep_is_named_and_takes_no_other_with_it(
+    machine_code: Path, deep: str
+) -> None:
+    sandbox = QuickJs(SystemClock(), machine_code)
+    nest = "let nested = []; for (let n = 0; n < 5000; n++) nested = [nested];"
+    with pytest.raises(ScriptError, match="the script went too deep: its stack is used up"):
+        await value_of(sandbox, f"(() => {{ {nest} return {deep}; }})()")
+    assert await value_of(sandbox, "1 + 1") == 2
+    await sandbox.close()

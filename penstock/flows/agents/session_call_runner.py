@@ -1,0 +1,110 @@
+"""Carries out the calls of an agent session: those it may make, and `finish` in its turn."""
+
+from collections.abc import Sequence
+
+from penstock.agents.call_runner import CallRunner
+from penstock.agents.guard import LoopGuard
+from penstock.agents.settings import ChatSettings
+from penstock.core.call import Call
+from penstock.core.call_errors import CallError, InvalidInput, NotPermitted
+from penstock.core.envelope import Envelope, Status
+from penstock.core.events import CallSettled
+from penstock.core.tool_names import FINISH
+from penstock.engine.ledger import Ledger
+from penstock.flows.agents.finish import DONE, FinishContract, RejectedFinish
+from penstock.tools.faults import found
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+from penstock.tools.session_guard import SessionGuard
+
+BAD_BRANCH = "bad_branch"
+"""The detail of a refused `finish` whose branch was wrong."""
+ONLY_FINISH = frozenset({FINISH})
+"""What may be called in the last turn of a session."""
+
+
+class SessionCallRunner(CallRunner):
+    """What carries out the calls of one agent session.
+
+    Of one reply, calls before `finish` run and settle first; those after a valid one are refused.
+    """
+
+    __slots__ = ("contract", "session")
+
+    def __init__(
+        self,
+        invoker: Invoker,
+        ledger: Ledger,
+        settings: ChatSettings,
+        *,
+        session: SessionGuard,
+        contract: FinishContract,
+    ) -> None:
+        super().__init__(invoker, ledger, settings)
+        self.session = session
+        self.contract = contract
+
+    def guarding(self) -> LoopGuard:
+        """Return a guard that has seen nothing."""
+        return LoopGuard(self._settings, exempt={FINISH}, by_result=True)
+
+    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+        """Make these calls of a model, up to a valid `finish`.
+
+        Raises Suspend when some wait for a person; nothing after them has been done then.
+        """
+        batch: list[Call] = []
+        for call in calls:
+            if call.tool_id == FINISH:
+                await self._run(batch, caller)
+                batch = []
+                self._finish(call)
+            elif (error := self._refusal(call, caller)) is not None:
+                self.invoker.refuse(call, self.ledger, error, "")
+            else:
+                batch.append(call)
+        await self._run(batch, caller)
+
+    async def _run(self, batch: Sequence[Call], caller: Caller) -> None:
+        if batch:
+            await super().run(batch, caller)
+
+    def _refusal(self, call: Call, caller: Caller) -> CallError | None:
+        """Return why the session may not make a call; the door answers for unknown tools."""
+        if caller.agent_tools == ONLY_FINISH:
+            return NotPermitted("no turn is left: nothing but finish may be called.")
+        is_known = call.tool_id in self.invoker.registry
+        return self.session.refusal(call) if is_known or self.session.is_finished else None
+
+    def _finish(self, call: Call) -> None:
+        if (error := self.session.refusal(call)) is not None:
+            self.invoker.refuse(call, self.ledger, error, "")
+            return
+        judged = self.contract.judge(call.input)
+        if isinstance(judged, RejectedFinish):
+            self.invoker.refuse(call, self.ledger, _invalid(judged), "")
+            return
+        if (error := self.session.plugin_refusal(call)) is not None:
+            self.invoker.refuse(call, self.ledger, error, "")
+            return
+        self.session.finish()
+        settled = CallSettled(
+            tool_id=FINISH,
+            envelope=Envelope(Status.SUCCESS, DONE),
+            call_id=call.call_id,
+            context=DONE,
+            ran=False,
+        )
+        self.ledger.settle(call.path, settled)
+
+
+def _invalid(refused: RejectedFinish) -> InvalidInput:
+    problems = list(refused.problems)
+    details = {**found(problems), BAD_BRANCH: refused.is_bad_branch}
+    said = "; ".join(_said(problem.path, problem.message) for problem in problems)
+    return InvalidInput(f"finish was not accepted: {said}", details=details)
+
+
+def _said(path: str, message: str) -> str:
+    """Return a problem; that of a branch names it itself."""
+    return message if path == "/branch" else f"{path or '/'}: {message}"

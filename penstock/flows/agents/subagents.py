@@ -1,0 +1,91 @@
+"""Agents that a call puts to work: no step of a flow, and yet the same session."""
+
+from functools import partial
+
+from penstock.agents.agent import Agent
+from penstock.agents.catalog import Catalog
+from penstock.core.call_errors import BudgetExceeded, CallError, ToolFailed
+from penstock.core.diagnostics import nearest
+from penstock.core.envelope import Json
+from penstock.core.flow_events import FlowTold
+from penstock.core.schema import Problem
+from penstock.core.tool_names import SUBAGENT
+from penstock.engine.ledger import Ledger
+from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
+from penstock.flows.agents.briefing import brief_call
+from penstock.flows.agents.finish import FinishContract
+from penstock.flows.agents.kept_agents import kept_agent
+from penstock.flows.agents.prompt import Briefing
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.runs.warnings import WARNING
+from penstock.tools.errands import AgentErrand
+from penstock.tools.faults import invalid
+
+_NAMED = 5
+"""Agents that are named where none is near."""
+
+
+class Subagents:
+    """Puts agents to work in the frames of calls."""
+
+    def __init__(self, agent_sessions: AgentSessions, catalog: Catalog) -> None:
+        self._agent_sessions = agent_sessions
+        self._catalog = catalog
+
+    async def run(self, errand: AgentErrand, ledger: Ledger) -> Json:
+        """Go on with the session of an agent until it ends; returns what it gave to `finish`.
+
+        Raises InvalidInput for an agent that there is not, ToolFailed when it ended without a valid
+        `finish`, BudgetExceeded, and Suspend when it waits for a person.
+        """
+        agent = self._catalog.find(errand.agent)
+        if (began := ledger.task.begun_agents.get(errand.path)) is not None:
+            agent = kept_agent(began, agent)
+        if agent is None:
+            raise invalid(SUBAGENT, [Problem("/agent", self._unknown(errand.agent))])
+        session = errand.caller.session
+        visit = AgentVisit(
+            frame=errand.path,
+            agent=agent,
+            contract=FinishContract(outputs=agent.charter.outputs),
+            briefing=partial(self._brief, errand, ledger),
+            profile=errand.caller.profile,
+            is_autonomous=errand.caller.is_autonomous,
+            is_architect=session is not None and session.is_architect,
+        )
+        ended = await self._agent_sessions.pursue(visit, ledger)
+        for each in ended.warnings:
+            _warn(ledger, errand, each)
+        if ended.result.finish is None:
+            raise _failure(errand.agent, ended)
+        return dict(ended.result.finish)
+
+    def _brief(self, errand: AgentErrand, ledger: Ledger, agent: Agent) -> Briefing | VisitOutcome:
+        materials = self._agent_sessions.materials
+        try:
+            told, missing = brief_call(agent, errand.task, errand.inputs, materials=materials)
+        except CallError as error:
+            return failed("input_file", f"an input cannot be read: {error}")
+        for each in (*(f"{reference} names nothing" for reference in missing), *told.missing):
+            _warn(ledger, errand, each)
+        return told
+
+    def _unknown(self, name: str) -> str:
+        known = [each.name for each in self._catalog.of_files()]
+        said = f'there is no agent "{name}"'
+        if file := self._catalog.broken.get(name):
+            return f"{said} that works: mend {file} first"
+        if near := nearest(name, known):
+            return f'{said}; did you mean "{near}"?'
+        return f"{said}; there are {', '.join(known[:_NAMED]) or 'none'}"
+
+
+def _failure(name: str, ended: VisitOutcome) -> CallError:
+    if ended.source == "budget":
+        return BudgetExceeded(ended.text)
+    return ToolFailed(f'agent "{name}" did not finish: {ended.text}')
+
+
+def _warn(ledger: Ledger, errand: AgentErrand, message: str) -> None:
+    body = {"message": message, "agentName": errand.agent}
+    ledger.add(FlowTold(kind=WARNING, body=body), errand.path)

@@ -1,0 +1,1 @@
+"""Flows as the files of a project: found, named, kept, written."""

@@ -1,0 +1,327 @@
+"""Where flows lie, and which command each of them is."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from penstock.agents.charter import Tier
+from penstock.agents.folders import MOST_BYTES
+from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.flows.checks.context import FLOW, CheckContext
+from penstock.flows.project.library import file_name
+from penstock.flows.reading.flow import ParsedFlow, read_flow
+from penstock.manifest.bounded import Unread, read_bounded
+from penstock.manifest.discover import shown
+from penstock.manifest.paths import escape_of
+from penstock.manifest.source import Document, Place
+
+BUILT_IN = Path(__file__).parents[1] / "builtin"
+"""Where the flows lie that every project has."""
+BUILT_IN_HOME = "builtin"
+"""What runs keep instead of that folder."""
+HIDDEN = ".pi/flows/flows"
+"""The one hidden folder in which flows lie."""
+FOLDERS = ("flows", HIDDEN)
+"""Where a project's flows lie; a command of an earlier folder hides one of a later."""
+SUFFIXES = (".yaml", ".yml")
+NOT_SEARCHED = frozenset({"handlers"})
+MOST_NAMESPACES = 5
+MOST_FILES = 2000
+RESERVED = frozenset({"call", "web", "new"})
+"""Commands of every chat."""
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_TOP = Place(line=1, column=1)
+
+
+class FlowFile(Struct, frozen=True, kw_only=True):
+    """A file that is a flow by its place."""
+
+    command: str
+    """Without the slash, such as `dom:apply`."""
+    path: str
+    """Relative to the root, with `/`."""
+    root: Path
+    """The project, or the folder of a package: what the flow refers to lies below it."""
+    tier: Tier
+
+    @property
+    def home(self) -> str:
+        """The root as runs keep it: empty for the project."""
+        if self.tier is Tier.BUILT_IN:
+            return BUILT_IN_HOME
+        return "" if self.tier is Tier.LOCAL else self.root.as_posix()
+
+    @property
+    def name(self) -> str:
+        """The file as findings name it."""
+        return file_name(self.path, self.home)
+
+
+class FlowFiles(Struct):
+    """What was found: every flow that counts, by its command, and what is wrong with names."""
+
+    files: dict[str, FlowFile] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
+    """Return the flows of a project, and those that packages bring."""
+    found = FlowFiles()
+    found.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
+    _add(found, _tier(_local(root)))
+    _add(found, _tier((package, "", Tier.PACKAGE) for package in packages))
+    return found
+
+
+def local_by_path(found: FlowFiles) -> dict[str, FlowFile]:
+    """Return the flows of the project itself, by path; those of others may have the same."""
+    local = (each for _, each in sorted(found.files.items()) if each.tier is Tier.LOCAL)
+    return {each.path: each for each in local}
+
+
+def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
+    """Return the other files of a project that are the same command, the one that counts first."""
+    seen = islice(_tier(_local(file.root)), MOST_FILES)
+    inside = (each.file for each in seen if each.escape is None)
+    same = (each for each in inside if each.command == file.command)
+    return [each for each in same if each.path != file.path]
+
+
+def hides(file: FlowFile, other: FlowFile) -> bool:
+    """Whether a file of a project comes before another one that is the same command."""
+    return _rank(file.path) < _rank(other.path)
+
+
+def built_in_flows() -> FlowFiles:
+    """Return the flows that every project has."""
+    found = FlowFiles()
+    _add(found, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
+    return found
+
+
+def read_flow_file(file: FlowFile) -> ParsedFlow:
+    """Read a flow; whatever stands there, problems are noted, and nothing raises."""
+    return _read(file.root / file.path, file.name)
+
+
+def command_of(path: str, home: str = "") -> str:
+    """Return the command of a flow by its place in a project, or in a package's folder of flows."""
+    return ":".join(_parts_of(path, home))
+
+
+def file_at(path: str, root: Path, home: str) -> FlowFile:
+    """Return the file of a flow that lies anywhere below a root."""
+    tier = {"": Tier.LOCAL, BUILT_IN_HOME: Tier.BUILT_IN}.get(home, Tier.PACKAGE)
+    return FlowFile(command=command_of(path, home), path=path, root=root, tier=tier)
+
+
+def odd_name(file: FlowFile) -> Diagnostic | None:
+    """Return what is wrong with the command that a project's file has by its place, if anything."""
+    *folders, name = _parts_of(file.path)
+    unseen = (each for each in folders if each in NOT_SEARCHED)
+    bad = _bad_part([*folders, name]) or next(unseen, None)
+    if bad is not None:
+        return _bad_name(file, bad)
+    return _reserved(file) if file.command in RESERVED else None
+
+
+class FlowRoot:
+    """The flows and modules below a folder, for those that refer to them; each is read once.
+
+    Of `kept`, flows by their path, none is read.
+    """
+
+    def __init__(
+        self, root: Path, home: str = "", kept: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._root = root
+        self._home = home
+        self._real = os.path.realpath(root)
+        self._flows: dict[str, ParsedFlow | None] = {
+            path: read_flow(text, file_name(path, home))
+            for path, text in kept.items()
+            if path.endswith(SUFFIXES)
+        }
+
+    def flow_at(self, path: str) -> ParsedFlow | None:
+        """Return the flow of a file, broken or not; None if there is none."""
+        if path not in self._flows:
+            is_flow = path.endswith(SUFFIXES) and self.has_file(path)
+            self._flows[path] = self._read(path) if is_flow else None
+        return self._flows[path]
+
+    def text_at(self, path: str) -> str | None:
+        """Return the text of a flow; None if there is none."""
+        read = self.flow_at(path)
+        return None if read is None else read.text
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file of this path, and it lies below the folder."""
+        try:
+            real = os.path.realpath(self._root / path)
+            is_file = Path(real).is_file()
+        except (OSError, ValueError):
+            return False
+        return is_file and _is_below(real, self._real)
+
+    def around(self, file: FlowFile, project: CheckContext) -> CheckContext:
+        """Return what lies around one flow of the folder, in a project."""
+        return replace(
+            project,
+            file=file.path,
+            command=file.command,
+            flow_at=self.flow_at,
+            has_file=self.has_file,
+        )
+
+    def _read(self, path: str) -> ParsedFlow:
+        return _read(self._root / path, file_name(path, self._home))
+
+
+class _Candidate(Struct, frozen=True, kw_only=True):
+    """A file that may be a flow, if its name can be a command."""
+
+    file: FlowFile
+    parts: tuple[str, ...]
+    is_folder: bool
+    escape: Diagnostic | None
+    """What is said of it if it is a link that leads out of the root."""
+
+
+def _local(root: Path) -> Iterator[tuple[Path, str, Tier]]:
+    return ((root, folder, Tier.LOCAL) for folder in FOLDERS)
+
+
+def _rank(path: str) -> tuple[int, bool, str]:
+    folder = next(at for at, each in enumerate(FOLDERS) if path.startswith(f"{each}/"))
+    above = path.removeprefix(f"{FOLDERS[folder]}/").split("/")
+    return folder, not (len(above) > 1 and above[-1] == FLOW), path
+
+
+def _tier(places: Iterable[tuple[Path, str, Tier]]) -> Iterator[_Candidate]:
+    """Yield the files of a tier, those first that hide others."""
+    for root, folder, tier in places:
+        if _has_link(root, folder):
+            continue
+        candidates = list(islice(_walk(root, folder, tier), MOST_FILES + 1))
+        yield from sorted(candidates, key=lambda each: (not each.is_folder, each.file.path))
+
+
+def _has_link(root: Path, folder: str) -> bool:
+    parts = folder.split("/") if folder else []
+    return any((root / "/".join(parts[:end])).is_symlink() for end in range(1, len(parts) + 1))
+
+
+def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
+    """Yield the flows below a folder; hidden and linked folders are left out."""
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        parts = waiting.pop()
+        here = "/".join((folder, *parts) if folder else parts)
+        entries = _entries(root / here)
+        names = {entry.name: entry for entry in entries if not entry.is_dir()}
+        flow = FLOW if parts and FLOW in names else None
+        for name in [flow] if flow else names:
+            own = parts if flow else (*parts, name.rpartition(".")[0])
+            path = f"{here}/{name}" if here else name
+            file = FlowFile(command=":".join(own), path=path, root=root, tier=tier)
+            escape = escape_of(root, path) if names[name].is_symlink() else None
+            yield _Candidate(file=file, parts=own, is_folder=bool(flow), escape=escape)
+        if not flow and len(parts) <= MOST_NAMESPACES:
+            waiting += [(*parts, entry.name) for entry in entries if entry.is_dir()]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what counts in a folder: other folders, and files that may be flows."""
+    try:
+        with os.scandir(folder) as found:
+            seen = [each for each in found if not each.name.startswith(".")]
+    except OSError:
+        return []
+    return sorted((each for each in seen if _counts(each)), key=lambda each: each.name)
+
+
+def _counts(entry: os.DirEntry[str]) -> bool:
+    if entry.is_dir():
+        return not entry.is_symlink() and entry.name not in NOT_SEARCHED
+    return entry.name.endswith(SUFFIXES)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _add(found: FlowFiles, candidates: Iterable[_Candidate]) -> None:
+    """Take the files of a tier in; what an earlier tier has stays, and nothing is said."""
+    own: dict[str, FlowFile] = {}
+    for count, each in enumerate(candidates, 1):
+        if count > MOST_FILES:
+            said = f"there are more than {MOST_FILES} flow files; this one and others are not read"
+            found.diagnostics.append(_finding("too-many-files", said, each.file))
+            break
+        if each.escape:
+            found.diagnostics += [each.escape] if each.file.tier is Tier.LOCAL else []
+            continue
+        bad = _bad_part(each.parts)
+        if bad is not None:
+            found.diagnostics.append(_bad_name(each.file, bad))
+        elif first := own.get(each.file.command):
+            said = f'flow "/{first.command}" hides the one in {each.file.name}'
+            found.diagnostics.append(_finding("hidden", said, first, Severity.WARNING))
+        else:
+            own[each.file.command] = each.file
+            if each.file.command in RESERVED:
+                found.diagnostics.append(_reserved(each.file))
+    found.files = own | found.files
+
+
+def _bad_name(file: FlowFile, part: str) -> Diagnostic:
+    """Return that a flow has no command, because a part of its path cannot be in one."""
+    said = f'"{shown(part)}" cannot be part of a command'
+    finding = _finding("bad-command-name", said, file)
+    if part in NOT_SEARCHED:
+        return replace(finding, suggestion="modules of code steps lie there: choose another folder")
+    is_deep = bool(_PART.fullmatch(part))
+    advice = f"namespaces nest up to {MOST_NAMESPACES} deep" if is_deep else None
+    return replace(finding, suggestion=advice)
+
+
+def _parts_of(path: str, home: str = "") -> list[str]:
+    """Return the parts of the command of a file."""
+    folders = (f"{each}/" for each in FOLDERS if not home)
+    folder = next((each for each in folders if path.startswith(each)), "")
+    *above, name = path.removeprefix(folder).split("/")
+    return above if above and name == FLOW else [*above, name.rpartition(".")[0]]
+
+
+def _bad_part(parts: Sequence[str]) -> str | None:
+    for part in parts:
+        if not _PART.fullmatch(part):
+            return part
+    return parts[MOST_NAMESPACES] if len(parts) > MOST_NAMESPACES + 1 else None
+
+
+def _reserved(file: FlowFile) -> Diagnostic:
+    said = f'"/{file.command}" is a built-in command; in a chat this flow cannot be called'
+    return _finding("command-reserved", said, file, Severity.WARNING)
+
+
+def _finding(
+    code: str, message: str, file: FlowFile, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    return Diagnostic(code=code, message=message, file=file.name, severity=severity)
+
+
+def _read(path: Path, name: str) -> ParsedFlow:
+    content = read_bounded(path, MOST_BYTES, "the flow")
+    if isinstance(content, Unread):
+        document = Document(file=name)
+        document.problem(content.code, content.message, _TOP)
+        return ParsedFlow(document=document, source="")
+    return read_flow(content, name)

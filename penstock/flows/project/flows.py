@@ -1,0 +1,226 @@
+"""The flows of a project on disk, as runs get them."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.core.diagnostics import Diagnostic, errors_of
+from penstock.core.late import late
+from penstock.core.text import one_line
+from penstock.flows.checks.context import CheckContext
+from penstock.flows.definition import Flow, RunInput
+from penstock.flows.project.files import (
+    BUILT_IN,
+    BUILT_IN_HOME,
+    HIDDEN,
+    SUFFIXES,
+    FlowFile,
+    FlowFiles,
+    FlowRoot,
+    built_in_flows,
+    file_at,
+    find_flows,
+    read_flow_file,
+)
+from penstock.flows.project.kept import check_size, referred_texts
+from penstock.flows.project.library import FlowSource, is_glob, matches, places_of, unknown_flow
+from penstock.flows.project.modules import ModuleLoader
+from penstock.flows.reading.flow import ParsedFlow, flow_of, read_flow
+from penstock.manifest.discover import walk
+from penstock.resources.project.globs import glob
+
+MOST_SEEN = 20_000
+"""Files below the first `*` of a glob."""
+CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
+
+
+class FlowSummary(Struct, frozen=True, kw_only=True):
+    """What lists show of a flow."""
+
+    file: FlowFile
+    flow: Flow | None
+    """None if it cannot be read."""
+    diagnostics: Sequence[Diagnostic]
+
+    @property
+    def description(self) -> str:
+        """What it says of itself, in one line."""
+        return one_line(self.flow.description) if self.flow is not None else ""
+
+    @property
+    def errors(self) -> int:
+        """How many errors there are; with one it cannot run."""
+        return len(errors_of(self.diagnostics))
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return what programs read."""
+        part = {
+            "name": self.file.command,
+            "description": self.description,
+            "source": self.file.tier.value,
+            "path": self.file.path,
+            "taskRequired": False,
+            "stepCount": 0,
+            "valid": not self.errors,
+        }
+        return part if self.flow is None else part | _declared(self.flow)
+
+
+class ProjectFlows:
+    """The Library of a project's folder, and of packages: files are read when they are wanted."""
+
+    def __init__(
+        self,
+        root: Path,
+        around: Callable[[], CheckContext],
+        *,
+        packages: Sequence[Path] = (),
+        modules: ModuleLoader | None = None,
+        most_seen: int = MOST_SEEN,
+    ) -> None:
+        self.root = root
+        self._around = around
+        """The agents that there are now, and what else a flow may name."""
+        self._packages = packages
+        self._modules = modules
+        """Reads the modules of code steps; None where no script can be read."""
+        self._most_seen = most_seen
+
+    def find(self, command: str) -> FlowSource:
+        """Return a flow by its command, with what keeps it from running."""
+        found = self.files().files
+        if command not in found:
+            raise unknown_flow(command, found)
+        file = found[command]
+        root = FlowRoot(file.root, file.home)
+        errors = errors_of(_findings(_read(file, root), self._check_context(file, root)))
+        source = self._source(file, root)
+        return replace(source, errors=[*errors, *source.errors])
+
+    def files(self) -> FlowFiles:
+        """Return every flow by its command, and what is wrong with names."""
+        found = find_flows(self.root, self._packages)
+        found.files = built_in_flows().files | found.files
+        return found
+
+    def check(self, file: FlowFile) -> tuple[ParsedFlow, Sequence[Diagnostic]]:
+        """Return a flow, and everything that is wrong with it."""
+        root = FlowRoot(file.root, file.home)
+        read = _read(file, root)
+        return read, _findings(read, self._check_context(file, root))
+
+    def list(self) -> Sequence[FlowSummary]:
+        """Return every flow, by command."""
+        return [self.summary(file)[0] for _, file in sorted(self.files().files.items())]
+
+    def summary(self, file: FlowFile) -> tuple[FlowSummary, ParsedFlow]:
+        """Return what lists show of a flow, and the flow."""
+        read, found = self.check(file)
+        return FlowSummary(file=file, flow=read.flow, diagnostics=found), read
+
+    def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
+        """Return everything that is wrong with a text that may become a flow's file."""
+        around = self._check_context(file, FlowRoot(file.root, file.home))
+        return _findings(read_flow(content, file.name), around)
+
+    def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
+        """Return the flows that a path means."""
+        places = places_of(path, source.path)
+        if places is None:
+            return None
+        folder = self._folder(source)
+        if folder is None:
+            return ()
+        root = FlowRoot(folder, source.root)
+        for place in places:
+            found = self._files(folder, place) if is_glob(place) else [place]
+            if found is None:
+                return [_too_many(source, place, self._most_seen)]
+            flows = [each for each in matches(place, found) if root.flow_at(each) is not None]
+            if flows:
+                return [self._source(file_at(each, folder, source.root), root) for each in flows]
+        return ()
+
+    def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
+        """Return what keeps a flow from running, by the texts that come with it."""
+        folder = self._folder(source)
+        if folder is None:
+            return errors_of(read_flow(source.text, source.name).findings)
+        root = FlowRoot(folder, source.root, source.texts)
+        file = file_at(source.path, folder, source.root)
+        around = replace(root.around(file, self._around()), has_file=source.texts.__contains__)
+        if self._modules is not None:
+            fault = partial(self._modules.find_fault_in, texts=source.texts)
+            around = replace(around, code_fault=fault)
+        return errors_of(_findings(_read(file, root), around))
+
+    def _folder(self, source: FlowSource) -> Path | None:
+        """Return where a flow and what it refers to lies; None if that is gone."""
+        homes = {each.as_posix(): each for each in self._packages}
+        return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
+
+    def _check_context(self, file: FlowFile, root: FlowRoot) -> CheckContext:
+        around = root.around(file, self._around())
+        if self._modules is None:
+            return around
+        return replace(around, code_fault=partial(self._modules.find_fault, root=file.root))
+
+    def _source(self, file: FlowFile, root: FlowRoot) -> FlowSource:
+        """Return a flow with what its run is to keep."""
+        texts = referred_texts(file.path, root.text_at) or {file.path: _read(file, root).text}
+        errors = check_size(texts, file.name)
+        for path, text in list(texts.items()):
+            flow = flow_of(text, path)
+            if self._modules is not None and flow is not None and not errors:
+                texts |= self._modules.texts(flow, file_at(path, file.root, file.home))
+        return FlowSource(root=file.home, path=file.path, texts=texts, errors=errors)
+
+    def _files(self, folder: Path, place: str) -> Sequence[str] | None:
+        """Return the flow files below the folders that a glob begins with; None if too many."""
+        starts = [glob(place).literal]
+        if starts == [""] and folder == self.root:
+            starts.append(HIDDEN)
+        below = (f"{start}/{each}" for start in starts for each in walk(folder / start))
+        seen = list(islice(below, self._most_seen + 1))
+        if len(seen) > self._most_seen:
+            return None
+        return [each.removeprefix("/") for each in seen if each.endswith(SUFFIXES)]
+
+
+def _declared(flow: Flow) -> dict[str, Any]:
+    part: dict[str, Any] = {"taskRequired": flow.needs_task, "stepCount": len(flow.steps)}
+    if flow.task_prompt is not None:
+        part["taskPrompt"] = flow.task_prompt
+    return part | ({"inputs": [_input(each) for each in flow.inputs]} if flow.inputs else {})
+
+
+def _input(given: RunInput) -> dict[str, Any]:
+    part = {
+        "name": given.name,
+        "type": given.value_type.value,
+        "required": given.is_required,
+        "description": given.description,
+    }
+    return part if given.default is None else part | {"default": given.default}
+
+
+def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
+    """Return a flow as its root has it; what is not there is told with the reason."""
+    return root.flow_at(file.path) or read_flow_file(file)
+
+
+def _findings(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
+    """Return everything that is wrong with a flow; what looks is loaded with the first one."""
+    check: CheckFlow = late("penstock.flows.checks.flow:check_flow")
+    return check(read, around)
+
+
+def _too_many(source: FlowSource, place: str, most: int) -> FlowSource:
+    said = f'"{place}" looks at more than {most} files: begin it with a folder that has fewer'
+    error = Diagnostic(code="too-many-files", message=said, file=source.name)
+    return FlowSource(root=source.root, path=place, texts={place: ""}, errors=[error])

@@ -1,0 +1,97 @@
+"""Forks: what a person is asked, what an agent is told that decides, what was chosen."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.core.call import CallPath
+from penstock.core.envelope import Json
+from penstock.core.ids import QuestionId
+from penstock.core.question import Option, Question, QuestionKind
+from penstock.core.step import ABORTED, Outcome, StepResult
+from penstock.core.world import World
+from penstock.engine.answers import OTHER
+from penstock.flows.agents.briefing import Expand
+from penstock.flows.definition import Fork
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome
+from penstock.flows.steps.step_context import Visited
+
+DECIDE = "decide"
+_USUAL_TASK = "Choose the option that fits best, and say why."
+
+
+class PersonChoice(Struct, frozen=True, kw_only=True):
+    """What a person said at a fork."""
+
+    options: Sequence[str] = ()
+    """Options, if these are some; else the person's own words."""
+    notes: str = ""
+    is_cancelled: bool = False
+    is_left_to_agent: bool = False
+
+    def is_of(self, step: Fork) -> bool:
+        """Whether what was said is among the options."""
+        return bool(self.options) and all(each in step.options for each in self.options)
+
+
+def choice_in(answer: Json) -> PersonChoice:
+    """Return what an answer says."""
+    if answer.get("cancel") or ("value" not in answer and DECIDE not in answer):
+        return PersonChoice(is_cancelled=True)
+    notes = str(answer.get("notes", ""))
+    if answer.get(DECIDE):
+        return PersonChoice(notes=notes, is_left_to_agent=True)
+    value = answer["value"]
+    return PersonChoice(options=[value] if isinstance(value, str) else list(value), notes=notes)
+
+
+def question_of(step: Fork, text: str, frame: CallPath, world: World) -> Question:
+    """Return what a person is asked; the text is expanded."""
+    texts = [*step.options, *[OTHER] * step.allows_custom]
+    form: Json = {
+        "type": "select",
+        "multiSelect": step.is_multiple,
+        "allowCustom": step.allows_custom,
+        "allowNotes": step.allows_notes,
+        "allowDecide": step.agent is not None,
+        "stepId": step.step_id,
+    }
+    return Question(
+        question_id=QuestionId(world.new_id("q")),
+        kind=QuestionKind.FORK,
+        text=text,
+        path=frame,
+        options=tuple(Option(label=each, value=each) for each in texts),
+        form=form,
+    )
+
+
+def decider_task(step: Fork, said: str | None, expand: Expand) -> str:
+    """Return what the decider is told to do; what a person said is not expanded."""
+    asked = f"{expand(step.question)}\n\nOptions: {', '.join(step.options)}\n\n"
+    if said is not None:
+        asked += f"A person answered in words of their own:\n{said}\n\n"
+    return asked + (expand(step.task) if step.task else _USUAL_TASK)
+
+
+def chosen(
+    step: Fork, run: Run, options: Sequence[str], *, notes: str, said: str | None = None
+) -> Visited:
+    """Return where options lead; `said` is what a person said instead of an option."""
+    targets = [step.branches[each] for each in step.options if each in options]
+    branch = options[0] if not step.is_multiple else tuple(options)
+    answer = said if said is not None else ", ".join(options)
+    result = StepResult(summary=answer, full_output=answer, branch=branch)
+    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=result)
+    route = run.loops.route(step, list(dict.fromkeys(targets)))
+    return Visited(ended=ended, route=route, answer=answer, notes=notes)
+
+
+def cancelled(step: Fork) -> Visited:
+    """Return the end of a fork whose person wants no more of the whole run."""
+    text = f"cancelled at fork {step.step_id}"
+    result = replace(ABORTED, summary=text)
+    ended = VisitOutcome(outcome=Outcome.ABORTED, result=result, source="aborted", text=text)
+    return Visited(ended=ended)

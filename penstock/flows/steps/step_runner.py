@@ -1,0 +1,257 @@
+"""One visit of one step, by its kind: what it does until it is over."""
+
+from functools import partial
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from penstock.agents.agent import Agent
+from penstock.core.call_errors import CallError
+from penstock.core.step import Outcome, StepResult, is_present
+from penstock.core.world import World
+from penstock.engine.suspend import ask
+from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit
+from penstock.flows.agents.briefing import Expand, TaskOf, brief, wired
+from penstock.flows.agents.finish import FinishContract, loop_branches, loop_target, merged
+from penstock.flows.agents.prompt import Briefing
+from penstock.flows.code.steps import CodeSteps, CodeVisit
+from penstock.flows.definition import (
+    DECIDER,
+    AgentDecision,
+    AgentStep,
+    AnyStep,
+    Code,
+    CodeDecision,
+    Conditional,
+    FlowRef,
+    Fork,
+    LoopDecision,
+    Shell,
+)
+from penstock.flows.runs.loops import RouteTaken
+from penstock.flows.runs.run import Run
+from penstock.flows.runs.visit_outcome import VisitOutcome, failed
+from penstock.flows.steps.forks import cancelled, choice_in, chosen, decider_task, question_of
+from penstock.flows.steps.shell import ShellSteps, with_variables
+from penstock.flows.steps.step_context import StepContext, Visited
+
+
+class StepRunner:
+    """Carries out visits of steps."""
+
+    def __init__(
+        self, agent_sessions: AgentSessions, code: CodeSteps, shell: ShellSteps, world: World
+    ) -> None:
+        self._agent_sessions = agent_sessions
+        self._code = code
+        self._shell = shell
+        self._world = world
+
+    @property
+    def why_no_shell(self) -> str:
+        """Why shell steps do not run here; nothing if they do."""
+        return self._shell.why_off
+
+    async def visit(self, step: AnyStep, context: StepContext) -> Visited:
+        """Go on with a visit until it is over.
+
+        Raises Suspend when it waits for a person, Cancel when somebody wants the run to end.
+        """
+        match step:
+            case AgentStep():
+                visited = await self._agent(step, context)
+            case Conditional():
+                visited = _conditional(step, context.run)
+            case LoopDecision():
+                visited = await self._loop(step, context)
+            case AgentDecision():
+                visited = await self._decision(step, context)
+            case Fork():
+                visited = await self._fork(step, context)
+            case Code():
+                visited = await self._enter(step, context)
+            case Shell():
+                visited = Visited(ended=await self._command(step, context))
+            case FlowRef():
+                raise TypeError("a flow-ref step is conducted, not visited")
+            case _:
+                assert_never(step)
+        return visited
+
+    async def _command(self, step: Shell, context: StepContext) -> VisitOutcome:
+        values = context.run.values(step.config)
+        command = with_variables(step.command, values)
+        context.warn_of_missing(values, step.step_id)
+        return await self._shell.run(step, context.frame, command, ledger=context.ledger)
+
+    # ---- agents ----
+
+    async def _agent(self, step: AgentStep, context: StepContext) -> Visited:
+        agent = self._agent_of(context, step.agent)
+        if isinstance(agent, VisitOutcome):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs
+        contract = FinishContract(outputs=merged(promised, step.outputs))
+        return Visited(
+            ended=await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
+        )
+
+    async def _decision(self, step: AgentDecision, context: StepContext) -> Visited:
+        agent = self._agent_of(context, step.agent)
+        if isinstance(agent, VisitOutcome):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs
+        contract = FinishContract(outputs=promised, branches=tuple(step.branches))
+        ended = await self._pursue(step, context, agent, task=_task_of(step), contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = step.branches[str(ended.result.branch)]
+        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
+
+    async def _loop(self, step: LoopDecision, context: StepContext) -> Visited:
+        if (out := context.run.loops.begin(step, context.visit)) is not None:
+            result = StepResult(summary=f"left after {step.max_iterations} rounds")
+            return Visited(ended=VisitOutcome(outcome=Outcome.SUCCESS, result=result), route=out)
+        agent = self._agent_of(context, step.agent)
+        if isinstance(agent, VisitOutcome):
+            return Visited(ended=agent)
+        promised = agent.charter.outputs
+        contract = FinishContract(outputs=promised, branches=loop_branches(step))
+
+        def task(expand: Expand) -> str:
+            count = f"This is iteration {context.visit} of {step.max_iterations}."
+            return f"{expand(step.task)}\n\n{count}"
+
+        ended = await self._pursue(step, context, agent, task=task, contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = loop_target(step, str(ended.result.branch))
+        return Visited(ended=ended, route=RouteTaken((target,), context.visit))
+
+    def _agent_of(self, context: StepContext, name: str) -> Agent | VisitOutcome:
+        return self._agent_sessions.agent_of(context.frame, name, context.ledger)
+
+    async def _pursue(
+        self,
+        step: AnyStep,
+        context: StepContext,
+        agent: Agent,
+        *,
+        task: TaskOf | None,
+        contract: FinishContract,
+    ) -> VisitOutcome:
+        def briefing(agent: Agent) -> Briefing | VisitOutcome:
+            values, materials = context.run.values(), self._agent_sessions.materials
+            try:
+                told = brief(step, agent, task, run=context.run, values=values, materials=materials)
+            except CallError as error:
+                return failed("input_file", f"an input cannot be read: {error}")
+            context.warn_of_missing(values, step.step_id)
+            for missing in told.missing:
+                context.warn(missing, stepId=step.step_id)
+            return told
+
+        model = getattr(step, "model", None)
+        visit = AgentVisit(
+            frame=context.frame,
+            agent=agent,
+            contract=contract,
+            briefing=briefing,
+            profile=context.profile,
+            model=model,
+            is_autonomous=context.is_autonomous,
+        )
+        ended = await self._agent_sessions.pursue(visit, context.ledger)
+        for warning in ended.warnings:
+            context.warn(warning, stepId=step.step_id)
+        return ended
+
+    # ---- code ----
+
+    async def _enter(self, step: Code, context: StepContext) -> Visited:
+        values = context.run.values()
+        inputs = {name: values.value(text) for name, text in step.inputs.items()}
+        context.warn_of_missing(values, step.step_id)
+        visit = CodeVisit(
+            step=step,
+            inputs=inputs,
+            task=context.run.task,
+            frame=context.frame,
+            profile=context.profile,
+            is_autonomous=context.is_autonomous,
+        )
+        ended = await self._code.pursue(visit, context.ledger)
+        if not isinstance(step, CodeDecision) or ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended)
+        target = step.branches[str(ended.result.branch)]
+        return Visited(ended=ended, route=context.run.loops.route(step, [target]))
+
+    # ---- forks ----
+
+    async def _fork(self, step: Fork, context: StepContext) -> Visited:
+        values = context.run.values()
+        question = values.text(step.question, wired(step, values))
+        context.warn_of_missing(values, step.step_id)
+        visited = await self._choose(step, context, question)
+        return replace(visited, question=question)
+
+    async def _choose(self, step: Fork, context: StepContext, question: str) -> Visited:
+        if context.is_autonomous:
+            return await self._leave_to_agent(step, context)
+        asked = question_of(step, question, context.frame, self._world)
+        choice = choice_in((await ask(context.ledger, asked)).answer)
+        if choice.is_cancelled:
+            return cancelled(step)
+        if choice.is_left_to_agent:
+            return await self._leave_to_agent(step, context)
+        if choice.is_of(step):
+            return chosen(step, context.run, choice.options, notes=choice.notes)
+        return await self._decide(step, context, ", ".join(choice.options), notes=choice.notes)
+
+    async def _leave_to_agent(self, step: Fork, context: StepContext) -> Visited:
+        return replace(await self._decide(step, context, None), is_left_to_agent=True)
+
+    async def _decide(
+        self, step: Fork, context: StepContext, said: str | None, *, notes: str = ""
+    ) -> Visited:
+        """Let an agent choose: no person does, or one answered in words of their own."""
+        agent = self._agent_of(context, step.agent or DECIDER)
+        if isinstance(agent, VisitOutcome):
+            return Visited(ended=agent)
+        contract = FinishContract(
+            outputs=agent.charter.outputs,
+            branches=step.options,
+            is_multiple=step.is_multiple,
+        )
+        task = partial(decider_task, step, said)
+        ended = await self._pursue(step, context, agent, task=task, contract=contract)
+        if ended.outcome is not Outcome.SUCCESS:
+            return Visited(ended=ended, decided_by=agent.name)
+        branch = ended.result.branch
+        options = [branch] if isinstance(branch, str) else list(branch or ())
+        note = notes if said is not None else ended.result.summary
+        visited = chosen(step, context.run, options, notes=note, said=said)
+        result = replace(visited.ended.result, outputs=ended.result.outputs)
+        return replace(visited, ended=replace(visited.ended, result=result), decided_by=agent.name)
+
+
+def _conditional(step: Conditional, run: Run) -> Visited:
+    name, dot, field = step.check.rpartition(".")
+    step_id, field = (name, field) if dot else (step.check, "artifacts")
+    result = run.results.get(step_id)
+    value = _field(result, field) if result is not None else None
+    said, target = ("present", step.present) if is_present(value) else ("absent", step.absent)
+    ended = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult(summary=said, branch=said))
+    return Visited(ended=ended, route=RouteTaken((target,)))
+
+
+def _field(result: StepResult, name: str) -> Any:
+    if result.status == "skipped":
+        return None
+    return result.read(name if result.has(name) else "fullOutput")
+
+
+def _task_of(step: AgentStep | AgentDecision) -> TaskOf | None:
+    """Return the task of a step; None for that of the run."""
+    task = step.task
+    return None if task is None else lambda expand: expand(task)

@@ -1,0 +1,151 @@
+"""Agents at work: what each is offered, and what it reads."""
+
+import pytest
+
+from penstock.agents.file import parse_agent
+from penstock.core.events import CallSettled, Entry
+from penstock.core.flow_events import AgentBegan
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.core.messages import ToolMessage
+from penstock.flows.agents.agent_sessions import with_room
+from penstock.models.scripted import ScriptedModel, call
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.flows import (
+    RUN,
+    W1,
+    WORKERS,
+    by_task,
+    finish,
+    flows_of,
+    run_flow,
+    run_in,
+    steps,
+    told_in,
+    worker,
+)
+from tests.kit.tools import Act
+
+
+async def test_an_agent_reads_its_own_task_and_nothing_else() -> None:
+    """The session sees nothing of the main session or of other steps."""
+    model = ScriptedModel(by_task({}))
+    await run_flow(W1, model)
+    assert [len(request.messages) for request in model.requests] == [1, 1, 1]
+    assert all("You are" in request.system for request in model.requests)
+    assert [tool.name for tool in model.requests[0].tools] == ["finish"]
+
+
+async def test_an_agent_that_is_gone_fails_its_step_softly() -> None:
+    """Agent gone from the catalog since the start: soft, `agent_unknown`."""
+    text = """
+  - {id: web, agent: nobody, task: t, on_error: other}
+  - {id: stop, agent: scout, end: true}
+  - {id: other, agent: scout, task: other}
+"""
+    envelope = await run_flow(text, ScriptedModel(by_task({})))
+    assert envelope.ok
+    assert "There is no agent 'nobody'" in envelope.output["results"]["web"]["summary"]
+
+
+async def test_a_model_that_cannot_be_had_fails_its_step_softly() -> None:
+    """Model cannot be resolved: soft, `model_unresolved`."""
+    text = "  - {id: web, agent: scout, task: t, model: openai/without-a-key}"
+    envelope = await run_flow(text, ScriptedModel([]))
+    assert envelope.output["status"] == "error"
+    assert envelope.output["results"]["web"]["status"] == "error"
+
+
+@pytest.mark.parametrize("status", ["complete", "blocked"])
+async def test_a_session_that_has_finished_needs_no_model_any_more(status: str) -> None:
+    """17: "after a valid `finish`, before the step settled": settles from the log."""
+    flows = flows_of(demo=steps("  - {id: web, agent: scout, task: web}"))
+    before, place = MemoryStorage(flows=flows), MemoryStorage(flows=flows)
+    model = ScriptedModel([finish("seen", status=status)])
+    async with memory_runtime(model=model, agents=WORKERS, place=before) as runtime:
+        await run_in(runtime)
+    kept = [
+        Entry(each.event, each.task_id, each.path) for each in await before.log.read(LogId(RUN))
+    ]
+    calls = [number for number, each in enumerate(kept) if isinstance(each.event, CallSettled)]
+    await place.log.send(LogId(RUN), kept[: calls[0] + 1])
+    async with memory_runtime(agents=WORKERS, place=place) as runtime:
+        reply = await runtime.wait(RUN)
+    assert reply is not None
+    assert reply.envelope is not None
+    result = reply.envelope.output["results"]["web"]
+    assert (result["status"], result["summary"]) == (status, "seen")
+
+
+@pytest.mark.parametrize("name", ["functions/look", "a/b#c/d"])
+async def test_an_agent_that_calls_what_is_no_name_is_told_so_and_goes_on(name: str) -> None:
+    model = ScriptedModel([call(name), finish("done")])
+    envelope = await run_flow("  - {id: web, agent: scout}", model)
+    assert envelope.output["status"] == "success"
+    (told,) = [each for each in model.requests[1].messages if isinstance(each, ToolMessage)]
+    assert "TOOL_NOT_FOUND" in told.content
+
+
+async def test_an_agent_is_offered_what_it_declared_and_finish() -> None:
+    look, other = Act("look"), Act("other")
+    model = ScriptedModel([finish("ok")])
+    agents = [worker("scout", tools=("look", "gone"))]
+    await run_flow("  - {id: web, agent: scout}", model, tools=[look, other], agents=agents)
+    assert [tool.name for tool in model.requests[0].tools] == ["look", "finish"]
+
+
+async def test_a_run_keeps_the_hash_of_each_agent_as_it_was() -> None:
+    """`flow_agent_started` holds the hash of the resolved agent (section 17)."""
+    place = MemoryStorage(flows=flows_of(demo=steps("  - {id: web, agent: scout}")))
+    agents = [worker("scout", content_hash="ab")]
+    model = ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=agents, place=place) as runtime:
+        await run_in(runtime)
+    events = [each.event for each in await place.log.read(LogId(RUN))]
+    assert [each.agent_hash for each in events if isinstance(each, AgentBegan)] == ["ab"]
+
+
+@pytest.mark.parametrize(
+    ("said", "window", "wanted"),
+    [
+        ("", None, 8192),
+        ("", 1_000_000, 8192),
+        ("", 16_000, 4000),
+        ("", 4096, 2048),
+        ("9", None, 9),
+        ("2048", None, 2048),
+    ],
+)
+def test_an_agent_of_a_flow_writes_as_much_as_files_need(
+    said: str, window: int | None, wanted: int
+) -> None:
+    """`limits.agent_reply_tokens`, where its file does not say it; a quarter of a window."""
+    settings = said and f"settings: {{llm_max_tokens: {said}}}\n"
+    read = parse_agent(f"---\nname: a\ndescription: d\ntools:\n{settings}---\n", "agents/a.md")
+    assert read.agent is not None
+    assert with_room(read.agent, window, most=8192).llm_max_tokens == wanted
+
+
+async def test_what_a_reply_may_have_is_a_limit() -> None:
+    model = ScriptedModel(by_task({}))
+    flows = flows_of(demo=steps("  - {id: a, agent: scout, task: a}"))
+    place = MemoryStorage(flows=flows, limits=Limits(agent_reply_tokens=5000))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        await run_in(runtime)
+    assert [each.max_tokens for each in model.requests] == [5000]
+
+
+ROLES = """
+  - {id: a, agent: scout, model: "@planning", task: a}
+  - {id: b, agent: scout, model: "@planning", task: b, blockedBy: [a]}
+"""
+
+
+async def test_a_role_that_is_not_set_is_told_once_a_run() -> None:
+    """4.2: the names planning, … fall back to the project's model (one `flow_warning` a run)."""
+    model = ScriptedModel(by_task({}))
+    place = MemoryStorage(flows=flows_of(demo=steps(ROLES)))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        await run_in(runtime)
+        (told,) = await told_in(runtime, "flow_warning")
+    assert told["message"].startswith("the model role @planning is not set: ")

@@ -1,0 +1,181 @@
+"""Flows that are written while a project is open."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.agents.charter import Tier
+from penstock.core.errors import ReadOnly
+from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.project.authoring import WHERE, check_local, remove_flow, write_flow
+from penstock.flows.project.files import FlowFile
+from penstock.flows.project.flows import ProjectFlows
+
+LONG = f"flows/{'x' * 300}/more.yaml"
+GOOD = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: scout}\n"
+INSIDE = "flows/one/flow.yaml is a flow of its own: nothing else in its folder is one"
+BROKEN = GOOD.replace("scout", "scuot")
+
+
+@pytest.fixture
+def flows(tmp_path: Path) -> ProjectFlows:
+    """The flows of a project with one agent."""
+    around = CheckContext(agents={"scout": AgentCard(name="scout")})
+    return ProjectFlows(tmp_path, lambda: around)
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "command"),
+    [
+        ("research", "flows/research.yaml", "research"),
+        ("research.yml", "flows/research.yml", "research"),
+        ("flows/dom/apply", "flows/dom/apply.yaml", "dom:apply"),
+        ("flows/dom/apply/flow.yaml", "flows/dom/apply/flow.yaml", "dom:apply"),
+        (".pi/flows/flows/x.yaml", ".pi/flows/flows/x.yaml", "x"),
+        ("{root}/flows/x.yaml", "flows/x.yaml", "x"),
+    ],
+)
+def test_a_flow_is_written_where_flows_lie(
+    flows: ProjectFlows, path: str, place: str, command: str
+) -> None:
+    """Name without `/` → `flows/NAME.yaml`; a missing suffix is added; `path` is relative."""
+    written = write_flow(flows, path.format(root=flows.root), GOOD)
+    assert written.to_wire() == {"written": True, "path": place, "diagnostics": []}
+    assert (flows.root / place).read_text() == GOOD
+    assert written.command == command
+    assert command in flows.files().files
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("../x.yaml", "path is outside the project: ../x.yaml"),
+        ("/etc/x.yaml", "path is outside the project: /etc/x.yaml"),
+        ("flows/../../x.yaml", "path is outside the project: flows/../../x.yaml"),
+        ("link/x.yaml", "path is outside the project: link/x.yaml"),
+        (".env/x.yaml", "path is outside the project: .env/x.yaml"),
+        (".penstock/x.yaml", "path is outside the project: .penstock/x.yaml"),
+        (".env", WHERE),
+        ("agents/x.yaml", WHERE),
+        ("flows/x.md", WHERE),
+        ("flows/.yaml", WHERE),
+        ("flows/", WHERE),
+        ("flows/x\0.yaml", "path is outside the project: flows/x\0.yaml"),
+        ("flows/one/more.yaml", INSIDE),
+        ("flows/taken.yaml", "'flows/taken.yaml' is a directory, or no plain file"),
+        (LONG, f"there is no {LONG!r} in the project, nor can be: its name is too long"),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(
+    flows: ProjectFlows, tmp_path_factory: pytest.TempPathFactory, path: str, error: str
+) -> None:
+    """Leaves the project (`..`, link), or is protected; outside the directories of §1."""
+    (flows.root / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    (flows.root / "flows/taken.yaml").mkdir(parents=True)
+    write_flow(flows, "flows/one/flow.yaml", GOOD)
+    written = write_flow(flows, path, GOOD)
+    assert (written.is_written, written.error) == (False, error)
+
+
+def test_a_flow_with_errors_is_not_written(flows: ProjectFlows) -> None:
+    """Content with an error diagnostic: `written: false`, nothing on disk."""
+    assert write_flow(flows, "x", BROKEN).to_wire() == {
+        "written": False,
+        "path": "flows/x.yaml",
+        "diagnostics": [
+            {
+                "line": 4,
+                "severity": "error",
+                "message": 'unknown agent "scuot" in step "a"',
+                "suggestion": 'did you mean "scout"?',
+            }
+        ],
+    }
+    assert not (flows.root / "flows").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("flows/a b.yaml", None),
+        ("flows/handlers/x.yaml", "modules of code steps lie there: choose another folder"),
+        ("flows/.x/y.yaml", None),
+        ("flows/a/b/c/d/e/f/g.yaml", "namespaces nest up to 5 deep"),
+    ],
+)
+def test_a_flow_without_a_command_is_not_written(
+    flows: ProjectFlows, path: str, advice: str | None
+) -> None:
+    (found,) = write_flow(flows, path, GOOD).diagnostics
+    assert (found.code, found.suggestion) == ("bad-command-name", advice)
+    assert not (flows.root / path).exists()
+
+
+def test_a_flow_that_no_chat_can_call_says_so(flows: ProjectFlows) -> None:
+    """`command-reserved`: a warning, and "only warnings, or none: written"."""
+    written = write_flow(flows, "call", GOOD)
+    (said,) = [each["message"] for each in written.to_wire()["diagnostics"]]
+    assert said == '"/call" is a built-in command; in a chat this flow cannot be called'
+    assert written.is_written
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("flows/x.yaml", ".pi/flows/flows/x.yaml", "is hidden by the one in flows/x.yaml"),
+        (".pi/flows/flows/x.yaml", "flows/x.yaml", "hides the one in .pi/flows/flows/x.yaml"),
+        ("flows/x.yaml", "flows/x.yml", "is hidden by the one in flows/x.yaml"),
+        ("flows/x.yaml", "flows/x/flow.yaml", "hides the one in flows/x.yaml"),
+    ],
+)
+def test_a_flow_that_hides_another_or_is_hidden_says_so(
+    flows: ProjectFlows, first: str, then: str, said: str
+) -> None:
+    """D4: "`flows/` before `.pi/flows/…`; directory form before flat; then by path"."""
+    write_flow(flows, first, GOOD)
+    written = write_flow(flows, then, GOOD)
+    (found,) = written.diagnostics
+    assert (found.code, found.message) == ("hidden", f'flow "/x" {said}')
+    assert written.is_written
+    winner = flows.files().files["x"].path
+    assert winner == (first if "hidden by" in said else then)
+    assert [each.code for each in flows.files().diagnostics] == ["hidden"]
+
+
+def test_a_folder_that_becomes_one_flow_hides_those_that_were_in_it(flows: ProjectFlows) -> None:
+    """D2: a directory that holds `flow.yaml` is one flow: "Nothing else in it is searched"."""
+    for path in ("flows/dom/a.yaml", "flows/dom/sub/b.yaml", "flows/other.yaml"):
+        write_flow(flows, path, GOOD)
+    written = write_flow(flows, "flows/dom/flow.yaml", GOOD)
+    assert [each.message for each in written.diagnostics] == [
+        'flow "/dom" hides the one in flows/dom/a.yaml',
+        'flow "/dom" hides the one in flows/dom/sub/b.yaml',
+    ]
+    assert {"dom", "other"} == {
+        each for each in flows.files().files if not each.startswith("flows:")
+    }
+
+
+def test_warnings_do_not_stop_it(flows: ProjectFlows) -> None:
+    written = write_flow(flows, "x", GOOD + "more: 1\n")
+    assert [each.code for each in written.diagnostics] == ["unknown-field"]
+    assert written.is_written
+    assert "suggestion" not in written.diagnostics[0].to_finding()
+
+
+def test_what_is_no_text_is_not_written(flows: ProjectFlows) -> None:
+    assert not write_flow(flows, "x", GOOD + "# \ud800\n").is_written
+
+
+def test_one_of_a_package_is_not_ours_to_change(tmp_path: Path) -> None:
+    file = FlowFile(command="x", path="x.yaml", root=tmp_path, tier=Tier.PACKAGE)
+    with pytest.raises(ReadOnly, match='"/x" comes from a package flow'):
+        check_local(file)
+
+
+def test_a_flow_is_removed_once(flows: ProjectFlows) -> None:
+    write_flow(flows, "x", GOOD)
+    file = flows.files().files["x"]
+    remove_flow(file)
+    remove_flow(file)
+    assert "x" not in flows.files().files

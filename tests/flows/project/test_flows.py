@@ -1,0 +1,236 @@
+"""The flows of a project: what keeps one from running comes with it."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.chat.message import NewRun
+from penstock.core.flow_events import FlowStarted
+from penstock.core.ids import LogId
+from penstock.flows.checks.context import AgentCard, CheckContext
+from penstock.flows.project.flows import ProjectFlows
+from penstock.flows.project.library import FlowSource
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.flows.checks.around import SEED
+from tests.flows.texts import TOP, told
+from tests.kit.flows import RUN, WORKERS, by_task, finish
+
+TEXT = "name: n\ndescription: d\nsteps:\n  - {id: a, agent: scuot}\n"
+
+
+def test_a_flow_comes_with_what_keeps_it_from_running(tmp_path: Path) -> None:
+    """A flow with an error diagnostic cannot be started."""
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "one.yaml").write_text(TEXT)
+    agents = {"scout": AgentCard(name="scout")}
+    library = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents))
+    (error,) = library.find("one").errors
+    assert (error.line, error.message) == (4, 'unknown agent "scuot" in step "a"')
+    agents["scuot"] = AgentCard(name="scuot")
+    assert library.find("one").errors == []
+
+
+def test_a_flow_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+    library = ProjectFlows(tmp_path, CheckContext)
+    assert "late" not in library.files().files
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "late.yaml").write_text(TEXT)
+    assert library.find("late").text == TEXT
+
+
+@pytest.mark.parametrize("command", ["flows:new", "flows:edit"])
+def test_built_in_flows_give_no_diagnostic(tmp_path: Path, command: str) -> None:
+    """Built-in agents and flows give no diagnostic (section 21)."""
+    outputs = ("flow_path", "command")
+    agents = {
+        "flow-architect": AgentCard(name="flow-architect", outputs=outputs),
+        "flow-decision": AgentCard(name="flow-decision"),
+    }
+    library = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents))
+    _, diagnostics = library.check(library.files().files[command])
+    assert [str(each) for each in diagnostics] == []
+
+
+def test_a_flow_of_the_project_hides_the_built_in_one(tmp_path: Path) -> None:
+    """A local one hides a package one, a package one hides a built-in one."""
+    (tmp_path / "flows" / "flows").mkdir(parents=True)
+    (tmp_path / "flows" / "flows" / "new.yaml").write_text(TEXT)
+    assert ProjectFlows(tmp_path, CheckContext).find("flows:new").text == TEXT
+
+
+def test_a_flow_with_an_error_is_listed_and_the_others_are_untouched(tmp_path: Path) -> None:
+    """D6: A file with error diagnostics is listed as not valid and takes no part."""
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    steps = {"good": "scout", "odd": "scout, reads: x", "bad": "scuot"}
+    for name, agent in steps.items():
+        (folder / f"{name}.yaml").write_text(f"{TOP}- {{id: a, agent: {agent}}}\n")
+    (folder / "broken.yaml").write_text("[")
+    library = ProjectFlows(tmp_path, lambda: SEED)
+    files = library.files().files
+    assert {"bad", "broken", "good", "odd"} < set(files)
+    assert told(library.check(files["bad"])[1]) == [
+        '4 error unknown-agent: unknown agent "scuot" in step "a"; did you mean "scout"?'
+    ]
+    assert library.find("good").errors == library.find("odd").errors == []
+    assert library.find("broken").errors
+
+
+def test_each_flow_is_checked_beside_its_own_others(tmp_path: Path) -> None:
+    project, package = tmp_path / "project", tmp_path / "package"
+    for folder in (project / "flows", package):
+        folder.mkdir(parents=True)
+        (folder / f"{folder.name}.yaml").write_text(f"{TOP}- {{id: r, path: other.yaml}}\n")
+    (package / "other.yaml").write_text(f"{TOP}- {{id: a, agent: scout}}\n")
+    library = ProjectFlows(project, lambda: SEED, packages=[package])
+    files = library.files().files
+    assert {name: told(library.check(files[name])[1]) for name in ("flows", "package")} == {
+        "flows": ['4 warning ref-missing: no flow at "other.yaml" (step "r")'],
+        "package": [],
+    }
+
+
+def package_of(tmp_path: Path) -> ProjectFlows:
+    """Return the flows of a project, and of a package one of whose flows refers to another."""
+    project, package = tmp_path / "project", tmp_path / "package"
+    (project / "flows").mkdir(parents=True)
+    (package / "dom").mkdir(parents=True)
+    (package / "dom" / "main.yaml").write_text(f"{TOP}- {{id: r, path: sub.yaml}}\n")
+    (package / "dom" / "sub.yaml").write_text(f"{TOP}- {{id: a, agent: scout}}\n")
+    return ProjectFlows(project, lambda: SEED, packages=[package])
+
+
+def test_what_a_flow_of_a_package_refers_to_lies_in_the_package(tmp_path: Path) -> None:
+    """The package of the flow takes the place of the project (section 7.7)."""
+    library = package_of(tmp_path)
+    source = library.find("dom:main")
+    assert (source.root, source.path) == (f"{tmp_path}/package", "dom/main.yaml")
+    assert source.name == f"{tmp_path}/package/dom/main.yaml"
+    for path in ("sub.yaml", "dom/sub.yaml", "s*.yaml", "**/sub.yaml"):
+        (found,) = library.refer(source, path) or ()
+        assert (found.root, found.path) == (source.root, "dom/sub.yaml")
+    assert library.refer(source, "../../project/flows/x.yaml") is None
+
+
+def test_of_a_package_that_is_gone_there_is_nothing(tmp_path: Path) -> None:
+    library = package_of(tmp_path)
+    elsewhere = FlowSource(root="/etc", path="main.yaml", texts={})
+    assert library.refer(elsewhere, "*.yaml") == ()
+    built_in = FlowSource(root="builtin", path="flows/new.yaml", texts={})
+    assert [each.path for each in library.refer(built_in, "*.yaml") or ()] == [
+        "flows/edit.yaml",
+        "flows/new.yaml",
+    ]
+
+
+async def test_a_run_of_a_package_keeps_its_flows_as_they_were(tmp_path: Path) -> None:
+    """A run keeps these texts to its end, whatever is written meanwhile (section 17)."""
+    library = package_of(tmp_path)
+    package = tmp_path / "package" / "dom"
+    first = f"{TOP}- {{id: first, agent: scout, task: first}}\n- {{id: r, path: sub.yaml}}\n"
+    (package / "main.yaml").write_text(first)
+
+    def rewrite(request: ModelRequest) -> ScriptedReply:
+        (package / "sub.yaml").write_text(f"{TOP}- {{id: b, agent: gone}}\n")
+        return finish("rewritten")
+
+    model = ScriptedModel(by_task({"first": rewrite}))
+    place = MemoryStorage(flows=library)
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await runtime.run_flow(NewRun(command="dom:main", task="t"), task_id=RUN)
+    assert envelope.ok, envelope
+    assert set(envelope.output["results"]) == {"first", "r", "r.a", "a"}
+    started = [each.event for each in await place.log.read(LogId(RUN))]
+    inner = [each for each in started if isinstance(each, FlowStarted)][1]
+    assert (inner.root, inner.file) == (package.parent.as_posix(), "dom/sub.yaml")
+
+
+def test_of_hidden_folders_a_glob_sees_that_of_flows_and_no_foreign_ones(tmp_path: Path) -> None:
+    """Flows lie in `flows/**`, `.pi/flows/flows/**` (section 1)."""
+    hidden = (".git", "node_modules", ".pi/other", "flows/.x")
+    for folder in ("flows", ".pi/flows/flows/x", "flows/handlers", *hidden):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.yaml").write_text(TEXT)
+    library = ProjectFlows(tmp_path, CheckContext)
+
+    def found(file: str, path: str) -> list[str]:
+        return [e.path for e in library.refer(FlowSource(path=file, texts={}), path) or ()]
+
+    assert found("flows/x.yaml", "../**/*.yaml") == [
+        ".pi/flows/flows/x/a.yaml",
+        "flows/a.yaml",
+        "flows/handlers/a.yaml",
+    ]
+    assert found("flows/x.yaml", "../flows/*.yaml") == ["flows/a.yaml"]
+    assert found(".pi/flows/flows/x.yaml", "x/*.yaml") == [".pi/flows/flows/x/a.yaml"]
+
+
+def test_a_glob_that_cannot_be_told_whole_fails(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(9):
+        (tmp_path / "many" / f"{number}.txt").touch()
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "a.yaml").write_text(TEXT)
+    library = ProjectFlows(tmp_path, CheckContext, most_seen=9)
+    source = FlowSource(path="x.yaml", texts={})
+    (found,) = library.refer(source, "**/*.yaml") or ()
+    assert found.errors[0].code == "too-many-files"
+    (found,) = library.refer(source, "few/*.yaml") or ()
+    assert (found.path, found.errors) == ("few/a.yaml", ())
+
+
+def test_flows_are_listed_with_what_they_declare(tmp_path: Path) -> None:
+    """`name, description, source, path, taskRequired, taskPrompt?, inputs?, stepCount, valid`."""
+    (tmp_path / "flows").mkdir()
+    more = "task_required: true\ntask_prompt: Which?\ninputs: {n: {type: number, default: 1}}\n"
+    (tmp_path / "flows" / "a.yaml").write_text(more + TEXT)
+    (tmp_path / "flows" / "b.yaml").write_text("[")
+    agents = {"scuot": AgentCard(name="scuot")}
+    first, second, *built_in = ProjectFlows(tmp_path, lambda: CheckContext(agents=agents)).list()
+    assert first.to_wire() == {
+        "name": "a",
+        "description": "d",
+        "source": "local",
+        "path": "flows/a.yaml",
+        "taskRequired": True,
+        "taskPrompt": "Which?",
+        "inputs": [
+            {"name": "n", "type": "number", "required": False, "description": "", "default": 1}
+        ],
+        "stepCount": 1,
+        "valid": True,
+    }
+    assert (second.errors, second.description, second.to_wire()["valid"]) == (1, "", False)
+    assert [each.file.command for each in built_in] == ["flows:edit", "flows:new"]
+
+
+SUB_ERRORS = {
+    "- {id: a, agent: scout, blockedBy: [nope]}": 'blockedBy of step "a" names unknown step "nope"',
+    "- {id: a, agent: judge, task: t, branches: {x: nope, y: a}}": 'unknown step "nope"',
+    "- {id: a, agent: scout, on_complete: nowhere}": 'names unknown step "nowhere"',
+    "- {id: a, agent: scout}\n- {id: b, agent: nobody}": '5: unknown agent "nobody" in step "b"',
+}
+
+
+@pytest.mark.parametrize("path", ["sub.yaml", "su*.yaml", '"${{task}}.yaml"'])
+@pytest.mark.parametrize(("sub", "said"), SUB_ERRORS.items())
+async def test_a_flow_inside_that_has_errors_is_a_soft_failure(
+    tmp_path: Path, path: str, sub: str, said: str
+) -> None:
+    """A sub-flow that has error diagnostics or lacks a required input: soft `ref_failed`."""
+    (tmp_path / "flows").mkdir()
+    more = "- {id: next, agent: scout, end: true}\n- {id: caught, agent: scout, task: caught}\n"
+    main = f"{TOP}- {{id: r, path: {path}, on_error: caught}}\n{more}"
+    (tmp_path / "flows" / "main.yaml").write_text(main)
+    (tmp_path / "flows" / "sub.yaml").write_text(f"{TOP}{sub}\n")
+    library = ProjectFlows(tmp_path, lambda: SEED)
+    place, model = MemoryStorage(flows=library), ScriptedModel(by_task({}))
+    async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
+        envelope = await runtime.run_flow(NewRun(command="main", task="sub"), task_id=RUN)
+    results = envelope.output["results"]
+    assert (envelope.output["status"], results["caught"]["summary"]) == ("success", "caught done")
+    assert results["r"]["summary"].startswith("flows/sub.yaml has errors: line ")
+    assert said in results["r"]["summary"]
+    assert len(model.requests) == 1

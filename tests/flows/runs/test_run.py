@@ -1,0 +1,109 @@
+"""A run as its log tells it."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.core.flow_events import StepSettled, StepStarted
+from penstock.core.step import Outcome, StepResult, StepStatus
+from penstock.flows.runs.run import Run
+from tests.flows.examples import W4, W8, W10, flow
+
+
+def settled(step_id: str, **more: Any) -> StepSettled:
+    given: dict[str, Any] = {"outcome": Outcome.SUCCESS, "result": StepResult(summary=step_id)}
+    return StepSettled(step_id=step_id, visit=1, **given | more)
+
+
+def begun(*steps: Any) -> Run:
+    return Run(flow(*steps), "the task")
+
+
+def test_the_choice_of_a_fork_is_that_of_its_target_until_that_has_run() -> None:
+    """On that visit only: fork id, question, answer, note, and who decided."""
+    run = begun(*W4)
+    run.start(StepStarted(step_id="choose", visit=1))
+    run.settle(settled("choose", targets=("quick",), answer="quick", notes="n", decided_by="judge"))
+    choice = run.choices["quick"]
+    assert (choice.fork_id, choice.answer, choice.decided_by) == ("choose", "quick", "judge")
+    run.start(StepStarted(step_id="quick", visit=1))
+    run.settle(settled("quick"))
+    assert run.choices == {}
+    assert run.forks["choose"].answer == "quick"
+
+
+def test_a_choice_that_a_jump_drops_is_told_to_nobody() -> None:
+    """7.3: "an `on_error` or branch jump drops the rest" of several targets."""
+    fork, unit, *rest = W10
+    run = begun(fork, replace(unit, on_error="report"), *rest)
+    run.start(StepStarted(step_id="which", visit=1))
+    run.settle(settled("which", targets=("unit", "load"), answer="Unit, Load"))
+    assert set(run.choices) == {"unit", "load"}
+    run.start(StepStarted(step_id="unit", visit=1))
+    run.settle(settled("unit", outcome=Outcome.SOFT))
+    assert run.plan.ready() == ["report"]
+    assert run.choices == {}
+
+
+def test_every_step_of_the_flow_has_an_entry_when_the_run_is_over() -> None:
+    run = begun(*W8)
+    run.start(StepStarted(step_id="fetch", visit=1))
+    run.start(StepStarted(step_id="side", visit=1))
+    run.settle(settled("fetch", outcome=Outcome.HARD, text="no key"))
+    assert {name: each.status for name, each in run.results.items()} == {
+        "fetch": StepStatus.COMPLETE,
+        "side": StepStatus.ABORTED,
+        "parse": StepStatus.SKIPPED,
+        "sum": StepStatus.SKIPPED,
+        "cached": StepStatus.SKIPPED,
+    }
+    assert (run.failure, run.failed_by) == ("no key", Outcome.HARD)
+
+
+def test_a_failed_try_is_counted_and_the_step_is_not_over() -> None:
+    run = begun(*W8)
+    run.start(StepStarted(step_id="fetch", visit=1))
+    assert run.settle(settled("fetch", outcome=Outcome.SOFT, will_retry=True)) == ()
+    assert (run.tries, run.between_tries) == ({"fetch": 1}, {"fetch"})
+    run.start(StepStarted(step_id="fetch", visit=2))
+    assert run.between_tries == set()
+    assert run.plan.running == {"fetch"}
+
+
+def inside(results: dict[str, StepResult]) -> Run:
+    run = begun(*W4)
+    run.results |= results
+    run.plan.visits["sum"] = 2
+    return run
+
+
+def test_flat_results_are_those_that_one_reference_alone_brings() -> None:
+    """7.7: `STEP`, flat, only if no step of the parent and no other flow-ref of it has that id."""
+    run = begun(*W4)
+    run.adopt("a", inside({"sum": StepResult(summary="1"), "quick": StepResult(summary="inner")}))
+    assert run.results["sum"].summary == "1"
+    assert "quick" not in run.results
+    run.adopt("b", inside({"sum": StepResult(summary="2")}), "1")
+    assert "sum" not in run.results
+    assert [run.results[name].summary for name in ("a.sum", "b.sum", "b.1.sum", "a.quick")] == [
+        "1",
+        "2",
+        "2",
+        "inner",
+    ]
+    assert (run.visits_of("a.sum"), run.visits_of("quick"), run.visits_of("gone")) == (2, 0, 0)
+
+
+def test_a_result_is_not_flat_where_another_reference_may_bring_its_id() -> None:
+    run = begun(*W4)
+    run.promised = {"sum": frozenset({"a", "b"}), "own": frozenset({"a"})}
+    run.adopt("a", inside({"sum": StepResult(), "own": StepResult()}))
+    assert {"a.sum", "own"} <= set(run.results)
+    assert "sum" not in run.results
+
+
+def test_a_failure_that_says_nothing_has_a_reason_all_the_same() -> None:
+    run = begun(*W8)
+    run.start(StepStarted(step_id="fetch", visit=1))
+    run.settle(settled("fetch", outcome=Outcome.HARD))
+    assert run.failure == "step 'fetch' failed and did not say why"

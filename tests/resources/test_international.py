@@ -1,0 +1,26 @@
+"""International names of hosts."""
+
+import pytest
+
+from penstock.resources.international import ascii_name
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("BÜCHER。example.", "xn--bcher-kva.example."),
+        ("straße.de", "xn--strae-oqa.de"),
+        ("\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54", "localhost"),
+        ("local\u200bhost", "localhost"),
+        ("\uff11\uff12\uff17。\uff10\uff0e\uff10｡\uff11", "127.0.0.1"),
+        ("①\uff127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_however_it_is_spelled_it_is_one_name(host: str, name: str) -> None:
+    assert ascii_name(host) == name
+
+
+def test_what_no_host_can_be_called_is_named() -> None:
+    with pytest.raises(ValueError, match="no host can be called 'a\uff0fb'"):
+        ascii_name("a\uff0fb")
