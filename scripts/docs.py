@@ -1,7 +1,6 @@
 """Writes the parts of docs/ that follow from the code; `--check` says which are out of date."""
 
 import ast
-import dataclasses
 import inspect
 import json
 import logging
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel
 from typer import Context
 
@@ -137,8 +137,8 @@ def events() -> str:
 
 def _events() -> Rows:
     for event in get_args(Event):
-        raw: Any = object.__new__(event)
-        members = ", ".join(code(field.name) for field in dataclasses.fields(event))
+        raw: Any = event(**dict.fromkeys(event.__struct_fields__))
+        members = ", ".join(code(name) for name in event.__struct_fields__)
         outside = event is QuestionAnswered or is_outside(raw)
         yield code(kind_of(raw)), "outside" if outside else "holder", sentence(event), members
 
@@ -185,11 +185,10 @@ def chat_settings() -> str:
 
 def _fields(cls: Any, section: str) -> Rows:
     said = docstrings(cls)
-    for field in dataclasses.fields(cls):
-        made = field.default_factory
-        value = field.default if made is dataclasses.MISSING else made()
-        name = code(f"{section}{field.name}")
-        yield name, _kind(field.type), code(_toml(value)), said.get(field.name, "")
+    usual = cls()
+    for name, kind in cls.__annotations__.items():
+        value = code(_toml(getattr(usual, name)))
+        yield code(f"{section}{name}"), _kind(kind), value, said.get(name, "")
 
 
 KINDS = (
@@ -364,7 +363,7 @@ def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
 
 
 def _default(value: Any) -> str:
-    if value is None or dataclasses.is_dataclass(value):
+    if value is None or isinstance(value, Struct):
         return ""
     return code("[]" if value == () else value if type(value) is int else _toml(value))
 
