@@ -28,7 +28,7 @@ from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import UserMessage
 from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import only_tells
+from penstock.core.slash import is_informational
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -123,7 +123,7 @@ class TaskState:
     def may_pass(self) -> bool:
         """Whether it goes on before its turn, while the one at work waits for a person."""
         brief = self.brief
-        is_aside = isinstance(brief, MessageReceived) and only_tells(brief.content)
+        is_aside = isinstance(brief, MessageReceived) and is_informational(brief.content)
         return self.cancel_requested or is_aside
 
     @property
