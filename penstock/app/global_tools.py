@@ -17,12 +17,14 @@ from penstock.tools.tool import Tool
 KEY = "global_tools"
 
 
-def opened_to_all(tools: Iterable[Tool], chosen: Collection[str]) -> tuple[Tool, ...]:
+def with_global_tools(tools: Iterable[Tool], chosen: Collection[str]) -> tuple[Tool, ...]:
     """Return the tools, those that are chosen as global ones."""
     return tuple(_global(each) if each.spec.tool_id in chosen else each for each in tools)
 
 
-def check_chosen(chosen: Iterable[str], known: Collection[str], file: Path) -> Iterator[Diagnostic]:
+def check_global_tools(
+    chosen: Iterable[str], known: Collection[str], file: Path
+) -> Iterator[Diagnostic]:
     """Yield a finding for each id that is chosen in vain; `file` is where settings stand."""
     for each in chosen:
         if each not in known and not each.startswith(MCP):

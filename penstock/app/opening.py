@@ -14,7 +14,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.folder import folder_of
-from penstock.app.global_tools import opened_to_all
+from penstock.app.global_tools import with_global_tools
 from penstock.app.plugins.events import RunFollower
 from penstock.app.plugins.guards import guards_of
 from penstock.app.plugins.load import Plugin, load_plugins
@@ -220,7 +220,7 @@ def inventory_of(settings: Settings, project: Project, added: Extras) -> Invento
     flows = flows_of(settings, agents, plugins.flows_dirs)
     return Inventory(
         registry=Registry(
-            [*project.every_tool, *opened_to_all(added.tools, settings.global_tools)],
+            [*project.every_tool, *with_global_tools(added.tools, settings.global_tools)],
             project.bundle.named_permissions,
         ),
         rules=Rules(entry.rule() for entry in settings.rules),

@@ -11,7 +11,7 @@ from penstock.agents.file import NOTHING_KNOWN
 from penstock.agents.file_checks import KnownNames
 from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.preface import Preface, PromptScript
-from penstock.app.global_tools import check_chosen, opened_to_all
+from penstock.app.global_tools import check_global_tools, with_global_tools
 from penstock.app.model_roles import check_roles
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.load import load_plugins
@@ -140,8 +140,8 @@ def load_project(
     root, plugins = settings.root, plugins or load_plugins()
     loaded = load_tools(root, reserved=_reserved(plugins), is_on=settings.tools.python)
     chosen = settings.global_tools
-    given = opened_to_all((*TOOLS, *added, *plugins.tools.values()), chosen)
-    python = opened_to_all(loaded.tools, chosen)
+    given = with_global_tools((*TOOLS, *added, *plugins.tools.values()), chosen)
+    python = with_global_tools(loaded.tools, chosen)
     bundle = load_bundle(root, _neighbours(loaded, given, settings))
     sandbox = sandbox or ProjectSandbox(settings.cache_path, settings.sandbox)
     bundle, scripts = _scripts(bundle, settings, sandbox)
@@ -161,7 +161,7 @@ def load_project(
         agent_files=agents,
         nameable=nameable,
         handbooks=handbooks,
-        tools=(*whole, *opened_to_all(scripts, chosen)),
+        tools=(*whole, *with_global_tools(scripts, chosen)),
         builtin_tools=with_handbooks(built_in, handbooks),
         bundle=bundle,
         sandbox=sandbox,
@@ -171,7 +171,7 @@ def load_project(
             *agents.diagnostics,
             *loaded.diagnostics,
             *bundle.diagnostics,
-            *check_chosen(chosen, known, root / FILE),
+            *check_global_tools(chosen, known, root / FILE),
             *check_roles(settings.models.roles, root / FILE),
         ),
     )

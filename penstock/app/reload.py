@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from penstock.app.global_tools import opened_to_all
+from penstock.app.global_tools import with_global_tools
 from penstock.app.project import Project, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
@@ -51,7 +51,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         is broken changes nothing. Raises NameTaken, and keeps all.
         """
         registry = Registry(
-            [*project.every_tool, *opened_to_all(self.added, self.settings.global_tools)],
+            [*project.every_tool, *with_global_tools(self.added, self.settings.global_tools)],
             project.bundle.named_permissions,
         )
         parts = self.runtime.parts
@@ -70,7 +70,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     @asynccontextmanager
     async def watched(self, tell: Tell) -> AsyncIterator[None]:
         """Take a new edition whenever a file was changed, until the block ends."""
-        before = await asyncio.to_thread(look, self.settings.root, READ)
+        before = await asyncio.to_thread(file_stamps, self.settings.root, READ)
         watching = asyncio.create_task(self._watch(before, tell))
         try:
             yield
@@ -81,7 +81,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     async def _watch(self, before: Mapping[str, tuple[int, int]], tell: Tell) -> None:
         while True:
             await self.runtime.parts.clock.sleep(SECONDS)
-            now = await asyncio.to_thread(look, self.settings.root, READ)
+            now = await asyncio.to_thread(file_stamps, self.settings.root, READ)
             if now != before:
                 before = now
                 await self._renew(tell)
@@ -99,7 +99,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         tell(f"Read again: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
 
 
-def look(
+def file_stamps(
     root: Path, endings: tuple[str, ...] = ("",), besides: Container[FileId] = ()
 ) -> Mapping[str, tuple[int, int]]:
     """Return when each file of a project was changed, and its size; without some of them."""

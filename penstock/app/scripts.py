@@ -45,14 +45,16 @@ class ProjectSandbox:
         """
         if not self._chosen.hardened:
             return
-        lacking: Callable[[Layers], str] = late("penstock.sandbox.processes.hardening:lacking")
-        missing = lacking(self.layers)
+        tell_missing: Callable[[Layers], str] = late(
+            "penstock.sandbox.processes.hardening:missing_layers"
+        )
+        missing = tell_missing(self.layers)
         if missing and self._chosen.hardened != "auto":
             raise ConfigError(
                 f"[sandbox] hardened is true, and this machine lacks {missing}. "
                 'Give it what it lacks, or set hardened to "auto", which goes on with the rest.'
             )
-        names = ", ".join(_had(self.layers)) or "nothing"
+        names = ", ".join(_available(self.layers)) or "nothing"
         if missing:
             log.warning("scripts are confined by %s; this machine lacks %s", names, missing)
         else:
@@ -105,7 +107,7 @@ class ProjectSandbox:
             return debugged
         if self._chosen.hardened:
             self.check()
-        layers = _had(self.layers) if self._chosen.hardened else []
+        layers = _available(self.layers) if self._chosen.hardened else []
         if name == DENO:
             opened: Sandbox = late("penstock.sandbox.processes.deno:open_deno")(
                 clock, cache, layers
@@ -150,6 +152,8 @@ def with_engines(bundle: Bundle, sandbox: ProjectSandbox) -> Bundle:
     return bundle.with_findings(findings) if findings else bundle
 
 
-def _had(layers: Layers) -> list[str]:
-    had: Callable[[Layers], list[str]] = late("penstock.sandbox.processes.hardening:had")
-    return had(layers)
+def _available(layers: Layers) -> list[str]:
+    available: Callable[[Layers], list[str]] = late(
+        "penstock.sandbox.processes.hardening:available_layers"
+    )
+    return available(layers)

@@ -33,7 +33,7 @@ from penstock.app.sections import (
     ServerSection,
     ToolSection,
 )
-from penstock.app.sources import PathInSettings, Sources, refused
+from penstock.app.sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig
@@ -184,7 +184,7 @@ def load(root: Path, **overrides: Any) -> Settings:
         settings = Settings.model_validate_json(sources.merged(_is_text))
     except ValidationError as error:
         described = (_described(each, sources) for each in error.errors())
-        raise refused(list(dict.fromkeys(described))) from None
+        raise settings_error(list(dict.fromkeys(described))) from None
     entries = settings.models.entries
     variables = {name: entry.api_key_env for name, entry in entries.items() if entry.api_key_env}
     keys = {name: os.environ.get(variable, "") for name, variable in variables.items()}

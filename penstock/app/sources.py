@@ -55,7 +55,7 @@ class Sources:
         return f"{self._name}:{_line(self._text, path)}: "
 
 
-def refused(problems: list[str]) -> ConfigError:
+def settings_error(problems: list[str]) -> ConfigError:
     """Return the error that says all of them."""
     if len(problems) == 1:
         return ConfigError(problems[0])

@@ -20,6 +20,7 @@ from penstock.app.typings import FILE, project_typings
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.text import cut, one_line
 from penstock.manifest.discover import walk
+from penstock.manifest.paths import escape_of
 from penstock.manifest.tool import ToolManifest
 
 CODE = "type-error"
@@ -70,11 +71,8 @@ class _Place:
         self._inline: dict[str, ToolManifest] = {}
         """Scripts that stand in manifests, by the file that they are checked as."""
         for name in walk(project.root):
-            if name.endswith(_SOURCES) and not (project.root / name).is_symlink():
-                target = self._files / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(OSError):  # a pipe, or gone meanwhile: what imports it says so
-                    copyfile(project.root / name, target)
+            with suppress(OSError):  # a pipe, or gone meanwhile: what imports it says so
+                self._take(name)
 
     def groups(self) -> list[_Group]:
         """Return the scripts by what they may rely on."""
@@ -104,6 +102,17 @@ class _Place:
         entries.update(self._entry(each) for each in group.tools)
         told = self._run([*_COMMAND, str(config / "deno.json"), *sorted(entries)])
         return [] if told is None else list(self._findings(told, group))
+
+    def _take(self, name: str) -> None:
+        """Copy a file, or what a link stands for that does not lead out of the project."""
+        root, path, target = self._project.root, self._project.root / name, self._files / name
+        is_folder = path.is_dir()  # one that is no link is never among them
+        if (name.endswith(_SOURCES) or is_folder) and escape_of(root, name) is None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if is_folder:
+                target.symlink_to(self._files / path.resolve().relative_to(root.resolve()))
+            else:
+                copyfile(path, target)
 
     def _entry(self, tool: ToolManifest) -> str:
         """Return the file to begin with; a script in a manifest is written as one."""

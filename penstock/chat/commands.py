@@ -21,7 +21,7 @@ from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
 from penstock.core.profile import Profile
 from penstock.core.question import Question, QuestionKind
 from penstock.core.signals import Suspend
-from penstock.core.slash import NEW, Wanted, is_fresh, parted
+from penstock.core.slash import NEW, Wanted, begins_afresh, command_parts
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.tool_names import EXECUTE_WORKFLOW
@@ -48,7 +48,7 @@ _MOST_NAMED = 30
 """Commands, flows among them, that are listed for who named none."""
 
 
-class Answered(Struct, frozen=True):
+class CommandReply(Struct, frozen=True):
     """What a command says."""
 
     text: str
@@ -78,8 +78,8 @@ class CommandWork:
     @staticmethod
     def start(message: MessageReceived) -> TaskStarted:
         """Return how the task of a command starts."""
-        name = cut(parted(message.content)[0], _NAME_CHARACTERS) or "/"
-        return TaskStarted(command=name, is_fresh=is_fresh(message.content))
+        name = cut(command_parts(message.content)[0], _NAME_CHARACTERS) or "/"
+        return TaskStarted(command=name, is_fresh=begins_afresh(message.content))
 
     async def work(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> None:
         """Go on with the command until it has its answer or waits."""
@@ -104,21 +104,21 @@ class CommandWork:
 
     async def _answered(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None
-    ) -> Answered:
+    ) -> CommandReply:
         profile = profile_of(held.state, message)
         if message is None and not task.main.rounds:
-            return Answered("")
-        name, rest = parted(message.content) if message else (CALL, "")
+            return CommandReply("")
+        name, rest = command_parts(message.content) if message else (CALL, "")
         try:
             if name == CALL or message is None:
                 return await self._call(held, task, message, rest)
             if name == WEB:
-                return Answered(await self._web(rest, held, profile))
+                return CommandReply(await self._web(rest, held, profile))
             if name == NEW:
-                return Answered(BEGUN)
+                return CommandReply(BEGUN)
             return await self._run(held, task, message)
         except CallError as error:
-            return Answered(f"{error.code}: {error}")
+            return CommandReply(f"{error.code}: {error}")
 
     async def _web(self, rest: str, held: HeldLog, profile: Profile) -> str:
         """Return a link to the conversation."""
@@ -131,16 +131,16 @@ class CommandWork:
 
     async def _call(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, rest: str
-    ) -> Answered:
+    ) -> CommandReply:
         """Make the call that was asked for, or go on with it; nothing asked for is a list."""
         profile = profile_of(held.state, message)
         if not task.main.rounds:
             if not rest:
-                return Answered(self._listed(profile))
+                return CommandReply(self._listed(profile))
             tool_id, *text = rest.split(maxsplit=1)
             asked = self._read(tool_id, "".join(text), profile)
             if isinstance(asked, str):
-                return Answered(asked)
+                return CommandReply(asked)
             self._note(held, task, asked)
         (asked,) = task.main.rounds[-1].reply.calls
         named = message.selected_skills if message else ()
@@ -148,22 +148,22 @@ class CommandWork:
         envelope = await self._calls.make(held, task, asked, self._calls.reader(held.state, caller))
         settled = task.main.rounds[-1].settled.get(asked.call_id)
         clipped = settled.context if settled is not None and settled.artifact_id else None
-        return Answered(_shown(envelope, clipped), envelope)
+        return CommandReply(_shown(envelope, clipped), envelope)
 
-    async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> Answered:
+    async def _run(self, held: HeldLog, task: TaskState, message: MessageReceived) -> CommandReply:
         """Run the flow that was named, or go on with it: a call of a tool that models have too."""
-        name, rest = parted(message.content)
+        name, rest = command_parts(message.content)
         if not task.main.rounds:
             try:
                 wanted = await asyncio.to_thread(self._wanted_by, name)
             except NotFound as error:
-                return Answered(_unknown(name, error))
+                return CommandReply(_unknown(name, error))
             values: dict[str, Any] = {TASK: rest} if rest else {}
             for key in [each for each in wanted if each not in values]:
                 said = await self._asked(held, task, key, wanted[key].question)
                 if not said:
                     needed = "a task" if key == TASK else repr(key)
-                    return Answered(f"{NOT_BEGUN} {needed}.")
+                    return CommandReply(f"{NOT_BEGUN} {needed}.")
                 values[key] = wanted[key].value_of(said)
             given = {"workflowId": name, "input": values}
             self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, given))
@@ -172,7 +172,7 @@ class CommandWork:
         caller = self._calls.caller(held.state, profile, message.selected_skills)
         caller = replace(caller, origin=Origin.FLOW, agent_tools=frozenset({EXECUTE_WORKFLOW}))
         envelope = await self._calls.make(held, task, asked, caller)
-        return Answered(_came_to(envelope), envelope)
+        return CommandReply(_came_to(envelope), envelope)
 
     async def _asked(self, held: HeldLog, task: TaskState, key: str, text: str) -> str:
         """Return what a person gave to the flow; nothing, if it is not to run."""

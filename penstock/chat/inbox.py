@@ -32,7 +32,7 @@ from penstock.core.ids import LogId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
 from penstock.core.question import QuestionKind, QuestionRecord, QuestionStatus
 from penstock.core.schema import is_deeper
-from penstock.core.slash import is_command, only_tells, spoken
+from penstock.core.slash import is_command, is_informational, text_for_model
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.core.world import World
@@ -281,7 +281,7 @@ class Inbox:
                 with suppress(TaskOver):
                     await self.cancel(task_id, profile)
             return None
-        if only_tells(message.content):
+        if is_informational(message.content):
             return None
         for each in asked:
             if each.question.kind in SPOKEN and not is_command(message.content):
@@ -303,7 +303,7 @@ class Inbox:
         self, message: NewMessage, asked: QuestionRecord, profile: Profile
     ) -> SentMessage:
         head = await self._log.head(asked.log_id)
-        question_id, said = asked.question.question_id, {"text": spoken(message.content)}
+        question_id, said = asked.question.question_id, {"text": text_for_model(message.content)}
         await self._take(question_id, said, profile, message.idempotency)
         return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 

@@ -73,7 +73,7 @@ class Keys:
         if not name.strip():
             raise InvalidRequest([{"field": "/name", "issue": "must not be blank"}])
         self._check(permissions)
-        key = PREFIX + spelled(self._secret())
+        key = PREFIX + url_safe(self._secret())
         row = {
             "sha256": hash_of(key),
             "name": name,
@@ -169,7 +169,7 @@ class Keys:
         )
 
 
-def spelled(secret: bytes) -> str:
+def url_safe(secret: bytes) -> str:
     """Return bytes of chance as text that may stand anywhere."""
     return urlsafe_b64encode(secret).decode().rstrip("=")
 

@@ -22,7 +22,7 @@ from penstock.core.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.signals import Suspend
-from penstock.core.slash import is_fresh
+from penstock.core.slash import begins_afresh
 from penstock.core.task import TaskStatus
 from penstock.core.world import World
 from penstock.engine.activation import failed, usage_of
@@ -115,7 +115,7 @@ class ChatWork:
         wants_tools = message is None or message.enable_tools
         tools = offered(agent, self._participants.invoker(agent), profile) if wants_tools else ()
         ids = tuple(tool.spec.tool_id for tool in tools)
-        is_new = message is not None and is_fresh(message.content)
+        is_new = message is not None and begins_afresh(message.content)
         return TaskStarted(model=model.card.model_id, offered=ids, is_fresh=is_new)
 
     def _agent(self, state: SessionState) -> Agent:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from penstock.chat.keys import Keys, hash_of, spelled
+from penstock.chat.keys import Keys, hash_of, url_safe
 from penstock.core.clock import Clock
 from penstock.core.errors import Unauthenticated
 from penstock.core.ids import new_secret
@@ -42,7 +42,7 @@ class SignIns:
     async def begin(self, key: str) -> str:
         """Return a token that stands for a key. Raises Unauthenticated."""
         await self._keys.profile(key)
-        token, now = spelled(self._secret()), self._clock.now()
+        token, now = url_safe(self._secret()), self._clock.now()
         row = {
             "sha256": hash_of(token),
             "key_sha256": hash_of(key),

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
-from penstock.chat.keys import NEW_KEY, PREFIX, hash_of, spelled
+from penstock.chat.keys import NEW_KEY, PREFIX, hash_of, url_safe
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
 from penstock.core.ids import LogId, SessionId, new_id, new_secret
@@ -44,7 +44,7 @@ class WebLinks:
 
     async def make(self, session_id: SessionId, profile: Profile) -> str:
         """Return the token of a new link to a conversation, for who holds this profile."""
-        token, now = spelled(self._secret()), self._clock.now()
+        token, now = url_safe(self._secret()), self._clock.now()
         over = web_links.delete().where(web_links.c.until <= now)
         row = {
             "sha256": hash_of(token),
@@ -66,7 +66,7 @@ class WebLinks:
         link = await self._database.read(lambda each: self._find(each, token))
         if link is None:
             raise LinkExpired(OVER)
-        key, name = PREFIX + spelled(self._secret()), new_id("link")
+        key, name = PREFIX + url_safe(self._secret()), new_id("link")
 
         def unit(connection: Connection) -> OpenedLink | None:
             used = web_links.delete().where(web_links.c.sha256 == link.sha256)

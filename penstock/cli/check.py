@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.app.flows import check_flows
 from penstock.app.project import Look, ProjectCheck, check_project
-from penstock.app.reload import SECONDS, FileId, look
+from penstock.app.reload import SECONDS, FileId, file_stamps
 from penstock.app.sections import Engine, in_engine
 from penstock.cli.columns import in_utf16
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE
@@ -139,10 +139,10 @@ def changes(
     A file that this command writes to is none of them.
     """
     own = frozenset(_file_ids(outputs))
-    before = look(root, besides=own)
+    before = file_stamps(root, besides=own)
     while True:
         pause()
-        now = look(root, besides=own)
+        now = file_stamps(root, besides=own)
         if now != before:
             before = now
             yield

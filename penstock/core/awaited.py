@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 
-def taken(awaited: Any) -> Any:
+def unmarked(awaited: Any) -> Any:
     """Return what a coroutine yielded, without the mark that a task takes away.
 
     A future that bears it refuses whoever awaits it next.
@@ -14,7 +14,7 @@ def taken(awaited: Any) -> Any:
     return awaited
 
 
-def passed_over(awaited: Any) -> None:
+def consume_outcome(awaited: Any) -> None:
     """Take the outcome of what is over, or a loop reports a failure that nobody comes for.
 
     A task takes that of what it waits for by itself, also when it is cancelled at the same moment.

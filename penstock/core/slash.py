@@ -8,7 +8,7 @@ from msgspec import Struct
 NEW = "new"
 """The command that begins afresh, and may say something to the model besides."""
 
-TELLING = ("call", "web")
+INFORMATIONAL = ("call", "web")
 """Commands that, with nothing behind them, only tell something."""
 
 
@@ -34,31 +34,31 @@ def is_command(content: str) -> bool:
     return content.startswith("/") and not content.startswith("//")
 
 
-def is_fresh(content: str) -> bool:
+def begins_afresh(content: str) -> bool:
     """Whether nothing that was said before a message counts any more."""
-    return is_command(content) and parted(content)[0] == NEW
+    return is_command(content) and command_parts(content)[0] == NEW
 
 
-def only_tells(content: str) -> bool:
+def is_informational(content: str) -> bool:
     """Whether a message is a command that begins nothing: it need not wait for what is open."""
-    return is_command(content) and parted(content) in {(name, "") for name in TELLING}
+    return is_command(content) and command_parts(content) in {(name, "") for name in INFORMATIONAL}
 
 
 def is_answered_by_model(content: str) -> bool:
     """Whether a model gets to read a message, at least a part of it."""
-    return not is_command(content) or (is_fresh(content) and bool(parted(content)[1]))
+    return not is_command(content) or (begins_afresh(content) and bool(command_parts(content)[1]))
 
 
-def parted(content: str) -> tuple[str, str]:
+def command_parts(content: str) -> tuple[str, str]:
     """Return the name of a command, and what follows it."""
     name, *rest = content[1:].split(maxsplit=1) if content[1:2].strip() else ["", content[1:]]
     return name, rest[0].strip() if rest else ""
 
 
-def spoken(content: str) -> str:
+def text_for_model(content: str) -> str:
     """Return what a model reads of a message."""
     if content.startswith("//"):
         return content[1:]
-    if is_fresh(content) and (request := parted(content)[1]):
+    if begins_afresh(content) and (request := command_parts(content)[1]):
         return request
     return content

@@ -263,7 +263,7 @@ class Activations:
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
         """End the task by a fault of the runtime."""
         await held.in_order()
-        self._end(held, task, failed(task, wrong("something went wrong here")))
+        self._end(held, task, failed(task, internal_error("something went wrong here")))
 
     def _gave_up(self, held: HeldLog, task: TaskState) -> bool:
         crashes = held.lease.recoveries
@@ -273,7 +273,7 @@ class Activations:
             f"the process died {crashes} times in a row at the same place of this task; what it "
             "did there is in the log of the task and of the process"
         )
-        self._end(held, task, failed(task, wrong(message)))
+        self._end(held, task, failed(task, internal_error(message)))
         return True
 
     def _end(self, held: HeldLog, task: TaskState, ended: TaskEnded) -> None:
@@ -303,7 +303,7 @@ class Activations:
         await held.commit()
 
 
-def wrong(message: str) -> ErrorDetail:
+def internal_error(message: str) -> ErrorDetail:
     """Return the error of a task that failed by a fault of the runtime."""
     return ErrorDetail(code=PenstockError.code, message=message, continuable=False)
 

@@ -42,7 +42,7 @@ from penstock.core.flow_events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import spoken
+from penstock.core.slash import text_for_model
 from penstock.engine.dialogue import MessageList, back_to
 from penstock.engine.task_state import TaskState
 
@@ -196,7 +196,7 @@ class SessionState:
         self.said.begin(task_id)
         task.main.said = self.said
         if isinstance(brief, MessageReceived) and brief.message_id:
-            text = spoken(brief.content)
+            text = text_for_model(brief.content)
             self.said.say(UserMessage(text), text)
 
     def _select(self, event: SkillsSelected) -> None:

@@ -1,6 +1,7 @@
 """One task, folded: its agents, its calls, its questions, and what it has spent."""
 
-from msgspec import Struct, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from penstock.core.call import CallPath, frame_above
 from penstock.core.events import (
@@ -27,13 +28,23 @@ from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import UserMessage
 from penstock.core.question import Question, is_withdrawn
 from penstock.core.secret_events import SecretGiven
-from penstock.core.slash import only_tells
+from penstock.core.slash import is_informational
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 
 Brief = MessageReceived | CallRequested | FlowRequested
 
 
-class TaskState(Struct):
+def _first_use(task: "TaskState", name: str) -> dict[Any, Any] | list[Any]:
+    """Make what few tasks have when it is first looked at: thousands of them wait at once."""
+    if name not in _SELDOM:
+        raise AttributeError(name, name=name, obj=task)
+    made: dict[Any, Any] | list[Any] = [] if name == "story" else {}
+    setattr(task, name, made)
+    return made
+
+
+@dataclass(slots=True)
+class TaskState:
     """One task after some events."""
 
     task_id: TaskId
@@ -42,26 +53,26 @@ class TaskState(Struct):
     started: TaskStarted | None = None
     main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
     """The agent that the task is for."""
-    agents: dict[CallPath, Dialogue] = field(default_factory=dict)
+    agents: dict[CallPath, Dialogue] = field(init=False)
     """Agents that work for the task, each in a frame of its own."""
-    begun_agents: dict[CallPath, AgentBegan] = field(default_factory=dict)
+    begun_agents: dict[CallPath, AgentBegan] = field(init=False)
     """How the agents in frames began."""
-    story: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
+    story: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
     """What happened in the run of a flow, for the run to be folded from."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
-    begun: dict[CallPath, int] = field(default_factory=dict)
+    begun: dict[CallPath, int] = field(init=False)
     """Write calls, and when they were entered last (a tick of the session)."""
-    entries: dict[CallPath, int] = field(default_factory=dict)
-    asked: dict[CallPath, int] = field(default_factory=dict)
+    entries: dict[CallPath, int] = field(init=False)
+    asked: dict[CallPath, int] = field(init=False)
     """Calls with a question, and when it was asked or answered (a tick of the session)."""
     waiting: dict[QuestionId, Question] = field(default_factory=dict)
     answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
-    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
-    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
+    questions: dict[QuestionId, CallPath] = field(init=False)
+    parked: dict[CallPath, ParkedCall] = field(init=False)
     """Calls that waited when they were left, or are tried again; those not written yet, too."""
-    awaited: dict[TaskId, None] = field(default_factory=dict)
+    awaited: dict[TaskId, None] = field(init=False)
     """Runs of flows that calls wait for; what is not written yet is among them."""
-    runs_over: dict[TaskId, None] = field(default_factory=dict)
+    runs_over: dict[TaskId, None] = field(init=False)
     """Runs whose end was told: it may come before what says that they are awaited."""
     ends_heard: int = 0
     """How many of these were awaited when it was."""
@@ -76,16 +87,18 @@ class TaskState(Struct):
     tool_calls: int = 0
     cost_usd: float | None = 0.0
     active_ms: int = 0
-    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
+    delivered: dict[CallPath, tuple[int, int]] = field(init=False)
     """Calls that scripts made: when they settled (a tick), and what the script's clock showed."""
-    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
+    notes: dict[tuple[CallPath, str], int] = field(init=False)
     """How many events of an author each call wrote, by type, and by what they say."""
-    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
+    values: dict[tuple[str, str], StateWritten] = field(init=False)
     """What tools put into their state, by tool and key."""
-    secrets: dict[SecretGiven, None] = field(default_factory=dict)
+    secrets: dict[SecretGiven, None] = field(init=False)
     """Which secrets tools were given, in the order of the first time."""
     preface: str | None = None
     """What the project's script says in the system prompt; None while it was not asked."""
+
+    __getattr__ = _first_use
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:
         """Return the agent that works in a frame; without one, the agent that the task is for."""
@@ -110,7 +123,7 @@ class TaskState(Struct):
     def may_pass(self) -> bool:
         """Whether it goes on before its turn, while the one at work waits for a person."""
         brief = self.brief
-        is_aside = isinstance(brief, MessageReceived) and only_tells(brief.content)
+        is_aside = isinstance(brief, MessageReceived) and is_informational(brief.content)
         return self.cancel_requested or is_aside
 
     @property
@@ -202,3 +215,6 @@ class TaskState(Struct):
             del self.awaited[run_id]
             self.ends_heard += 1
             self.is_suspended = False
+
+
+_SELDOM = frozenset(each.name for each in fields(TaskState) if not each.init)

@@ -52,7 +52,7 @@ _COUNTS_THOUGHTS = {"anthropic", "bedrock"}
 _REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
 
-def lack_of(provider: str) -> str | None:
+def provider_problem(provider: str) -> str | None:
     """Return what a provider lacks here, nothing if nothing; None for one that is not known."""
     try:
         infer_provider_class(provider)

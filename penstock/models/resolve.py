@@ -92,7 +92,7 @@ class Models:
         provider = name.partition(":")[0] if config is None else config.provider
         is_known = name in self._made or provider in {OFFLINE, *COMPATIBLE, *ADAPTED}
         if (config or ":" in name) and not is_known:
-            await asyncio.to_thread(_lack_of, provider)
+            await asyncio.to_thread(_provider_problem, provider)
 
     def has(self, name: str) -> bool:
         """Whether a model was named so, in the settings or by the program."""
@@ -236,7 +236,7 @@ def _adapted(config: ModelConfig, limits: Limits) -> LateModel:
 
 def _check_other(config: ModelConfig) -> None:
     """Raise ConfigError for a provider that Pydantic AI does not know, or that lacks a package."""
-    said = _lack_of(config.provider)
+    said = _provider_problem(config.provider)
     if said == "":
         return
     if said:
@@ -249,12 +249,12 @@ def _check_other(config: ModelConfig) -> None:
     )
 
 
-def _lack_of(provider: str) -> str | None:
+def _provider_problem(provider: str) -> str | None:
     """Return what a provider lacks here, nothing if nothing; None for one that nobody knows."""
     if not _is_installed("pydantic_ai"):
         return None
-    lack: Callable[[str], str | None] = late("penstock.models.pydantic_ai:lack_of")
-    return lack(provider)
+    problem: Callable[[str], str | None] = late("penstock.models.pydantic_ai:provider_problem")
+    return problem(provider)
 
 
 def _is_installed(package: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import copy_context
 from typing import Any
 
-from penstock.core.awaited import taken
+from penstock.core.awaited import unmarked
 from penstock.sandbox.bridge import Settled
 
 
@@ -82,7 +82,7 @@ class EagerCall(Coroutine[Any, Any, Settled]):
 
     def _begin(self) -> None:
         try:
-            self._awaited = taken(next(self._work))
+            self._awaited = unmarked(next(self._work))
         except StopIteration as end:
             self.settled = end.value
         else:

@@ -25,7 +25,7 @@ from penstock.server.site import PROFILE, Site, allowed, site_of
 from penstock.server.tool_operations import MOST_SECONDS, USUAL_SECONDS, with_tools
 from penstock.store.projections import Page
 from penstock.tools.direct import DirectTools
-from penstock.tools.faults import found, invalid
+from penstock.tools.faults import invalid, problem_details
 from penstock.tools.tool import Tool
 
 router = Router(prefix="/api/direct-calls", tags=["direct calls"])
@@ -169,7 +169,7 @@ async def _skills(
     agent = parts.agents.get(session.agent if session else ASSISTANT)
     if wrong := unknown_skills(named, parts.skills, agent, profile):
         said = "; ".join(str(each) for each in wrong)
-        raise InvalidInput(f"the request is not valid: {said}", details=found(wrong))
+        raise InvalidInput(f"the request is not valid: {said}", details=problem_details(wrong))
     return named
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.core.awaited import passed_over, taken
+from penstock.core.awaited import consume_outcome, unmarked
 from penstock.tools.deadline import CancelReason, Deadline
 from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
@@ -195,11 +195,11 @@ class CancellableWork(Generator[Any, Any, Any]):
 def _gate(awaited: "asyncio.Future[Any]") -> Any:
     """Return a future that opens with the other one, and can be cancelled without it."""
     gate = asyncio.get_running_loop().create_future()
-    taken(awaited).add_done_callback(partial(_open, gate))
+    unmarked(awaited).add_done_callback(partial(_open, gate))
     return next(gate.__await__())
 
 
 def _open(gate: "asyncio.Future[None]", awaited: "asyncio.Future[Any]") -> None:
-    passed_over(awaited)
+    consume_outcome(awaited)
     if not gate.done():
         gate.set_result(None)

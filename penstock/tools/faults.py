@@ -54,10 +54,12 @@ def _said(error: BaseException) -> str:
 def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     """Return the error that names every problem of an input."""
     said = "; ".join(str(problem) for problem in problems)
-    return InvalidInput(f'input of "{tool_id}" is not valid: {said}', details=found(problems))
+    return InvalidInput(
+        f'input of "{tool_id}" is not valid: {said}', details=problem_details(problems)
+    )
 
 
-def found(problems: list[Problem]) -> dict[str, Any]:
+def problem_details(problems: list[Problem]) -> dict[str, Any]:
     """Return problems as the details of an error."""
     found = [{"path": problem.path, "message": problem.message} for problem in problems]
     return {"problems": found}

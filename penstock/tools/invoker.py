@@ -33,7 +33,7 @@ from penstock.tools.approvals import Approvals
 from penstock.tools.bounded_errors import bounded
 from penstock.tools.cancellable import CancellableWork
 from penstock.tools.deadline import Deadline
-from penstock.tools.faults import failure, foremost, found, invalid, out_of_time
+from penstock.tools.faults import failure, foremost, invalid, out_of_time, problem_details
 from penstock.tools.invocation import Invocation, InvokerContext, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, refused
 from penstock.tools.redaction import (
@@ -322,7 +322,7 @@ class Invoker:
         if schema is not None and (problems := schema.problems(output)):
             said = "; ".join(str(problem) for problem in problems)
             message = f'output of "{tool.spec.tool_id}" is not valid: {said}'
-            raise InvalidOutput(message, details=found(problems))
+            raise InvalidOutput(message, details=problem_details(problems))
 
     async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger

@@ -8,7 +8,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.agents.offer import offered
 from penstock.agents.settings import ChatSettings
-from penstock.app.global_tools import check_chosen, opened_to_all
+from penstock.app.global_tools import check_global_tools, with_global_tools
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.builtins import TOOLS
@@ -30,11 +30,11 @@ BUILT_IN = next(each for each in TOOLS if each.spec.tool_id == "read_dir")
 @pytest.mark.parametrize("given", [BUILT_IN, look_up])
 def test_a_tool_that_is_chosen_is_global_here_and_nowhere_else(given: Tool) -> None:
     name = given.spec.tool_id
-    (found,) = opened_to_all([given], [name])
+    (found,) = with_global_tools([given], [name])
     assert found.spec.is_global
     assert found.spec.is_offered
     assert not given.spec.is_global
-    assert opened_to_all([given], ["other"]) == (given,)
+    assert with_global_tools([given], ["other"]) == (given,)
 
 
 SCRIPT = """
@@ -81,5 +81,5 @@ def test_what_is_not_there_is_named_with_the_nearest(project: ProjectFolder) -> 
 
 
 def test_without_a_file_the_first_line_stands_for_where_it_was_said(tmp_path: Path) -> None:
-    (found,) = check_chosen(["none"], ["a_tool"], tmp_path / "penstock.toml")
+    (found,) = check_global_tools(["none"], ["a_tool"], tmp_path / "penstock.toml")
     assert (found.line, found.suggestion) == (1, None)

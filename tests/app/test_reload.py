@@ -9,7 +9,7 @@ import pytest
 from penstock import tool
 from penstock.app.opening import Extras, open_project
 from penstock.app.project import load_project
-from penstock.app.reload import READ, ProjectReloader, look
+from penstock.app.reload import READ, ProjectReloader, file_stamps
 from penstock.app.settings import load
 from penstock.core.diagnostics import Severity
 from penstock.core.envelope import Status
@@ -190,9 +190,9 @@ async def test_changed_files_are_taken_and_mistakes_are_told(project: ProjectFol
 @pytest.mark.parametrize("file", ["a.txt", ".pi/flows/agents/a.md"])
 def test_a_file_that_changed_is_seen(project: ProjectFolder, file: str) -> None:
     project.write(file, "a")
-    before = look(project.root)
+    before = file_stamps(project.root)
     project.write(file, "ab")
-    assert look(project.root) != before
+    assert file_stamps(project.root) != before
 
 
 NAMED = {
@@ -209,6 +209,6 @@ def test_what_a_skill_brings_along_is_watched_whatever_it_ends_in(
 ) -> None:
     """Its instruction may stand in a file of any name, and its resources are files of all kinds."""
     project.write("skills/a/a.skill.yaml", skill())
-    before = look(project.root, READ)
+    before = file_stamps(project.root, READ)
     project.write(file, "a")
-    assert (look(project.root, READ) != before) is is_watched
+    assert (file_stamps(project.root, READ) != before) is is_watched

@@ -173,6 +173,32 @@ def test_tools_that_call_each_other_know_their_types(project: ProjectFolder) -> 
     assert places == ["tools/use.mts:3:22", "tools/use.mts:4:54", "tools/use.mts:4:63"]
 
 
+def test_a_script_that_is_a_link_is_checked_and_so_is_what_it_imports_through_one(
+    project: ProjectFolder,
+) -> None:
+    project.tool("linked", "")
+    project.write("tools/real.mts", SEED.replace("PATH", "5"))
+    project.write("tools/shared/sum.mts", "export const sum: string = 5;")
+    project.tool("sums", 'import { sum } from "./lib/sum.mts";\nexport const run = () => sum;\n')
+    (project.root / "tools/linked.mts").unlink()
+    (project.root / "tools/linked.mts").symlink_to("real.mts")
+    (project.root / "tools/lib").symlink_to("shared")
+    assert {line.partition(" error ")[0] for line in found(project)} == {
+        "tools/linked.mts:5:7:",
+        "tools/lib/sum.mts:1:14:",
+    }
+
+
+def test_no_file_from_outside_of_the_project_is_copied(project: ProjectFolder) -> None:
+    outside = project.root.parent / "outside.mts"
+    outside.write_text("export const secret: string = 5;")
+    (project.root / "tools").mkdir(exist_ok=True)
+    (project.root / "tools/leak.mts").symlink_to(outside)
+    (project.root / "tools/round.mts").symlink_to("round.mts")
+    project.tool("t", 'import { secret } from "./leak.mts";\nexport const run = () => secret;\n')
+    assert not any("not assignable" in line for line in found(project))
+
+
 def test_types_from_elsewhere_are_not_fetched(project: ProjectFolder) -> None:
     """No network."""
     project.tool(

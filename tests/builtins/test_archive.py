@@ -172,46 +172,46 @@ def overlapping() -> bytes:
 
 
 GOOD = named("good.txt")
-HOSTILE = {
-    "up": (named("good.txt", "../up.txt"), "unsafe_archive"),
-    "up inside": (named("a/../../up.txt"), "unsafe_archive"),
-    "absolute": (named("/etc/passwd"), "unsafe_archive"),
-    "drive": (named("C:/windows.txt"), "unsafe_archive"),
-    "drive alone": (named("C:windows.txt"), "unsafe_archive"),
-    "backslash": (named("..\\up.txt"), "unsafe_archive"),
-    "share": (named("\\\\host\\x"), "unsafe_archive"),
-    "empty segment": (named("a//b.txt"), "unsafe_archive"),
-    "dot": (named("./b.txt"), "unsafe_archive"),
-    "nul": (named("a.txt\0.exe"), "unsafe_archive"),
-    "newline": (named("a\nb.txt"), "unsafe_archive"),
-    "long": (named("x" * 600), "unsafe_archive"),
-    "deep": (named("a/" * 40 + "b"), "unsafe_archive"),
-    "twice": (named("same.txt", "same.txt"), "unsafe_archive"),
-    "twice in NFC": (of_names("e\u0301.txt", "\u00e9.txt"), "unsafe_archive"),
-    "file and directory": (named("same", "same/b.txt"), "not_a_directory"),
-    "link": (special(stat.S_IFLNK), "unsafe_archive"),
-    "pipe": (special(stat.S_IFIFO), "unsafe_archive"),
-    "device": (special(stat.S_IFCHR), "unsafe_archive"),
-    "encrypted": (changed(GOOD, b"PK\1\2", 8, b"\1\0"), "unsafe_archive"),
-    "method": (changed(GOOD, b"PK\1\2", 10, b"\x0c\0"), "bad_format"),
-    "bomb": (bomb(), "unsafe_archive"),
-    "lying bomb": (lying_bomb(), "bad_format"),
-    "overlapping": (overlapping(), "unsafe_archive"),
-    "wrong sum": (GOOD.replace(b"\x4b\xce\xcf\x2b", b"\x4b\xce\xcf\x2c", 1), "bad_format"),
-    "cut": (GOOD[:-30], "bad_format"),
-    "text": (b"no zip", "bad_format"),
-    "nothing": (b"", "bad_format"),
-    "many marks": (GOOD + b"PK\1\2" * 200_000, "unsafe_archive"),
-    "many": (of_names(*map(str, range(10_001))), "too_large"),
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "up": (lambda: named("good.txt", "../up.txt"), "unsafe_archive"),
+    "up inside": (lambda: named("a/../../up.txt"), "unsafe_archive"),
+    "absolute": (lambda: named("/etc/passwd"), "unsafe_archive"),
+    "drive": (lambda: named("C:/windows.txt"), "unsafe_archive"),
+    "drive alone": (lambda: named("C:windows.txt"), "unsafe_archive"),
+    "backslash": (lambda: named("..\\up.txt"), "unsafe_archive"),
+    "share": (lambda: named("\\\\host\\x"), "unsafe_archive"),
+    "empty segment": (lambda: named("a//b.txt"), "unsafe_archive"),
+    "dot": (lambda: named("./b.txt"), "unsafe_archive"),
+    "nul": (lambda: named("a.txt\0.exe"), "unsafe_archive"),
+    "newline": (lambda: named("a\nb.txt"), "unsafe_archive"),
+    "long": (lambda: named("x" * 600), "unsafe_archive"),
+    "deep": (lambda: named("a/" * 40 + "b"), "unsafe_archive"),
+    "twice": (lambda: named("same.txt", "same.txt"), "unsafe_archive"),
+    "twice in NFC": (lambda: of_names("e\u0301.txt", "\u00e9.txt"), "unsafe_archive"),
+    "file and directory": (lambda: named("same", "same/b.txt"), "not_a_directory"),
+    "link": (lambda: special(stat.S_IFLNK), "unsafe_archive"),
+    "pipe": (lambda: special(stat.S_IFIFO), "unsafe_archive"),
+    "device": (lambda: special(stat.S_IFCHR), "unsafe_archive"),
+    "encrypted": (lambda: changed(GOOD, b"PK\1\2", 8, b"\1\0"), "unsafe_archive"),
+    "method": (lambda: changed(GOOD, b"PK\1\2", 10, b"\x0c\0"), "bad_format"),
+    "bomb": (bomb, "unsafe_archive"),
+    "lying bomb": (lying_bomb, "bad_format"),
+    "overlapping": (overlapping, "unsafe_archive"),
+    "wrong sum": (lambda: GOOD.replace(b"\x4b\xce\xcf\x2b", b"\x4b\xce\xcf\x2c", 1), "bad_format"),
+    "cut": (lambda: GOOD[:-30], "bad_format"),
+    "text": (lambda: b"no zip", "bad_format"),
+    "nothing": (lambda: b"", "bad_format"),
+    "many marks": (lambda: GOOD + b"PK\1\2" * 200_000, "unsafe_archive"),
+    "many": (lambda: of_names(*map(str, range(10_001))), "too_large"),
 }
 
 
 @pytest.mark.slow("the archive of too many files is made once")
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_an_archive_that_would_do_harm_comes_to_nothing(name: str) -> None:
-    content, why = HOSTILE[name]
+    make, why = HOSTILE[name]
     desk = await open_desk(*TOOLS)
-    await desk.put("task://x.zip", content)
+    await desk.put("task://x.zip", make())
     found = await desk.refusal("unzip", input_path="task://x.zip", output_dir="session://out")
     assert found == why
     assert not await desk.files.exists(parse_path("session://out"))

@@ -136,7 +136,8 @@ async def told(brief: FlowRequested, *awaited: str, is_over: bool = False) -> li
     held = await held_log(TaskStarted(), *([ended()] if is_over else []), log=log)
     for each in awaited:
         await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
-    task = TaskState(CHILD, brief, awaited=dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
+    task = TaskState(CHILD, brief)
+    task.awaited.update(dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
     await RunNotifier(log).tell(held, task)
     ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]
     return [each.event for each in (*await log.read(LOG, after=3), *ends)]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.core.awaited import passed_over, taken
+from penstock.core.awaited import consume_outcome, unmarked
 
 
 async def test_what_was_taken_can_be_awaited_again() -> None:
     future = asyncio.get_running_loop().create_future()
-    assert taken(next(future.__await__())) is future
+    assert unmarked(next(future.__await__())) is future
     assert next(future.__await__()) is future
 
 
@@ -23,7 +23,7 @@ async def test_what_was_not_taken_refuses_the_next() -> None:
 
 
 def test_a_mere_turn_of_the_loop_is_left_as_it_is() -> None:
-    assert taken(None) is None
+    assert unmarked(None) is None
 
 
 @pytest.mark.parametrize("is_passed_over", [False, True])
@@ -36,7 +36,7 @@ async def test_a_failure_that_nobody_takes_is_reported_unless_it_is_passed_over(
     future = loop.create_future()
     future.set_exception(ValueError("wrong"))
     if is_passed_over:
-        passed_over(future)
+        consume_outcome(future)
     del future
     gc.collect()
     assert len(reported) == (not is_passed_over)
@@ -46,5 +46,5 @@ async def test_what_is_not_over_or_was_cancelled_is_left_as_it_is() -> None:
     going, over = (asyncio.get_running_loop().create_future() for _ in range(2))
     over.cancel()
     for each in (going, over, None):
-        passed_over(each)
+        consume_outcome(each)
     assert not going.done()

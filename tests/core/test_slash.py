@@ -4,12 +4,12 @@ import pytest
 
 from penstock.core.slash import (
     Wanted,
+    begins_afresh,
+    command_parts,
     is_answered_by_model,
     is_command,
-    is_fresh,
-    only_tells,
-    parted,
-    spoken,
+    is_informational,
+    text_for_model,
 )
 
 SAID = [
@@ -32,9 +32,9 @@ def test_what_a_message_is_and_what_a_model_reads_of_it(
     content: str, command: bool, fresh: bool, answered: bool, read: str
 ) -> None:
     """Spec: "`//x` is sent to the model as `/x`"."""
-    assert (is_command(content), is_fresh(content)) == (command, fresh)
+    assert (is_command(content), begins_afresh(content)) == (command, fresh)
     assert is_answered_by_model(content) == answered
-    assert spoken(content) == read
+    assert text_for_model(content) == read
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_a_message_is_and_what_a_model_reads_of_it(
     ],
 )
 def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest: str) -> None:
-    assert parted(content) == (name, rest)
+    assert command_parts(content) == (name, rest)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest:
      ("//call", False), ("call", False), ("/calls", False), ("/web https://a.test", False)],
 )  # fmt: skip
 def test_what_begins_nothing_need_not_wait(content: str, tells: bool) -> None:
-    assert only_tells(content) is tells
+    assert is_informational(content) is tells
 
 
 @pytest.mark.parametrize(

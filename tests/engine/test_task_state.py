@@ -8,6 +8,7 @@ from penstock.core.events import CancelRequested, Event, TaskResumed, TaskStarte
 from penstock.core.flow_events import RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
+from penstock.engine.task_state import TaskState
 from tests.kit.events import ONE, answered, message, outcome, path_of, reply, withdrawn
 from tests.kit.folds import ASKED, folded
 
@@ -69,3 +70,11 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
     state = folded(message(), TaskStarted(), *events)
     assert state.current
     assert (state.current.is_suspended, set(state.current.awaited)) == (waits, awaited)
+
+
+def test_what_few_tasks_have_is_made_when_it_is_looked_at() -> None:
+    task = TaskState(ONE, None)
+    assert task.parked is task.parked
+    assert (task.parked, task.story) == ({}, [])
+    with pytest.raises(AttributeError, match="parket"):
+        _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
-from penstock.sandbox.processes.hardening import found_layers, had
+from penstock.sandbox.processes.hardening import available_layers, found_layers
 from penstock.sandbox.processes.process import Command
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.wasm_apart import open_wasm_apart
@@ -46,9 +46,9 @@ def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterato
         case "deno":
             found = open_deno(clock, machine_code)
         case "hardened deno":
-            found = open_deno(clock, machine_code, had(found_layers()))
+            found = open_deno(clock, machine_code, available_layers(found_layers()))
         case _:
-            found = open_wasm_apart(clock, machine_code, had(found_layers()))
+            found = open_wasm_apart(clock, machine_code, available_layers(found_layers()))
     yield found
     asyncio.run(found.close())
 

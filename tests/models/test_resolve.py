@@ -131,7 +131,7 @@ async def test_what_only_the_library_knows_is_looked_up_in_a_thread(
 ) -> None:
     """The server goes on while the library of the other providers is loaded."""
     asked: list[threading.Thread] = []
-    library = SimpleNamespace(lack_of=lambda _: asked.append(threading.current_thread()))
+    library = SimpleNamespace(provider_problem=lambda _: asked.append(threading.current_thread()))
     monkeypatch.setitem(sys.modules, "penstock.models.pydantic_ai", library)
     models = Models([LOCAL, ModelConfig(name="odd", provider="opnai", model="gpt")])
     for known in ("local", "offline:any", "anthropic:claude", "nobody"):

@@ -10,7 +10,7 @@ from penstock.builtins.code.declare import FOLDER, PATH, look_below, of_project
 from penstock.core.call_errors import not_a_directory, not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.schema import Problem
-from penstock.resources.project.files import ProjectFiles, ProjectPath, telling
+from penstock.resources.project.files import ProjectFiles, ProjectPath, as_call_errors
 from penstock.resources.project.opening import open_to_read
 from penstock.resources.project.walk import entries, has_readable
 from penstock.tools.builtin import whole
@@ -81,7 +81,7 @@ async def ls(input: Json, invocation: Invocation) -> Any:
 
 
 def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:
-    with telling(path), open_to_read(files.root, path.real) as file:
+    with as_call_errors(path), open_to_read(files.root, path.real) as file:
         return read_part(file, first, most)
 
 

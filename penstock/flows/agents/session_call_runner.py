@@ -12,7 +12,7 @@ from penstock.core.events import CallSettled
 from penstock.core.tool_names import FINISH
 from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, FinishContract, RejectedFinish
-from penstock.tools.faults import found
+from penstock.tools.faults import problem_details
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.session_guard import SessionGuard
@@ -100,7 +100,7 @@ class SessionCallRunner(CallRunner):
 
 def _invalid(refused: RejectedFinish) -> InvalidInput:
     problems = list(refused.problems)
-    details = {**found(problems), BAD_BRANCH: refused.is_bad_branch}
+    details = {**problem_details(problems), BAD_BRANCH: refused.is_bad_branch}
     said = "; ".join(_said(problem.path, problem.message) for problem in problems)
     return InvalidInput(f"finish was not accepted: {said}", details=details)
 

@@ -77,7 +77,7 @@ class ProjectFiles:
         """Return where a search may begin: a file that is readable, or a folder with such files."""
         path = self.at(told)
         whole = self.whole(path)
-        with telling(path):
+        with as_call_errors(path):
             is_folder, is_there = whole.is_dir(), whole.exists()
         if is_folder:
             if not self.access.may_read_below(path.real):
@@ -115,7 +115,7 @@ class ProjectFiles:
 
     def read(self, path: ProjectPath, most: int) -> bytes:
         """Return the bytes of a file of at most so many."""
-        with telling(path), open_to_read(self.root, path.real) as file:
+        with as_call_errors(path), open_to_read(self.root, path.real) as file:
             content = file.read(most + 1)
         if len(content) > most:
             raise tool_failure("too_large", f"{path.told!r} has more than {most} bytes")
@@ -141,7 +141,7 @@ class ProjectFiles:
             raise tool_failure(
                 "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
             )
-        with telling(path):
+        with as_call_errors(path):
             return replace_file(self.root, path.real, content)
 
     def _inside(self, whole: str) -> str | None:
@@ -153,7 +153,7 @@ class ProjectFiles:
 
 
 @contextmanager
-def telling(path: ProjectPath) -> Iterator[None]:
+def as_call_errors(path: ProjectPath) -> Iterator[None]:
     """Make words for the model of what the system says about a file."""
     try:
         yield

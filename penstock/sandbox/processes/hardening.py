@@ -24,11 +24,11 @@ def found_layers() -> Mapping[str, str]:
     return layers
 
 
-def had(layers: Mapping[str, str]) -> list[str]:
+def available_layers(layers: Mapping[str, str]) -> list[str]:
     """Return the layers that can be laid."""
     return [name for name, why in layers.items() if not why]
 
 
-def lacking(layers: Mapping[str, str]) -> str:
+def missing_layers(layers: Mapping[str, str]) -> str:
     """Return the others, each with its reason, as a text; nothing if there are none."""
     return "; ".join(f"{name}: {why}" for name, why in layers.items() if why)

@@ -3,7 +3,7 @@
 import sys
 
 from penstock.sandbox.processes.confine import LAYERS
-from penstock.sandbox.processes.hardening import found_layers, had, lacking
+from penstock.sandbox.processes.hardening import available_layers, found_layers, missing_layers
 
 
 def test_every_layer_is_found_or_has_a_reason() -> None:
@@ -13,5 +13,5 @@ def test_every_layer_is_found_or_has_a_reason() -> None:
 
 def test_what_is_had_and_what_is_lacking_are_told_apart() -> None:
     layers = {"landlock": "", "seccomp": "no such call", "namespaces": "denied"}
-    assert had(layers) == ["landlock"]
-    assert lacking(layers) == "seccomp: no such call; namespaces: denied"
+    assert available_layers(layers) == ["landlock"]
+    assert missing_layers(layers) == "seccomp: no such call; namespaces: denied"
