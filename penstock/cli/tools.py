@@ -10,13 +10,13 @@ import typer
 
 from penstock.app.project import Project
 from penstock.app.settings import Settings
-from penstock.cli.findings import findings_of, tell_findings
+from penstock.cli.arguments.options import AsJson, ProjectFolder
+from penstock.cli.arguments.project import find
 from penstock.cli.grants import ToolName, show_grants
-from penstock.cli.options import AsJson, ProjectFolder
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean, pretty
-from penstock.cli.project import find
-from penstock.cli.render import print_table
+from penstock.cli.terminal.findings import findings_of, tell_findings
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.render import print_table
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.agents.charter import DisplayCard
-from penstock.cli.plain import compact
+from penstock.cli.terminal.plain import compact
 from penstock.core.events import (
     CallSettled,
     QuestionAnswered,

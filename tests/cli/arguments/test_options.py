@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli.options import AsJson, taking
+from penstock.cli.arguments.options import AsJson, taking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 HOPS: Mapping[str, str] = {
     "app/runtime.call": "a door hands the call in",
     "chat/inbox.call": "a direct call is a task of its own",

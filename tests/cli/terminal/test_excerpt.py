@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.project import Project
-from penstock.cli.excerpt import SourcePosition, excerpt, place_of
+from penstock.cli.terminal.excerpt import SourcePosition, excerpt, place_of
 from penstock.core.envelope import ErrorDetail
 from tests.kit.manifests import load, tool, write
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.cli.render import Screen, envelope_text, event_line, print_table, when
+from penstock.cli.terminal.render import Screen, envelope_text, event_line, print_table, when
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.clock import Moment

@@ -7,11 +7,11 @@ from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.parts import question_record
-from penstock.cli.asking import asked_in
-from penstock.cli.background import Background, Feed, on_interrupt
 from penstock.cli.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
-from penstock.cli.output import note
-from penstock.cli.stopping import TaskStopper, Tell
+from penstock.cli.interaction.asking import asked_in
+from penstock.cli.interaction.background import Background, Feed, on_interrupt
+from penstock.cli.interaction.stopping import TaskStopper, Tell
+from penstock.cli.terminal.output import note
 from penstock.core.errors import AlreadyAnswered, InvalidAnswer, NotFound, QuestionClosed
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
 from penstock.server.frame import Position

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from penstock.cli.input import read_object
+from penstock.cli.arguments.input import read_object
 
 
 def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

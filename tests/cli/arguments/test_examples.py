@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer import Context
 
-from penstock.cli.examples import EXAMPLES, examples_of
+from penstock.cli.arguments.examples import EXAMPLES, examples_of
 from penstock.cli.main import main, root
 
 LINES = [(command, line) for command, lines in EXAMPLES.items() for line in lines]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.app.runtime import Runtime
+from penstock.cli.arguments.project import find, run
 from penstock.cli.main import main
-from penstock.cli.project import find, run
 from penstock.core.events import TaskEnded
 from penstock.core.profile import LOCAL
 from tests.kit.entries import CHAT, ONE, message, opened

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.timeline import line_of
+from penstock.cli.terminal.timeline import line_of
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.cli.background import Background, on_interrupt
+from penstock.cli.interaction.background import Background, on_interrupt
 
 
 async def where() -> str:

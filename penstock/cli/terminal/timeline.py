@@ -5,9 +5,9 @@ from contextlib import aclosing
 
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import note_part
-from penstock.cli.output import note
-from penstock.cli.plain import clean
-from penstock.cli.render import note_line, question_line
+from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.render import note_line, question_line
 from penstock.core.call import tools_on
 from penstock.core.events import (
     CallSettled,

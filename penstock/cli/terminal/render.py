@@ -9,7 +9,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.plain import clean, compact, pretty
+from penstock.cli.terminal.plain import clean, compact, pretty
 from penstock.core.call import tools_on
 from penstock.core.clock import Moment, to_iso
 from penstock.core.codec import kind_of

@@ -4,7 +4,7 @@ import readline
 
 import pytest
 
-from penstock.cli.tab import Words, completions, listen
+from penstock.cli.interaction.tab import Words, completions, listen
 
 WORDS: Words = {
     "/call": lambda: ["order_status", "order_cancel", "hello"],

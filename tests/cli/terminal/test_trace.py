@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import penstock
-from penstock.cli.trace import HOPS, Trace
+from penstock.cli.terminal.trace import HOPS, Trace
 from penstock.core.canonical import canonical
 
 SOURCE = Path(penstock.__file__).parent

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.project import ProjectCheck
-from penstock.cli.columns import in_utf16
+from penstock.cli.terminal.columns import in_utf16
 from penstock.core.diagnostics import Diagnostic
 
 LINE = "a: 😀😀 'x'\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.output import note, print_json
+from penstock.cli.terminal.output import note, print_json
 
 
 def test_json_is_one_line_on_stdout_and_notes_go_to_stderr(

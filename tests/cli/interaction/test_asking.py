@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.asking import ask, ask_here, text_answer
+from penstock.cli.interaction.asking import ask, ask_here, text_answer
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId

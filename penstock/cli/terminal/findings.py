@@ -4,8 +4,8 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from penstock.app.project import Project
-from penstock.cli.output import note
-from penstock.cli.plain import clean
+from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 
 

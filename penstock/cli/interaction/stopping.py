@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from penstock.app.runtime import Runtime
-from penstock.cli.background import Background
 from penstock.cli.exit_codes import INTERRUPTED
-from penstock.cli.output import note
+from penstock.cli.interaction.background import Background
+from penstock.cli.terminal.output import note
 from penstock.core.errors import PenstockError
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskRecord

@@ -11,7 +11,7 @@ from penstock.app.opening import visit_project
 from penstock.app.project import Project, check_root, find_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
-from penstock.cli.findings import tell_findings
+from penstock.cli.terminal.findings import tell_findings
 
 Value = TypeVar("Value")
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.parts import question_record
-from penstock.cli.output import note
-from penstock.cli.plain import clean
-from penstock.cli.render import Screen
+from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.render import Screen
 from penstock.core.ids import TaskId
 from penstock.core.question import QuestionKind, QuestionRecord
 from penstock.core.task import TaskStatus

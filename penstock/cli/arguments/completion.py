@@ -14,7 +14,7 @@ from penstock.agents.folders import load_agents
 from penstock.app.project import load_project
 from penstock.app.settings import Settings
 from penstock.builtins import TOOLS
-from penstock.cli.project import read_settings
+from penstock.cli.arguments.project import read_settings
 from penstock.core.errors import PenstockError
 from penstock.core.profile import LOCAL
 from penstock.core.question import QuestionStatus

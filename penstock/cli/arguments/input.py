@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from penstock.cli.plain import compact
+from penstock.cli.terminal.plain import compact
 from penstock.core.schema import json_type
 
 _HALF = "\\ud"

@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from penstock.app.runtime import Runtime
-from penstock.cli.project import run
-from penstock.cli.skills import selected
+from penstock.cli.arguments.project import run
+from penstock.cli.arguments.skills import selected
 from penstock.core.ids import ASSISTANT
 
 

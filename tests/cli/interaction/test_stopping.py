@@ -7,9 +7,9 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
-from penstock.cli.background import Background
-from penstock.cli.project import opened
-from penstock.cli.stopping import TaskStopper
+from penstock.cli.arguments.project import opened
+from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.stopping import TaskStopper
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
 

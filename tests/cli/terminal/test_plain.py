@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.plain import clean, compact, pretty
+from penstock.cli.terminal.plain import clean, compact, pretty
 
 HOSTILE = [
     ("\x1b[2Jgone", "\ufffd[2Jgone"),
