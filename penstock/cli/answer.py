@@ -8,15 +8,15 @@ from msgspec import Struct
 from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
-from penstock.cli.completion import questions
+from penstock.cli.arguments.completion import questions
+from penstock.cli.arguments.input import read_value
+from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
+from penstock.cli.arguments.project import run
 from penstock.cli.exit_codes import FAILED, OF_TASKS
-from penstock.cli.input import read_value
-from penstock.cli.options import AsJson, ProjectFolder, taking
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean, compact
-from penstock.cli.project import run
-from penstock.cli.render import envelope_text, print_table, width
+from penstock.cli.interaction.asking import EDIT, NO, YES, ask_here, show_waiting, text_answer
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean, compact
+from penstock.cli.terminal.render import envelope_text, print_table, width
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId

@@ -9,7 +9,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.charter import Tier
 from penstock.agents.offer import definition, offered
 from penstock.app.runtime import Runtime
-from penstock.cli.project import ReadProject
+from penstock.cli.arguments.project import ReadProject
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import ASSISTANT

@@ -9,20 +9,20 @@ import typer
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.pairs import Read, read_pairs
-from penstock.cli.asking import ask_here, show_waiting
-from penstock.cli.background import Background, on_interrupt
-from penstock.cli.completion import direct_tools
+from penstock.cli.arguments.completion import direct_tools
+from penstock.cli.arguments.input import read_object
+from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, ToolInput
+from penstock.cli.arguments.project import opened
+from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, ProjectFolder, SkillNames, ToolInput
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean
-from penstock.cli.project import opened
-from penstock.cli.render import envelope_text
-from penstock.cli.skills import selected
-from penstock.cli.stopping import TaskStopper
-from penstock.cli.timeline import Timeline
-from penstock.cli.trace import Trace
+from penstock.cli.interaction.asking import ask_here, show_waiting
+from penstock.cli.interaction.background import Background, on_interrupt
+from penstock.cli.interaction.stopping import TaskStopper
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.render import envelope_text
+from penstock.cli.terminal.timeline import Timeline
+from penstock.cli.terminal.trace import Trace
 from penstock.core.call_errors import InvalidInput, ToolNotFound
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id

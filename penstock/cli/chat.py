@@ -11,16 +11,16 @@ from rich.console import Console
 
 from penstock.app.runtime import Runtime
 from penstock.chat.commands import COMMANDS
-from penstock.cli.asking import ask
-from penstock.cli.background import Background
-from penstock.cli.completion import agents, sessions
-from penstock.cli.conversation import Conversation, Frame
+from penstock.cli.arguments.completion import agents, sessions
+from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames, taking
+from penstock.cli.arguments.project import opened
+from penstock.cli.arguments.skills import selected
 from penstock.cli.exit_codes import FINE, INTERRUPTED
-from penstock.cli.options import AsJson, ProjectFolder, SkillNames, taking
-from penstock.cli.output import note, print_json
-from penstock.cli.project import opened
-from penstock.cli.render import Screen
-from penstock.cli.skills import selected
+from penstock.cli.interaction.asking import ask
+from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.conversation import Conversation, Frame
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.render import Screen
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.late import late
@@ -150,7 +150,7 @@ class _Talk:
             "/model": lambda: (each.model_id for each in parts.models.cards()),
         }
         with suppress(ModuleNotFoundError):
-            late("penstock.cli.tab:listen")(words)
+            late("penstock.cli.interaction.tab:listen")(words)
 
     def _take(self, said: str) -> None:
         word, _, rest = said.partition(" ")

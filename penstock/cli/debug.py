@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
-from penstock.cli.background import Background
+from penstock.cli.arguments.completion import direct_tools
+from penstock.cli.arguments.input import read_object
+from penstock.cli.arguments.options import AsJson, ProjectFolder, ToolInput
+from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.call import WatchedCall, not_direct
-from penstock.cli.completion import direct_tools
-from penstock.cli.findings import tell_findings
-from penstock.cli.input import read_object
-from penstock.cli.options import AsJson, ProjectFolder, ToolInput
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean
-from penstock.cli.project import ReadProject, find
-from penstock.cli.render import envelope_text
+from penstock.cli.interaction.background import Background
+from penstock.cli.terminal.findings import tell_findings
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean
+from penstock.cli.terminal.render import envelope_text
 from penstock.core.envelope import Envelope, Json
 from penstock.sandbox.debug_sandbox import PATIENCE
 from penstock.sandbox.processes.deno import missing_deno

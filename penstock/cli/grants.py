@@ -7,12 +7,12 @@ import typer
 from msgspec.structs import replace
 
 from penstock.app.project import Project
-from penstock.cli.completion import every_tool
-from penstock.cli.findings import tell_findings
-from penstock.cli.options import AsJson, ProjectFolder, SkillNames
-from penstock.cli.output import note, print_json
-from penstock.cli.project import find
-from penstock.cli.render import print_table
+from penstock.cli.arguments.completion import every_tool
+from penstock.cli.arguments.options import AsJson, ProjectFolder, SkillNames
+from penstock.cli.arguments.project import find
+from penstock.cli.terminal.findings import tell_findings
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.render import print_table
 from penstock.core.call import Origin
 from penstock.core.ids import ASSISTANT
 from penstock.tools.policy import SCRIPT, Caller, find_grant, grants, refused

@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from penstock.chat.keys import NEW_KEY, KeyRecord, Keys
-from penstock.cli.options import AsJson, ProjectFolder
-from penstock.cli.output import note, print_json
-from penstock.cli.project import read_settings
-from penstock.cli.render import print_table, when
+from penstock.cli.arguments.options import AsJson, ProjectFolder
+from penstock.cli.arguments.project import read_settings
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import Moment, SystemClock, to_iso
 from penstock.manifest.bundle import load_bundle
 from penstock.store.database import open_database

@@ -9,7 +9,7 @@ from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from penstock.cli.examples import examples_of
+from penstock.cli.arguments.examples import examples_of
 from penstock.cli.exit_codes import FAILED, FINE, WRONG_USAGE
 from penstock.core.errors import PenstockError
 from penstock.core.late import late

@@ -15,14 +15,9 @@ from penstock.app.runtime import outcome_of
 from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.parts import question_record
-from penstock.cli.asking import NO, YES, answers_to, ask_here, show_waiting, text_answer
-from penstock.cli.background import Background
-from penstock.cli.completion import every_tool
-from penstock.cli.excerpt import excerpt, place_of
-from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
-from penstock.cli.findings import tell_findings
-from penstock.cli.input import read_object
-from penstock.cli.options import (
+from penstock.cli.arguments.completion import every_tool
+from penstock.cli.arguments.input import read_object
+from penstock.cli.arguments.options import (
     AsJson,
     EngineName,
     ProjectFolder,
@@ -30,10 +25,15 @@ from penstock.cli.options import (
     ToolInput,
     taking,
 )
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean, pretty
-from penstock.cli.skills import selected
-from penstock.cli.timeline import Timeline
+from penstock.cli.arguments.skills import selected
+from penstock.cli.exit_codes import FAILED, INTERRUPTED, OF_CALLS
+from penstock.cli.interaction.asking import NO, YES, answers_to, ask_here, show_waiting, text_answer
+from penstock.cli.interaction.background import Background
+from penstock.cli.terminal.excerpt import excerpt, place_of
+from penstock.cli.terminal.findings import tell_findings
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.timeline import Timeline
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.errors import ConfigError

@@ -12,12 +12,12 @@ import uvicorn
 
 from penstock.app.opening import check_strict, open_project
 from penstock.app.reload import ProjectReloader
+from penstock.cli.arguments.options import Folder, ProjectFolder
+from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.banner import banner
-from penstock.cli.findings import tell_all
-from penstock.cli.options import Folder, ProjectFolder
-from penstock.cli.output import note
-from penstock.cli.plain import clean
-from penstock.cli.project import ReadProject, find
+from penstock.cli.terminal.findings import tell_all
+from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import clean
 from penstock.core.errors import ConfigError
 from penstock.server.application import create_application
 from penstock.server.auth import check_bind

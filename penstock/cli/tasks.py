@@ -9,13 +9,13 @@ from penstock.app.runtime import Runtime
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.parts import event_part, question_record, task_part
 from penstock.chat.task_waiter import awaited_runs
-from penstock.cli.completion import tasks
-from penstock.cli.options import AsJson, Most, ProjectFolder
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean, pretty
-from penstock.cli.project import run
-from penstock.cli.render import event_line, print_table, when
-from penstock.cli.stopping import ending
+from penstock.cli.arguments.completion import tasks
+from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
+from penstock.cli.arguments.project import run
+from penstock.cli.interaction.stopping import ending
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId

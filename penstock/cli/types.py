@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from penstock.app.typings import TypingFile, typing_files
+from penstock.cli.arguments.options import AsJson, Folder, ProjectFolder
+from penstock.cli.arguments.project import find
 from penstock.cli.exit_codes import FAILED
-from penstock.cli.findings import tell_findings
-from penstock.cli.options import AsJson, Folder, ProjectFolder
-from penstock.cli.output import note, print_json
-from penstock.cli.project import find
+from penstock.cli.terminal.findings import tell_findings
+from penstock.cli.terminal.output import note, print_json
 
 Out = Annotated[
     Path | None,

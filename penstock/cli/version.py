@@ -3,8 +3,8 @@
 import platform
 from importlib.metadata import version as installed
 
-from penstock.cli.options import AsJson
-from penstock.cli.output import print_json
+from penstock.cli.arguments.options import AsJson
+from penstock.cli.terminal.output import print_json
 
 
 def version(*, as_json: AsJson = False) -> None:

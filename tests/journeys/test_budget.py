@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.agents.loop import BUDGET_NOTICE
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage
-from penstock.cli.conversation import frames as frames_of
+from penstock.cli.interaction.conversation import frames as frames_of
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.models.config import ModelConfig

@@ -7,7 +7,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, SentMessage
-from penstock.cli.conversation import frames
+from penstock.cli.interaction.conversation import frames
 from penstock.core.events import ReplyReceived, ReplyRestarted
 from penstock.core.ids import ASSISTANT
 from penstock.core.task import TaskStatus

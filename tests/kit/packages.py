@@ -18,3 +18,11 @@ def with_part(content: bytes, name: str, old: bytes, new: bytes) -> bytes:
                 part = part.replace(old, new)
             after.writestr(each, part)
     return made.getvalue()
+
+
+def with_file(content: bytes, name: str, part: bytes) -> bytes:
+    """Return a package with one more part."""
+    made = BytesIO(content)
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as package:
+        package.writestr(name, part)
+    return made.getvalue()

@@ -9,6 +9,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from penstock.builtins.sheets.a1 import Area, Cell, letters, read_area, read_column
 from penstock.builtins.sheets.looks import clear_style, copy_column, copy_row, copy_style, fit_row
 from penstock.builtins.sheets.structure import Operation, apply, stale_formulas
+from penstock.builtins.sheets.unkept import not_kept
 from penstock.builtins.sheets.workbook import Book, at, put
 from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
@@ -118,10 +119,15 @@ class Edits:
 
 
 def edit(tool_id: str, content: bytes, input: Json) -> tuple[dict[str, Any], bytes]:
-    """Do what a tool does to a workbook; returns its output and the new file."""
+    """Do what a tool does to a workbook; returns its output and the new file.
+
+    What the new file has not any more stands in the output, whatever was changed.
+    """
     edits = Edits(content, input.get("sheet"))
     made = _EDITS[tool_id](edits, input)
-    return made, edits.book.save()
+    saved = edits.book.save()
+    lost = not_kept(content, lambda: saved)
+    return (made | {"not_kept": lost} if lost else made), saved
 
 
 def _edit_cells(edits: Edits, input: Json) -> dict[str, Any]:

@@ -48,20 +48,24 @@ CHANGES = (
     *("operations", "assignments", "row_copies", "column_copies", "style_copies"),
     "auto_fit_rows",
 )
-_LOST = " Formulas are not computed; pictures and shapes are not kept."
+_LOST = (
+    " Formulas are not computed. Pictures and shapes are not kept: not_kept says what was lost; "
+    "excel_inspect says it before."
+)
 _EXTRA = "sheets"
 
 
 @builtin(
-    "List the sheets of an Excel file, each with its size and its beginning.",
+    "List the sheets of an Excel file, each with its size and its beginning; not_kept_by_edits, if "
+    "it is there, is what any change of the file would lose.",
     {"path": URI},
     effect=Effect.READ,
 )
 async def excel_inspect(input: Json, invocation: Invocation) -> Any:
     """Return the sheets of a workbook."""
     path = _place(input, invocation)
-    sheets = await _with_book("inspect", await _read(path, invocation), invocation)
-    return {"format": "xlsx", "path": str(path), "sheets": sheets}
+    found = await _with_book("inspect", await _read(path, invocation), invocation)
+    return {"format": "xlsx", "path": str(path), **found}
 
 
 @builtin(

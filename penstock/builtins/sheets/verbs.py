@@ -6,13 +6,23 @@ from typing import Any
 from penstock.builtins.sheets.a1 import Area
 from penstock.builtins.sheets.cells import PREVIEW_COLUMNS, PREVIEW_ROWS
 from penstock.builtins.sheets.edits import edit
+from penstock.builtins.sheets.unkept import not_kept
 from penstock.builtins.sheets.workbook import Book, new_book, sizes_of
 from penstock.core.envelope import Json
 
 
-def inspect(content: bytes) -> list[dict[str, Any]]:
-    """Return what sheets there are, each with its size and its beginning."""
+def inspect(content: bytes) -> dict[str, Any]:
+    """Return what sheets there are, each with its size and its beginning.
+
+    And what any edit would lose, so that people can be asked before.
+    """
     book = Book(content)
+    lost = not_kept(content, book.save)
+    sheets = _sheets(book)
+    return {"sheets": sheets, "not_kept_by_edits": lost} if lost else {"sheets": sheets}
+
+
+def _sheets(book: Book) -> list[dict[str, Any]]:
     shown = {each.title: book.shown(each, PREVIEW_ROWS, PREVIEW_COLUMNS) for each in book.sheets}
     areas = [(title, area) for title, area in shown.items() if area]
     previews = dict(zip([title for title, _ in areas], book.values(areas), strict=True))

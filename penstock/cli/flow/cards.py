@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from penstock.agents.charter import DisplayCard
-from penstock.cli.plain import compact
+from penstock.cli.terminal.plain import compact
 from penstock.core.events import (
     CallSettled,
     QuestionAnswered,

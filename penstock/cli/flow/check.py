@@ -11,11 +11,11 @@ from msgspec import Struct, field
 from penstock.agents import folders as agents
 from penstock.app.flows import dry_runs_of, faults_beside, project_flows
 from penstock.app.project import HANDBOOK_FOLDERS
+from penstock.cli.arguments.options import AsJson, ProjectFolder, Strict
+from penstock.cli.arguments.project import ReadProject, find
 from penstock.cli.exit_codes import FAILED, FINE
-from penstock.cli.options import AsJson, ProjectFolder, Strict
-from penstock.cli.output import print_json
-from penstock.cli.plain import clean
-from penstock.cli.project import ReadProject, find
+from penstock.cli.terminal.output import print_json
+from penstock.cli.terminal.plain import clean
 from penstock.core.diagnostics import Diagnostic, errors_of, has_error, in_file_order
 from penstock.core.errors import NotFound
 from penstock.flows.dry_run.outcome import DryRun

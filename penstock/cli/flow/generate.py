@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from penstock.app.flows import project_flows
+from penstock.cli.arguments.options import AsJson, ProjectFolder
+from penstock.cli.arguments.project import find
 from penstock.cli.flow.run import FlowName
-from penstock.cli.options import AsJson, ProjectFolder
-from penstock.cli.output import print_json
-from penstock.cli.plain import clean
-from penstock.cli.project import find
+from penstock.cli.terminal.output import print_json
+from penstock.cli.terminal.plain import clean
 from penstock.core.errors import NotFound
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.code.templates import DRAFT, missing_drafts

@@ -8,15 +8,15 @@ import typer
 from penstock.app.flows import project_flows
 from penstock.app.runtime import Runtime
 from penstock.cli.answer import answer
+from penstock.cli.arguments.options import AsJson, Most, ProjectFolder
+from penstock.cli.arguments.project import find, run
 from penstock.cli.flow.check import check
 from penstock.cli.flow.generate import generate
 from penstock.cli.flow.run import FlowName, start
-from penstock.cli.options import AsJson, Most, ProjectFolder
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean, pretty
-from penstock.cli.project import find, run
-from penstock.cli.render import print_table, when
-from penstock.cli.stopping import ending
+from penstock.cli.interaction.stopping import ending
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean, pretty
+from penstock.cli.terminal.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from penstock.cli.plain import clean
+from penstock.cli.terminal.plain import clean
 from penstock.core.slash import Wanted
 from penstock.core.step import ValueType
 from penstock.flows.definition import RunInput

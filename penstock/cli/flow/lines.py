@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.flow.cards import CardState, StepCard
-from penstock.cli.plain import clean
+from penstock.cli.terminal.plain import clean
 from penstock.core.events import CallSettled, Record
 from penstock.core.flow_events import AgentBegan, FlowTold, StepSettled, StepStarted
 from penstock.core.text import cut, one_line

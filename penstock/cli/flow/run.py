@@ -13,8 +13,8 @@ from penstock.agents.charter import DisplayCard
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewRun, Reply
-from penstock.cli.asking import YES, ask_here, asked_in, show_waiting
-from penstock.cli.background import Background, Feed, on_interrupt
+from penstock.cli.arguments.options import AsJson, ProjectFolder, taking
+from penstock.cli.arguments.project import opened
 from penstock.cli.exit_codes import (
     FAILED,
     FINE,
@@ -25,11 +25,11 @@ from penstock.cli.exit_codes import (
 )
 from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.flow.inputs import asked_for, read_pairs, values_of
-from penstock.cli.options import AsJson, ProjectFolder, taking
-from penstock.cli.output import note, print_json
-from penstock.cli.plain import clean
-from penstock.cli.project import opened
-from penstock.cli.stopping import TaskStopper
+from penstock.cli.interaction.asking import YES, ask_here, asked_in, show_waiting
+from penstock.cli.interaction.background import Background, Feed, on_interrupt
+from penstock.cli.interaction.stopping import TaskStopper
+from penstock.cli.terminal.output import note, print_json
+from penstock.cli.terminal.plain import clean
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import InvalidAnswer, NotFound
 from penstock.core.events import Record, TaskEnded, TaskSuspended

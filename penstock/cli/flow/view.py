@@ -12,7 +12,7 @@ from rich.text import Text
 
 from penstock.agents.charter import DisplayCard
 from penstock.cli.flow.cards import Cards, CardState, StepCard
-from penstock.cli.plain import clean
+from penstock.cli.terminal.plain import clean
 from penstock.core.text import one_line
 
 CARD_HEIGHT = 5

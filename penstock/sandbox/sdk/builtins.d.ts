@@ -7,6 +7,7 @@ type FloSheet = FloBook & { sheet: string };
 type FloCellAt = { cell: string; sheet: string };
 type FloCells<Cell> = FloSheet & { range: string; rows: number; columns: number; values: Cell[][] };
 type FloInspected<Cell> = { format: "csv" | "xlsx"; path: string; sheets: { name: string; rows: number; columns: number; preview: Cell[][]; preview_range: string }[] };
+type FloSaved = { /** What the file had and has not any more. */ not_kept?: string[] };
 type FloCopied = FloBook & { applied_targets: FloJsonValue[]; copied_count: number; sheets_touched: string[] };
 
 interface FloBuiltInOutputs {
@@ -33,16 +34,16 @@ interface FloBuiltInOutputs {
   media_push_base64: { media_id: string; media_type: string; size_bytes: number; expires_at: string; filename?: string };
   get_media_download_url: { media_id: string; download_url: string; expires_at: string; media_type: string; size_bytes: number; filename?: string };
   send_media_attachment: { send_as_attachment: true; media_id: string; media_type: string; size_bytes: number; filename?: string } | { send_as_attachment: false; download_url: string; media_id?: string; media_type?: string; size_bytes?: number; filename?: string };
-  excel_inspect: FloInspected<FloCell>;
+  excel_inspect: FloInspected<FloCell> & { not_kept_by_edits?: string[] };
   excel_read: FloCells<FloCell>;
   excel_create: FloSheet;
-  excel_edit_cells: FloSheet;
-  excel_copy_cell_style: FloCopied & { source_cell: string };
-  excel_clear_cell_style: FloBook & { cleared_count: number; cleared_targets: FloCellAt[]; sheets_touched: string[] };
-  excel_copy_row: FloCopied & { source_row: FloJsonValue };
-  excel_copy_column: FloCopied & { source_column: FloJsonValue };
-  excel_edit_structure: FloSheet & { applied_count: number; applied_operations: FloJsonValue[]; stale_formulas?: string[] };
-  excel_auto_fit_row: FloSheet & { row: number };
-  excel_apply_changes: FloBook & { applied_count: number; applied_operations: FloJsonValue[]; cell_assignment_count: number; applied_row_copy_count: number; applied_row_copies: FloJsonValue[]; applied_column_copy_count: number; applied_column_copies: FloJsonValue[]; applied_style_copy_count: number; applied_style_copies: FloJsonValue[]; applied_auto_fit_count: number; applied_auto_fit_rows: { row: number; sheet: string }[]; sheets_touched: string[] };
+  excel_edit_cells: FloSheet & FloSaved;
+  excel_copy_cell_style: FloCopied & FloSaved & { source_cell: string };
+  excel_clear_cell_style: FloBook & FloSaved & { cleared_count: number; cleared_targets: FloCellAt[]; sheets_touched: string[] };
+  excel_copy_row: FloCopied & FloSaved & { source_row: FloJsonValue };
+  excel_copy_column: FloCopied & FloSaved & { source_column: FloJsonValue };
+  excel_edit_structure: FloSheet & FloSaved & { applied_count: number; applied_operations: FloJsonValue[]; stale_formulas?: string[] };
+  excel_auto_fit_row: FloSheet & FloSaved & { row: number };
+  excel_apply_changes: FloBook & FloSaved & { applied_count: number; applied_operations: FloJsonValue[]; cell_assignment_count: number; applied_row_copy_count: number; applied_row_copies: FloJsonValue[]; applied_column_copy_count: number; applied_column_copies: FloJsonValue[]; applied_style_copy_count: number; applied_style_copies: FloJsonValue[]; applied_auto_fit_count: number; applied_auto_fit_rows: { row: number; sheet: string }[]; sheets_touched: string[] };
   send_notification: { channel_id: string; channel_name: string; delivered: boolean; kind: string };
 }

@@ -21,4 +21,4 @@ def test_the_tools_alone_load_no_openpyxl() -> None:
     )
     assert done.stdout.strip() == "False"
     content = VERBS["create"](b"", "One", [[1]])
-    assert VERBS["inspect"](content)[0]["preview"] == [[1]]
+    assert VERBS["inspect"](content)["sheets"][0]["preview"] == [[1]]

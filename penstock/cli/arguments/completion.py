@@ -1,0 +1,121 @@
+"""What the shell offers for names and ids: tools, agents, sessions, tasks, questions."""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from penstock.agents.catalog import BUILTIN
+from penstock.agents.folders import load_agents
+from penstock.app.project import load_project
+from penstock.app.settings import Settings
+from penstock.builtins import TOOLS
+from penstock.cli.arguments.project import read_settings
+from penstock.core.errors import PenstockError
+from penstock.core.profile import LOCAL
+from penstock.core.question import QuestionStatus
+from penstock.store.blobs import open_blobs
+from penstock.store.database import open_database
+from penstock.store.projections import Page, Projections
+from penstock.store.sql_projections import SqlProjections
+from penstock.tools.tool import Tool
+
+Value = TypeVar("Value")
+_MOST = 50
+
+
+def direct_tools(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the tools that may be called by hand; behind one, the members of its input."""
+    tools = {each.spec.tool_id: each for each in _tools(ctx) if each.spec.direct_call}
+    said = [*(ctx.params.get("words") or ()), *ctx.args]
+    if not said:
+        return _fitting(tools, incomplete)
+    chosen = tools.get(said[0])
+    members = chosen.spec.input_schema.get("properties", {}) if chosen else {}
+    return _fitting((f"{each}=" for each in members), incomplete)
+
+
+def every_tool(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return every tool, the project's first."""
+    return _fitting((each.spec.tool_id for each in (*_tools(ctx), *TOOLS)), incomplete)
+
+
+def agents(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the agents of the project."""
+    found = _quietly(lambda: load_agents(read_settings(_folder(ctx)).root).agents)
+    return _fitting(sorted({each.name for each in (*found, *BUILTIN)}), incomplete)
+
+
+def tasks(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the newest tasks."""
+
+    async def work(projections: Projections) -> list[str]:
+        found, _ = await projections.tasks(page=Page(limit=_MOST))
+        return [each.task_id for each in found]
+
+    return _fitting(_stored(ctx, work), incomplete)
+
+
+def questions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the questions that are open."""
+
+    async def work(projections: Projections) -> list[str]:
+        page = Page(limit=_MOST)
+        found, _ = await projections.questions(status=QuestionStatus.OPEN, page=page)
+        return [each.question.question_id for each in found]
+
+    return _fitting(_stored(ctx, work), incomplete)
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the newest sessions of whoever has no key."""
+
+    async def work(projections: Projections) -> list[str]:
+        found, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
+        return [each.session_id for each in found]
+
+    return _fitting(_stored(ctx, work), incomplete)
+
+
+def _tools(ctx: typer.Context) -> Sequence[Tool]:
+    return _quietly(lambda: load_project(read_settings(_folder(ctx))).tools)
+
+
+def _stored(
+    ctx: typer.Context, work: Callable[[Projections], Awaitable[list[str]]]
+) -> Sequence[str]:
+    """Read from the store of the project, if there is one already."""
+
+    async def whole(settings: Settings) -> list[str]:
+        database = await open_database(settings.database)
+        try:
+            return await work(SqlProjections(database, open_blobs(settings.blob_place)))
+        finally:
+            await database.close()
+
+    def read() -> Sequence[str]:
+        settings = read_settings(_folder(ctx))
+        return asyncio.run(whole(settings)) if settings.data_path.exists() else ()
+
+    return _quietly(read)
+
+
+def _quietly(read: Callable[[], Sequence[Value]]) -> Sequence[Value]:
+    """Read without a word: what is printed here would be taken for names, or spoil the prompt."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            return read()
+        except PenstockError:
+            return ()
+
+
+def _folder(ctx: typer.Context) -> Path | None:
+    return ctx.params.get("project")
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [each for each in names if each.startswith(incomplete)]

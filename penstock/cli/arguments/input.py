@@ -1,0 +1,48 @@
+"""JSON that a person gives on the command line: as text, in a file, or on stdin."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from penstock.cli.terminal.plain import compact
+from penstock.core.schema import json_type
+
+_HALF = "\\ud"
+"""How half of a surrogate pair begins; a lone one can be stored nowhere."""
+
+
+def read_object(given: str | None, option: str) -> dict[str, Any]:
+    """Return the object that an option names: JSON, @FILE, or - for stdin; `{}` if it is absent."""
+    if given is None:
+        return {}
+    value = read_value(given, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{option} must be a JSON object, found {json_type(value)}")
+    return value
+
+
+def read_value(given: str, option: str) -> Any:
+    """Return the value that an option names: JSON, @FILE, or - for stdin."""
+    text = _text(given, option)
+    try:
+        value = json.loads(text)
+        if _HALF in text.lower():
+            value = json.loads(compact(value))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} must be JSON: {error}") from None
+    except RecursionError:
+        raise typer.BadParameter(f"{option} is nested too deeply") from None
+    return value
+
+
+def _text(given: str, option: str) -> str:
+    if given != "-" and not given.startswith("@"):
+        return given
+    try:
+        return sys.stdin.read() if given == "-" else Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        where = "stdin" if given == "-" else given[1:]
+        raise typer.BadParameter(f"{option} cannot read {where}: {error}") from None

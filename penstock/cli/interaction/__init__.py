@@ -1,0 +1,1 @@
+"""A person at the terminal: asked, heard, understood at Ctrl-C."""

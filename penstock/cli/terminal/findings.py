@@ -1,0 +1,65 @@
+"""What is wrong with the files of a project, told beside what a command was asked for."""
+
+from collections.abc import Collection
+from pathlib import PurePosixPath
+
+from penstock.app.project import Project
+from penstock.cli.terminal.output import note
+from penstock.cli.terminal.plain import clean
+from penstock.core.diagnostics import Diagnostic, errors_of, sort
+
+
+def tell_findings(
+    project: Project, tool_id: str | None = None, *, said: Collection[Diagnostic] = ()
+) -> None:
+    """Note what is wrong with one tool, and how much there is besides.
+
+    What was `said` already, or will be, is passed over.
+    """
+    own = findings_of(project, tool_id) if tool_id is not None else []
+    for each in own:
+        if each not in said:
+            note(clean(str(each)))
+    others = [each for each in project.diagnostics if each not in own and each not in said]
+    if others:
+        errors = len(errors_of(others))
+        counts = f"{errors} errors, {len(others) - errors} warnings"
+        where = "in the project" if tool_id is None else "elsewhere in the project"
+        note(f"{where}: {counts}; `penstock check` shows them")
+
+
+def tell_all(project: Project) -> None:
+    """Note everything that is wrong."""
+    for each in sort(project.diagnostics):
+        note(clean(str(each)))
+
+
+def findings_of(project: Project, tool_id: str) -> list[Diagnostic]:
+    """Return what is said about a tool: of its manifest, of a skill's too, and of its modules.
+
+    A file that could not be read is taken for that of the tool it is named after.
+    """
+    broken = project.bundle.broken_tools.get(tool_id, ())
+    files = {each.file for each in project.bundle.every_tool if each.tool_id == tool_id}
+    files |= _modules(project, tool_id)
+    return sort(
+        each
+        for each in project.diagnostics
+        if each in broken or each.file in files or _name(each.file) == tool_id
+    )
+
+
+def _modules(project: Project, tool_id: str) -> set[str]:
+    """Return the files of a script; other tools have none."""
+    folders = {each.folder for each in project.bundle.every_tool if each.tool_id == tool_id}
+    return {
+        (PurePosixPath(folder) / module).as_posix()
+        for each in project.tools
+        if each.spec.tool_id == tool_id
+        for module in getattr(each, "modules", ())
+        for folder in folders
+    }
+
+
+def _name(file: str) -> str:
+    return PurePosixPath(file).name.removesuffix(".py").removesuffix(".tool.yaml")

@@ -1,0 +1,235 @@
+"""Frames, events, envelopes and findings as text for a terminal."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.terminal.plain import clean, compact, pretty
+from penstock.core.call import tools_on
+from penstock.core.clock import Moment, to_iso
+from penstock.core.codec import kind_of
+from penstock.core.envelope import Envelope
+from penstock.core.events import (
+    CallSettled,
+    Event,
+    MessageReceived,
+    NoteEmitted,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.question import Question, QuestionKind, standing
+from penstock.core.text import cut, one_line
+
+_MOST_ARGUMENTS = 160
+_MOST_PREVIEW = 300
+_MOST_EVENT = 120
+_CONSOLE = "script.console"
+_NOTE_STYLES = {"warning": "yellow", "error": "red"}
+_WIDE = 1000
+
+Frame = Mapping[str, Any]
+
+
+class Screen:
+    """Shows a conversation as it happens: thinking, calls, results, and the answer."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._waiting: Status | None = None
+        self._is_mid_line = False
+        self._kind = ""
+        self._has_answered = False
+        self._shows: dict[str, Callable[[Frame], None]] = {
+            "message_start": self._start,
+            "thinking": self._thinking,
+            "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
+            "content_reset": lambda _: self.line("the answer begins again", "dim"),
+            "tool_call": self._call,
+            "tool_result": self._result,
+            "question": self.question,
+            "note": self._note,
+            "message_complete": self._complete,
+            "error": lambda frame: self.line(f"✗ {frame['code']}: {frame['message']}", "bold red"),
+        }
+
+    def show(self, frame: Frame) -> None:
+        """Show one frame of the chat stream."""
+        self._stop_waiting()
+        if show := self._shows.get(frame["type"]):
+            show(frame)
+
+    def question(self, question: Frame) -> None:
+        """Show what a person is asked."""
+        self.line(f"? {question['text']}", "bold yellow")
+        if question.get("context"):
+            self.line(f"  {question['context']}", "dim")
+        if question["kind"] == "approval":
+            arguments = _whole(question.get("arguments", {}))
+            self.line(f"  {question.get('toolName', '')} {arguments}", "yellow")
+        for number, option in enumerate(question.get("options", ()), 1):
+            self.line(f"  {number}. {option['label']}", "yellow")
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line of its own."""
+        self.end_line()
+        self._console.print(Text(clean(text), style=style), soft_wrap=True)
+        self._kind = ""
+
+    def end_line(self) -> None:
+        """Go to the beginning of a line, and stop whatever moves."""
+        self._stop_waiting()
+        if self._is_mid_line:
+            self._console.print()
+            self._is_mid_line = False
+
+    def _start(self, _: Frame) -> None:
+        self._has_answered = False
+
+    def _thinking(self, frame: Frame) -> None:
+        if "delta" in frame:
+            self._piece("thinking", frame["delta"], "dim italic")
+        else:
+            self._wait("thinking")
+
+    def _call(self, frame: Frame) -> None:
+        said = cut(compact(frame["arguments"]), _MOST_ARGUMENTS)
+        self.line(f"→ {frame['name']} {said}", "cyan")
+        self._wait(frame["name"])
+
+    def _piece(self, kind: str, text: str, style: str) -> None:
+        self._has_answered = self._has_answered or kind == "answer"
+        if kind != self._kind:
+            self.end_line()
+            self._kind = kind
+        self._console.print(Text(clean(text), style=style), end="", soft_wrap=True)
+        self._is_mid_line = not text.endswith("\n")
+
+    def _result(self, frame: Frame) -> None:
+        if frame["success"]:
+            preview = cut(frame.get("resultPreview", ""), _MOST_PREVIEW)
+            self.line(f"✓ {frame['name']}: {preview}", "green")
+        else:
+            self.line(f"✗ {frame['name']}: {frame['code']}: {frame['error']}", "red")
+
+    def _note(self, frame: Frame) -> None:
+        self.line(note_line(frame), _NOTE_STYLES.get(frame["level"], "dim"))
+
+    def _complete(self, frame: Frame) -> None:
+        if not self._has_answered and frame.get("content"):
+            self.line(frame["content"])
+        self.end_line()
+        reason, usage = frame["finishReason"], frame["usage"]
+        why = "" if reason == "stop" else f"ended by {reason}, "
+        tokens = usage["inputTokens"] + usage["outputTokens"]
+        calls = usage["toolCalls"]
+        spent = f"{calls} {'call' if calls == 1 else 'calls'}, {tokens} tokens"
+        self.line(f"{why}{spent}", "dim")
+
+    def _wait(self, what: str) -> None:
+        if self._console.is_terminal:
+            self.end_line()
+            self._waiting = self._console.status(Text(f"{clean(what)} …", style="dim"))
+            self._waiting.start()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+
+
+def event_line(record: Record) -> str:
+    """Return one event of a log as a line: its number, when, what, and where."""
+    path = f" {'/'.join(tools_on(record.path))}" if record.path else ""
+    return clean(
+        f"{record.seq:>5}  {to_iso(record.at)}  {kind_of(record.event)}{path}{_what(record.event)}"
+    )
+
+
+def envelope_text(envelope: Envelope) -> str:
+    """Return the outcome of a call for a person."""
+    error = envelope.error
+    if error is None:
+        output = envelope.output
+        return output if isinstance(output, str) else pretty(output)
+    hint = f"\n  {error.suggestion}" if error.suggestion else ""
+    return f"{envelope.status.value}: {error.code}: {error.message}{hint}"
+
+
+def note_line(note: Frame) -> str:
+    """Return what a tool told on its way as one line; of a console its level and text."""
+    event, level, payload = note["event"], note["level"], note.get("payload")
+    if event == _CONSOLE and isinstance(payload, Mapping) and "text" in payload:
+        return f"{payload.get('level', level)}: {payload['text']}"
+    shown = "" if payload is None else cut(compact(payload), _MOST_PREVIEW)
+    parts = (event, note.get("title"), note.get("message"), shown)
+    return f"[{level}] " + " · ".join(each for each in parts if each)
+
+
+def question_line(question: Question) -> str:
+    """Return what a person is asked as one line: an approval with the input that would run."""
+    return cut(f"? {question.question_id} {question_words(question)}", _MOST_PREVIEW)
+
+
+def question_words(question: Question) -> str:
+    """Return the words of a question, and what an approval would let run."""
+    words = one_line(question.text)
+    if question.kind is not QuestionKind.APPROVAL:
+        return words
+    return f"{words} · {question.tool_id} {compact(dict(question.input or {}))}"
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under headings; where nobody looks, each is one line however long."""
+    console = Console(width=width())
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        made.add_column(column, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
+    console.print(made)
+
+
+def width() -> int:
+    """Return how many characters a line of stdout has."""
+    return Console().width if sys.stdout.isatty() else _WIDE
+
+
+def when(moment: Moment | None) -> str | None:
+    """Return a moment as people read it, in UTC."""
+    return None if moment is None else to_iso(moment)[:19].replace("T", " ")
+
+
+def _whole(value: Any) -> str:
+    """Return all of a value: on one line if it is short."""
+    short = compact(value)
+    return short if len(short) <= _MOST_ARGUMENTS else pretty(value)
+
+
+def _what(event: Event) -> str:
+    match event:
+        case MessageReceived(content=content) | TaskEnded(content=content) if content:
+            said = content
+        case ReplyReceived(text=text, calls=calls):
+            said = text or ", ".join(call.name for call in calls)
+        case CallSettled(envelope=envelope, preview=preview):
+            error = envelope.error
+            said = f"{envelope.status.value} " + (error.message if error else preview or "")
+        case QuestionAsked(question=question):
+            said = f"{question.question_id} {question.text}"
+        case QuestionAnswered(question_id=question_id, status=status, answer=answer):
+            said = f"{question_id} {standing(status, answer)}"
+        case TaskEnded(status=status, error=error):
+            said = f"{status.value} {error.message if error else ''}"
+        case NoteEmitted(event_type=event_type, message=message):
+            said = f"{event_type} {message or ''}"
+        case _:
+            return ""
+    return f"  {cut(one_line(said), _MOST_EVENT)}"

@@ -1,0 +1,154 @@
+"""Puts a question to the person at the terminal."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.cli.interaction.asking import ask, ask_here, text_answer
+from penstock.core.call import CallPath
+from penstock.core.clock import Moment
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.question import Question, QuestionKind, QuestionRecord
+
+
+def person(*lines: str) -> Callable[[str], str]:
+    said = iter(lines)
+
+    def read(prompt: str) -> str:
+        line = next(said, None)
+        if line is None:
+            raise EOFError
+        return line
+
+    return read
+
+
+APPROVALS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("y",), {"decision": "approve"}),
+    (("YES ",), {"decision": "approve"}),
+    (("what?", "", "y"), {"decision": "approve"}),
+    (("n", ""), {"decision": "reject"}),
+    (("no", "too dear"), {"decision": "reject", "note": "too dear"}),
+    (("e", '{"to": "bob"}'), {"decision": "approve", "input": {"to": "bob"}}),
+    (("e", "{", "", '{"a": 1}'), {"decision": "approve", "input": {"a": 1}}),
+]
+
+
+@pytest.mark.parametrize(("lines", "body"), APPROVALS)
+def test_an_approval_is_yes_no_or_another_input(
+    lines: tuple[str, ...], body: dict[str, Any]
+) -> None:
+    assert ask({"kind": "approval"}, person(*lines)) == body
+
+
+OPTIONS = [{"label": "Go on", "value": "go"}, {"label": "Stop", "value": "stop"}]
+ANSWERS = [
+    ("1", {"value": "go"}),
+    ("STOP", {"value": "stop"}),
+    ("go on", {"value": "go"}),
+    ("3", {"text": "3"}),
+    (" neither ", {"text": "neither"}),
+]
+
+
+@pytest.mark.parametrize(("line", "body"), ANSWERS)
+def test_an_option_is_chosen_by_number_value_or_label(line: str, body: dict[str, str]) -> None:
+    question = {"kind": "ask_user", "options": OPTIONS}
+    assert text_answer(question, line) == body
+    assert ask(question, person(line)) == body
+
+
+def test_who_leaves_answers_later() -> None:
+    with pytest.raises(EOFError):
+        ask({"kind": "approval"}, person("hm"))
+
+
+PAYLOADS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("May", ""), {"text": "May"}),
+    (("May", '{"pages": 3}'), {"text": "May", "resume_payload": {"pages": 3}}),
+    (("May", "{", "", "null"), {"text": "May", "resume_payload": None}),
+]
+
+
+@pytest.mark.parametrize(("lines", "body"), PAYLOADS)
+def test_a_script_gets_words_and_what_goes_with_them(
+    lines: tuple[str, ...], body: dict[str, Any]
+) -> None:
+    assert ask({"kind": "user_message", "text": "?", "schema": {}}, person(*lines)) == body
+    assert ask({"kind": "user_message", "text": "?"}, person("May")) == {"text": "May"}
+
+
+ASKED = QuestionRecord(
+    question=Question(
+        question_id=QuestionId("q_1"),
+        kind=QuestionKind.ASK_USER,
+        text="Which?",
+        path=CallPath("c_1"),
+    ),
+    log_id=LogId("ses_1"),
+    task_id=TaskId("task_1"),
+    profile_id=ProfileId("local"),
+    agent="assistant",
+    asked_at=Moment(0),
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "body"), [("the red one\n", {"text": "the red one"}), ("", None)]
+)
+def test_a_question_is_shown_where_programs_do_not_read(
+    lines: str,
+    body: dict[str, Any] | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert ask_here(ASKED) == body
+    printed = capsys.readouterr()
+    assert "Which?" in printed.err
+    assert "Which?" not in printed.out
+
+
+FORK_FORM = {"type": "select", "allowDecide": True}
+FORKS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    (FORK_FORM, "1", {"value": "go"}),
+    (FORK_FORM, " /Decide", {"decide": True}),
+    (FORK_FORM, "/cancel", {"cancel": True}),
+    ({"type": "select", "allowDecide": False}, "/decide", {"text": "/decide"}),
+]
+
+
+@pytest.mark.parametrize(("form", "line", "body"), FORKS)
+def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
+    form: dict[str, Any], line: str, body: dict[str, Any]
+) -> None:
+    """14.2: "`{decide: true}` when the step names an agent", "`{cancel: true}`: run aborted"."""
+    question = {"kind": "fork", "options": OPTIONS, "form": form}
+    assert ask(question, person(line)) == body
+
+
+@pytest.mark.parametrize(
+    ("question", "prompt"),
+    [
+        ({"kind": "ask_user", "form": {"type": "input", "defaultValue": "A\x1b[1m\nnn"}}, "[A"),
+        ({"kind": "ask_user", "form": None}, "answer> "),
+        ({"kind": "user_message"}, "answer> "),
+        ({"kind": "fork", "form": FORK_FORM}, "answer, or /decide or /cancel> "),
+        ({"kind": "fork", "form": {"type": "select"}}, "answer, or /cancel> "),
+    ],
+)
+def test_the_prompt_says_what_enter_means_and_what_else_there_is(
+    question: dict[str, Any], prompt: str
+) -> None:
+    """14.2: "nothing or `null` when there is a `defaultValue`": the text, or the default."""
+    shown: list[str] = []
+
+    def read(asked: str) -> str:
+        shown.append(asked)
+        return ""
+
+    assert ask(question, read) == {"text": ""}
+    assert prompt in shown[0]
+    assert not {"\x1b", "\n"} & set(shown[0])
