@@ -1,12 +1,14 @@
 """Tools: which there are, and what each wants."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, fields, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from penstock.app.project import Project
 from penstock.app.settings import Settings
@@ -17,6 +19,7 @@ from penstock.cli.terminal.findings import findings_of, tell_findings
 from penstock.cli.terminal.output import note, print_json
 from penstock.cli.terminal.plain import clean, pretty
 from penstock.cli.terminal.render import print_table
+from penstock.manifest.source import Place
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.tools.policy import SCRIPT
 from penstock.tools.python.function import FunctionTool
@@ -182,8 +185,10 @@ def _plain(value: Any) -> Any:
     """Return a manifest as JSON."""
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Struct):
+        return {name: _plain(each) for name, each in asdict(value).items()}
+    if isinstance(value, Place):
+        return dataclasses.asdict(value)
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, AbstractSet):
