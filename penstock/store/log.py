@@ -131,7 +131,8 @@ class Log(Protocol):
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none.
 
-        With a `size` they end with the event at which their bodies come to so many characters.
+        With a `size` they end with the event at which their bodies come to so many characters, or
+        before it: then there may be more.
         """
         ...
 

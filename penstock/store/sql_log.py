@@ -39,6 +39,8 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import logs
 
 _ALL = 2**62
+_FEWEST = 16
+"""Events that are read at once, however large their bodies may be."""
 _CHANGE_OF = attrgetter("change")
 
 
@@ -48,6 +50,9 @@ class SqlLog:
     def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
         limits = database.limits
         self._database = database
+        self._takes_whole_pages = database.dialect == "postgresql"
+        """What a statement finds is in memory before its first row is looked at."""
+        self._body_bytes = limits.body_bytes
         self._writer = database.writer
         self._clock = clock
         self._sql = Statements(database.dialect)
@@ -195,7 +200,10 @@ class SqlLog:
         size: int | None = None,
     ) -> Sequence[Record]:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
-        key = (log_id, after, _ALL if limit is None else limit)
+        most = _ALL if limit is None else limit
+        if size is not None and self._takes_whole_pages:
+            most = min(most, max(_FEWEST, size // self._body_bytes))
+        key = (log_id, after, most)
 
         def unit(connection: Connection) -> tuple[list[Record] | None, Sequence[Row]]:
             with closing(connection.exec_driver_sql(self._sql.page, key)) as found:

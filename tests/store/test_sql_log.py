@@ -40,6 +40,21 @@ def do(statement: str, connection: Connection) -> None:
     connection.execute(text(statement))
 
 
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+async def test_no_more_is_fetched_than_comes_to_the_size(database: Database, log: SqlLog) -> None:
+    """Postgres gives what a statement finds as a whole, and bodies have 200 bytes at most here."""
+    lease = await held(log)
+    await log.append(lease, [note(str(number)) for number in range(60)])
+    seen, parts = 0, []
+    while part := await log.read(CHAT, after=seen, limit=1000, size=4_000):
+        parts.append(len(part))
+        seen = part[-1].seq
+    most = 20 if database.dialect == "postgresql" else 62
+    assert (max(parts) <= most, sum(parts), seen) == (True, 62, 62)
+
+
 # ---- broken rows ---------------------------------------------------------------------------------
 
 
