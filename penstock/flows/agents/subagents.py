@@ -7,7 +7,6 @@ from penstock.agents.catalog import Catalog
 from penstock.core.call_errors import BudgetExceeded, CallError, ToolFailed
 from penstock.core.diagnostics import nearest
 from penstock.core.envelope import Json
-from penstock.core.flow_events import FlowTold
 from penstock.core.schema import Problem
 from penstock.core.tool_names import SUBAGENT
 from penstock.engine.ledger import Ledger
@@ -17,7 +16,7 @@ from penstock.flows.agents.finish import FinishContract
 from penstock.flows.agents.kept_agents import kept_agent
 from penstock.flows.agents.prompt import Briefing
 from penstock.flows.runs.visit_outcome import VisitOutcome, failed
-from penstock.flows.runs.warnings import WARNING
+from penstock.flows.runs.warnings import warn
 from penstock.tools.errands import AgentErrand
 from penstock.tools.faults import invalid
 
@@ -55,7 +54,7 @@ class Subagents:
         )
         ended = await self._agent_sessions.pursue(visit, ledger)
         for each in ended.warnings:
-            _warn(ledger, errand, each)
+            warn(ledger, errand.path, each, agentName=errand.agent)
         if ended.result.finish is None:
             raise _failure(errand.agent, ended)
         return dict(ended.result.finish)
@@ -67,7 +66,7 @@ class Subagents:
         except CallError as error:
             return failed("input_file", f"an input cannot be read: {error}")
         for each in (*(f"{reference} names nothing" for reference in missing), *told.missing):
-            _warn(ledger, errand, each)
+            warn(ledger, errand.path, each, agentName=errand.agent)
         return told
 
     def _unknown(self, name: str) -> str:
@@ -84,8 +83,3 @@ def _failure(name: str, ended: VisitOutcome) -> CallError:
     if ended.source == "budget":
         return BudgetExceeded(ended.text)
     return ToolFailed(f'agent "{name}" did not finish: {ended.text}')
-
-
-def _warn(ledger: Ledger, errand: AgentErrand, message: str) -> None:
-    body = {"message": message, "agentName": errand.agent}
-    ledger.add(FlowTold(kind=WARNING, body=body), errand.path)
