@@ -92,7 +92,7 @@ class Ledger:
 
     def idempotency_key(self, path: CallPath) -> str:
         """Return the same key for the same call, whatever happens."""
-        plain = _ATTEMPT.sub("", path)
+        plain = _ATTEMPT.sub("", path) if "~" in path else path
         return blake2b(plain.encode(), digest_size=16, key=self._key).hexdigest()
 
     def seed(self, path: CallPath) -> bytes:

@@ -1,6 +1,7 @@
 """Events as rows of their table, and back; large bodies stand in the blob store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
@@ -14,6 +15,7 @@ Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 """A row that has no place yet: at, task_id, path, kind, body, blob_id."""
 Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 """A row as it is read: seq, and a draft."""
+_BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 
 class Rows:
@@ -29,7 +31,7 @@ class Rows:
 
     def are_small(self, drafts: Sequence[Draft]) -> bool:
         """Whether every body may stand in the table."""
-        return all(self._is_small(draft[4]) for draft in drafts)
+        return all(map(self._is_small, map(_BODY_OF, drafts)))
 
     async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
         """Put the large bodies into the blob store."""

@@ -93,6 +93,11 @@ async def test_a_commit_waits_for_the_disk_as_far_as_it_is_told(
     await database.close()
 
 
+async def test_who_writes_folds_the_log_of_sqlite_in_now_and_then(sqlite: Database) -> None:
+    """A log that is folded in seldom stops everybody seldom; what it takes of the disk is bound."""
+    assert await sqlite.write(partial(asked, "wal_autocheckpoint")) == 4000
+
+
 async def test_a_refused_unit_leaves_nothing_behind(database: Database) -> None:
     def unit(connection: Connection) -> None:
         put("a")(connection)
