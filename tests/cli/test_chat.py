@@ -2,10 +2,6 @@
 
 import io
 import json
-import os
-import select
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,47 +107,3 @@ def test_commands_are_the_conversation_s(run: Run) -> None:
     assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
     assert '"greeting": "Hello, Ann!"' in out
     assert "Unknown command" in run("chat", "/foo")[1]
-
-
-class Terminal:
-    """`penstock chat` in a process of its own, at a terminal."""
-
-    def __init__(self, project: Path) -> None:
-        self._mine, theirs = os.openpty()
-        self._seen = b""
-        self.process = subprocess.Popen(
-            (sys.executable, "-m", "penstock", "chat", "--project", str(project)),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-
-    def write(self, text: str) -> None:
-        os.write(self._mine, text.encode())
-
-    def read_to(self, wanted: str) -> None:
-        while wanted.encode() not in self._seen:
-            assert select.select([self._mine], [], [], 30)[0], self._seen
-            self._seen += os.read(self._mine, 4096)
-        self._seen = self._seen.partition(wanted.encode())[2]
-
-    def close(self) -> int:
-        code = self.process.wait(20)
-        os.close(self._mine)
-        return code
-
-
-@pytest.mark.slow("starts the command as a process of its own")
-def test_tab_completes_a_command_and_the_tool_behind_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    terminal = Terminal(project)
-    terminal.read_to("assistant> ")
-    terminal.write("/ca\thel\tname=Bo\n")
-    terminal.read_to("/call hello name=Bo")
-    terminal.read_to("Hello, Bo!")
-    terminal.read_to("assistant> ")
-    terminal.write("/ex\t\n")
-    assert terminal.close() == 0

@@ -191,23 +191,6 @@ def test_a_project_is_checked_as_if_another_engine_were_its_own(
     assert "engine-missing" not in run("check", "--engine", "wasm")[1]
 
 
-@pytest.mark.slow("starts deno, which reads the declarations of its language first")
-def test_types_are_checked_when_they_are_asked_for(
-    run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`--types`: also the type checker; its findings have code `type-error`."""
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
-    script = 'script: "export const run = (): string => 1;"'
-    write(project, {"a.tool.yaml": tool().replace('script: "export function run() {}"', script)})
-    assert run("check")[0] == 0
-    code, out, _ = run("check", "--types")
-    assert code == 1
-    assert out == (
-        "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
-        "(TS2322)\n2 tools, 0 skills, 0 flows, 1 errors, 0 warnings\n"
-    )
-
-
 def test_without_the_extra_the_command_says_which(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.project import load_project
-from penstock.app.settings import load
-from penstock.app.type_check import check_types
-
 Run = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.slow("writes files, and starts what they say")
 
@@ -17,24 +13,6 @@ pytestmark = pytest.mark.slow("writes files, and starts what they say")
 @pytest.fixture(autouse=True)
 def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
-
-
-@pytest.mark.parametrize(
-    ("noun", "folder", "tool"), [("tool", "tools", "wave"), ("skill", "skills/wave", "wave_greet")]
-)
-def test_what_is_begun_works_at_once(
-    run: Run, project: Path, noun: str, folder: str, tool: str
-) -> None:
-    code, out, told = run("new", noun, "wave")
-    assert (code, told) == (0, "")
-    written = [f"wave.{noun}.yaml", "wave.mts", "tsconfig.json", "flo.d.ts"]
-    assert out.startswith("".join(f"  {folder}/{name}\n" for name in written))
-    assert run("check", "--strict")[0] == 0
-    assert run("types", "--check")[0] == 0
-    code, out, told = run("run-tool", tool, "--input", '{"name": "Ann"}')
-    assert json.loads(out)["output"] == {"greeting": "Hello, Ann!"}
-    assert told == "info: greeting Ann\n"
-    assert check_types(load_project(load(project))) == []
 
 
 def test_nothing_is_written_over(run: Run, project: Path) -> None:

@@ -1,0 +1,98 @@
+"""Commands that start programs: deno, which checks types, and themselves at a terminal."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.app.project import load_project
+from penstock.app.settings import load
+from penstock.app.type_check import check_types
+from tests.kit.manifests import tool, write
+
+Run = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.slow("starts programs")
+
+
+@pytest.fixture(autouse=True)
+def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+
+
+@pytest.mark.parametrize(
+    ("noun", "folder", "tool"), [("tool", "tools", "wave"), ("skill", "skills/wave", "wave_greet")]
+)
+def test_what_is_begun_works_at_once(
+    run: Run, project: Path, noun: str, folder: str, tool: str
+) -> None:
+    code, out, told = run("new", noun, "wave")
+    assert (code, told) == (0, "")
+    written = [f"wave.{noun}.yaml", "wave.mts", "tsconfig.json", "flo.d.ts"]
+    assert out.startswith("".join(f"  {folder}/{name}\n" for name in written))
+    assert run("check", "--strict")[0] == 0
+    assert run("types", "--check")[0] == 0
+    code, out, told = run("run-tool", tool, "--input", '{"name": "Ann"}')
+    assert json.loads(out)["output"] == {"greeting": "Hello, Ann!"}
+    assert told == "info: greeting Ann\n"
+    assert check_types(load_project(load(project))) == []
+
+
+def test_types_are_checked_when_they_are_asked_for(run: Run, project: Path) -> None:
+    """`--types`: also the type checker; its findings have code `type-error`."""
+    script = 'script: "export const run = (): string => 1;"'
+    write(project, {"a.tool.yaml": tool().replace('script: "export function run() {}"', script)})
+    assert run("check")[0] == 0
+    code, out, _ = run("check", "--types")
+    assert code == 1
+    assert out == (
+        "a.tool.yaml:4:69: error type-error: Type 'number' is not assignable to type 'string'. "
+        "(TS2322)\n2 tools, 0 skills, 0 flows, 1 errors, 0 warnings\n"
+    )
+
+
+class Terminal:
+    """`penstock chat` in a process of its own, at a terminal."""
+
+    def __init__(self, project: Path) -> None:
+        self._mine, theirs = os.openpty()
+        self._seen = b""
+        self.process = subprocess.Popen(
+            (sys.executable, "-m", "penstock", "chat", "--project", str(project)),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+
+    def write(self, text: str) -> None:
+        os.write(self._mine, text.encode())
+
+    def read_to(self, wanted: str) -> None:
+        while wanted.encode() not in self._seen:
+            assert select.select([self._mine], [], [], 30)[0], self._seen
+            self._seen += os.read(self._mine, 4096)
+        self._seen = self._seen.partition(wanted.encode())[2]
+
+    def close(self) -> int:
+        code = self.process.wait(20)
+        os.close(self._mine)
+        return code
+
+
+def test_tab_completes_a_command_and_the_tool_behind_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal(project)
+    terminal.read_to("assistant> ")
+    terminal.write("/ca\thel\tname=Bo\n")
+    terminal.read_to("/call hello name=Bo")
+    terminal.read_to("Hello, Bo!")
+    terminal.read_to("assistant> ")
+    terminal.write("/ex\t\n")
+    assert terminal.close() == 0
