@@ -83,14 +83,20 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
         targets = [_target(target, info) for info in infos]
         if len(set(targets)) < len(targets):
             raise _unsafe(f"{str(source)!r} has two files of one name")
-        changes: list[FileChange] = []
-        for first in range(0, len(infos), _AT_ONCE):
-            part = slice(first, first + _AT_ONCE)
-            read = partial(_contents, archive, infos[part], source)
-            contents = await invocation.inside.threads.run(read)
-            writes = map(partial(workspace.write, replaces=False), targets[part], contents)
-            changes += await _every(writes)
-    invocation.change = FileChanges(files=tuple(changes))
+        changes: dict[FilePath, FileChange] = {}
+
+        async def write(path: FilePath, content: bytes) -> None:
+            changes[path] = await workspace.write(path, content, replaces=False)
+
+        try:
+            for first in range(0, len(infos), _AT_ONCE):
+                part = slice(first, first + _AT_ONCE)
+                read = partial(_contents, archive, infos[part], source)
+                contents = await invocation.inside.threads.run(read)
+                await _every(map(write, targets[part], contents))
+        finally:  # also of what fails: its bytes are given up
+            put = [changes[each] for each in targets if each in changes]
+            invocation.change = FileChanges(files=tuple(put))
     return {
         "input_path": str(source),
         "output_dir": str(target),
@@ -99,15 +105,11 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
     }
 
 
-async def _every(writes: Iterable[Awaitable[FileChange]]) -> list[FileChange]:
+async def _every(writes: Iterable[Awaitable[None]]) -> None:
     """Wait for all of them, also when one fails: nothing is written behind the outcome."""
-    ended = await asyncio.gather(*writes, return_exceptions=True)
-    changes: list[FileChange] = []
-    for each in ended:
+    for each in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(each, BaseException):
             raise each
-        changes.append(each)
-    return changes
 
 
 async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str, FilePath]:

@@ -1,6 +1,6 @@
 """What calls change in the stores of the runtime, done in the transaction that records the call."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import asdict, replace
@@ -19,7 +19,7 @@ from penstock.core.changes import Change, FileChange, FileChanges, MediaChange, 
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events import CallSettled, Entry
-from penstock.core.ids import LogId, TaskId
+from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
@@ -41,14 +41,21 @@ class Changes:
         self._limits = limits
 
     def settle(self, connection: Connection, entry: Entry, at: Moment) -> Entry:
-        """Make the change of a call's outcome; returns the entry as it is to be written."""
+        """Make the change of a call's outcome; returns the entry as it is to be written.
+
+        Of a call that failed nothing is made. Bytes of what is not made are looked through later.
+        """
         change, event = entry.change, entry.event
         if change is None or not isinstance(event, CallSettled):
             return entry
-        try:
-            event = with_outcome(event, self.make(connection, change, at))
-        except CallError as error:
-            event = refused(event, error)
+        if event.envelope.ok:
+            try:
+                event = with_outcome(event, self.make(connection, change, at))
+            except CallError as error:
+                event = refused(event, error)
+        if not event.envelope.ok:
+            for blob_id in put_for(change):
+                _loosen(connection, blob_id, at)
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
@@ -167,6 +174,19 @@ def drop_expired(connection: Connection, at: Moment) -> None:
     over = media.delete().where(media.c.expires_at <= at).returning(media.c.blob_id)
     for blob_id in connection.execute(over).scalars().all():
         _loosen(connection, blob_id, at)
+
+
+def put_for(change: Change) -> Collection[BlobId]:
+    """Return the bytes that a change names, which were put before it."""
+    match change:
+        case FileChanges(files=files):
+            return {each.blob_id for each in files if each.blob_id is not None}
+        case MediaChange(blob_id=blob_id):
+            return [blob_id]
+        case StateChange():
+            return []
+        case _:
+            assert_never(change)
 
 
 def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:

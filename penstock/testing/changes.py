@@ -12,7 +12,7 @@ from penstock.core.ids import BlobId, MediaId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.paths import parents
 from penstock.core.scope import Scope, ScopeKind
-from penstock.store.changes import check_room, refused, with_outcome
+from penstock.store.changes import check_room, put_for, refused, with_outcome
 from penstock.store.state_entry import StateEntry, StateOutcome, changed
 
 
@@ -37,6 +37,8 @@ class MemoryChanges:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.media: dict[MediaId, MediaChange] = {}
+        self.given_up: list[BlobId] = []
+        """Bytes of what was not made."""
         self._scopes: dict[Scope, ScopeContents] = {}
 
     def of(self, scope: Scope) -> ScopeContents:
@@ -48,10 +50,13 @@ class MemoryChanges:
         change, event = entry.change, entry.event
         if change is None or not isinstance(event, CallSettled):
             return entry
-        try:
-            event = with_outcome(event, self.make(change, at))
-        except CallError as error:
-            event = refused(event, error)
+        if event.envelope.ok:
+            try:
+                event = with_outcome(event, self.make(change, at))
+            except CallError as error:
+                event = refused(event, error)
+        if not event.envelope.ok:
+            self.given_up += put_for(change)
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, change: Change, at: Moment) -> StateOutcome | None:

@@ -351,7 +351,7 @@ class Invoker:
             trace=active_call.trace,
         )
         held, is_noted = ledger.held, self._is_noted_first(call)
-        if envelope.ok and active_call.change is not None:
+        if active_call.change is not None:  # of a call that failed its bytes are given up
             recorded = await ledger.change(call.path, settled, active_call.change)
             if not recorded.envelope.ok:
                 return recorded.envelope
@@ -360,7 +360,7 @@ class Invoker:
         if is_noted:
             await held.commit()
         await held.make_sure()
-        return envelope if clip_at is None else shown.envelope
+        return envelope if clip_at is None and envelope.ok else shown.envelope
 
     def _is_noted_first(self, call: Call) -> bool:
         """Whether the outcome is on disk before the code around the call may see it.

@@ -272,6 +272,7 @@ async def test_nothing_is_written_behind_an_outcome() -> None:
     where = {"input_path": "task://x.zip", "output_dir": "task://out"}
     assert await desk.refusal("unzip", **where) == "too_large"
     assert asyncio.all_tasks() == before
+    assert len(desk.bench.log.changes.given_up) == 15
 
 
 async def test_directories_and_stored_files_are_no_harm() -> None:

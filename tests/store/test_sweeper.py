@@ -5,10 +5,13 @@ from functools import partial
 
 import pytest
 
+from penstock.core.call_errors import ToolFailed
 from penstock.core.changes import FileChange, FileChanges, MediaChange
 from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
 from penstock.core.errors import StoreFull
-from penstock.core.ids import BlobId, MediaId, ProfileId
+from penstock.core.events import CallSettled, Entry
+from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scope import Scope, ScopeKind
 from penstock.store.blobs import Blobs
@@ -129,6 +132,65 @@ async def test_of_two_who_sweep_each_takes_what_the_other_has_not(
     before, erasure = Moment(clock.now()), Erasure(database, blobs, clock)
     other = Erasure(database, blobs, clock)
     assert [await each.sweep(before=before) for each in (erasure, other)] == [9, 0]
+
+
+def settled(envelope: Envelope, change: FileChanges | MediaChange) -> Entry:
+    event = CallSettled(tool_id="write", envelope=envelope, call_id=None)
+    return Entry(event, TaskId("task_1"), None, change)
+
+
+FAILED, MADE = ToolFailed("no").envelope(), Envelope.success(None)
+
+
+async def settle_with(
+    database: Database, clock: FakeClock, envelope: Envelope, change: FileChanges | MediaChange
+) -> Envelope:
+    """Record a call with a change; returns what is written of it."""
+    changes, entry = Changes(Statements(database.dialect), Limits()), settled(envelope, change)
+    settle = partial(changes.settle, entry=entry, at=clock.now())
+    written = await database.write(settle)
+    assert isinstance(written.event, CallSettled)
+    return written.event.envelope
+
+
+async def test_bytes_of_a_call_that_failed_go_and_none_that_others_have(
+    database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
+) -> None:
+    """It has put them before, and its file is never there; a copy names those of another file."""
+    vain, kept = await blobs.put(b"vain"), await blobs.put(b"kept")
+    assert await settle_with(database, clock, FAILED, file(vain, "v")) == FAILED
+    assert await settle_with(database, clock, MADE, file(kept, "k")) == MADE
+    assert await settle_with(database, clock, FAILED, file(kept, "copy")) == FAILED
+    sweeper.open()
+    await pass_by(database, clock, HOUR)
+    assert await blobs.exists(vain)
+    await pass_by(database, clock, 2 * HOUR)
+    assert (await blobs.exists(vain), await blobs.exists(kept)) == (False, True)
+
+
+async def test_bytes_of_a_file_that_could_not_be_made_go(
+    database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
+) -> None:
+    there, below = await blobs.put(b"there"), await blobs.put(b"below")
+    await settle_with(database, clock, MADE, file(there, "a"))
+    assert not (await settle_with(database, clock, MADE, file(below, "a/b"))).ok
+    sweeper.open()
+    for _ in range(3):
+        await pass_by(database, clock, HOUR)
+    assert (await blobs.exists(below), await blobs.exists(there)) == (False, True)
+
+
+async def test_bytes_that_failed_once_and_were_put_again_since_are_kept(
+    database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
+) -> None:
+    """The call that tries again may not have noted them yet."""
+    blob_id = await blobs.put(b"again")
+    await settle_with(database, clock, FAILED, file(blob_id))
+    clock.advance(2 * HOUR)
+    await blobs.put(b"again")
+    sweeper.open()
+    await pass_by(database, clock, 0)
+    assert await blobs.exists(blob_id)
 
 
 class FullBlobs(Blobs):

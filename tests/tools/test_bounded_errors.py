@@ -65,7 +65,7 @@ def test_the_words_are_short() -> None:
 
 
 async def test_neither_the_log_nor_a_client_nor_code_gets_endless_details() -> None:
-    failed = ToolFailed("no", retryable=True, details={"reason": "x", "body": "y" * 9_000_000})
+    failed = ToolFailed("no", retryable=True, details={"reason": "x", "body": "y" * 300_000})
     retry = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
     bench = await open_workbench(Act("act", raising(failed), retry=retry), limits=LIMITS)
     envelope = await bench.call("act", {})
