@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, cast
 
 import typer
@@ -101,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return FINE
 
 
+@cache
 def root() -> TyperGroup:
     """Return the command line as one command, its parts not loaded yet."""
     app = typer.Typer(
@@ -132,6 +134,7 @@ def _is_text(argument: str) -> bool:
     return argument == argument.encode(errors="replace").decode()
 
 
+@cache
 def _loaded(row: Command) -> Any:
     part = row.load()
     app = typer.Typer(
