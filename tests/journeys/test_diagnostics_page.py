@@ -9,7 +9,7 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 PAGE = (SOURCE.parent / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 PLACES = (
-    *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/f*.py"),
+    *("manifest/**/*.py", "flows/check.py", "flows/checks/**/*.py", "flows/project/files.py"),
     *("flows/dry_run/*.py",),
     *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
     *("app/scripts.py", "app/global_tools.py", "app/type_check.py", "app/thinking.py"),
