@@ -1,6 +1,7 @@
 """Projects with scripts; what is compiled for them is kept from run to run, it takes seconds."""
 
 import asyncio
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,21 @@ def machine_code(request: pytest.FixtureRequest) -> Path:
     """Return the folder that every process of the tests uses, with everything compiled."""
     kept = request.config.cache
     assert kept is not None
-    folder, clock = kept.mkdir("compiled") / "penstock", SystemClock()
+    place = kept.mkdir("compiled")
+    with (place / "turn").open("w") as turn:
+        flock(turn, LOCK_EX)  # what one worker compiles on all cores, the others read
+        _compile(place / "penstock")
+    return place / "penstock"
+
+
+@pytest.fixture
+def project(tmp_path: Path, machine_code: Path) -> ProjectFolder:
+    """Return an empty project."""
+    return ProjectFolder(tmp_path, machine_code)
+
+
+def _compile(folder: Path) -> None:
+    clock = SystemClock()
     sandbox = QuickJs(clock, folder)
     typescript, lexer = TypeScript(clock, folder), Lexer(clock, folder)
     sandbox.warm()
@@ -26,10 +41,3 @@ def machine_code(request: pytest.FixtureRequest) -> Path:
     typescript.close()
     lexer.scan("")
     lexer.close()
-    return folder
-
-
-@pytest.fixture
-def project(tmp_path: Path, machine_code: Path) -> ProjectFolder:
-    """Return an empty project."""
-    return ProjectFolder(tmp_path, machine_code)
