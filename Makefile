@@ -9,9 +9,9 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 SHAPE := tests/test_shape.py tests/test_pages.py tests/test_public.py
 KILLED := $(wildcard tests/journeys/test_*killed*.py)
 APART := tests/chaos tests/conformance tests/sandbox/processes tests/builtins/shell $(KILLED) \
-         $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/test_programs.py cli/flow/test_run.py) \
+         $(addprefix tests/,app/test_type_check.py cli/test_debug.py cli/flow/test_run.py) \
          $(addprefix tests/,contracts/test_model.py contracts/test_sandbox.py flows/steps/test_shell.py) \
-         $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py elsewhere.py examples.py terminal.py) \
+         $(addprefix tests/journeys/test_,architect_llama.py authoring_page.py command_programs.py elsewhere.py examples.py terminal.py) \
          $(addprefix tests/promises/test_flow_,guard.py outcomes.py) \
          $(addprefix tests/journeys/test_,builtin_types.py flow_stories.py) \
          $(addprefix tests/,resources/test_egress.py server/test_router.py store/test_database.py) \

@@ -13,6 +13,8 @@ import pytest
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.app.type_check import check_types
+from penstock.cli.init import init
+from penstock.cli.main import main
 from tests.kit.manifests import tool, write
 
 Run = Callable[..., tuple[int, str, str]]
@@ -22,6 +24,22 @@ pytestmark = pytest.mark.slow("starts programs")
 @pytest.fixture(autouse=True)
 def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
+
+
+@pytest.fixture
+def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    init(tmp_path)
+    capsys.readouterr()
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--project", str(project)])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 @pytest.mark.parametrize(
