@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ MODEL = {"id": "m", "name": "M", "provider": "p", "available": True, "tools": Tr
 ARTIFACT = {"id": "a", "toolName": "t", "totalCharacters": 1, "offset": 0, "text": "x"}
 
 
+@cache
 def component(name: str) -> Schema:
     whole = json.dumps(ref(name) | {"$defs": COMPONENTS})
     return Schema(json.loads(whole.replace("#/components/schemas/", "#/$defs/")))
