@@ -112,6 +112,7 @@ async def test_any_other_failure_of_the_model_fails_the_task(
     assert len(model.requests) == asked
 
 
+@pytest.mark.slow("loads the library that knows the other providers")
 async def test_a_model_that_is_not_there_fails_the_task_after_it_has_begun() -> None:
     lost = Agent("lost", model="nowhere:fast")
     async with memory_runtime(model=ScriptedModel([]), agents=[lost]) as runtime:
