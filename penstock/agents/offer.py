@@ -39,7 +39,7 @@ class OfferSource(Protocol):
 class TaskOffers:
     """The offers of one task: what was offered at its start, and what selected skills add."""
 
-    __slots__ = ("_agent", "_caller", "_fixed", "_invoker", "_newest", "_preface")
+    __slots__ = ("_caller", "_fixed", "_newest", "_preface", "agent", "invoker")
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class TaskOffers:
         fixed: Sequence[str] | None,
         preface: Sequence[str] = (),
     ) -> None:
-        self._agent = agent
-        self._invoker = invoker
+        self.agent = agent
+        self.invoker = invoker
         self._caller = caller
         self._fixed = fixed
         """The tools that were offered at the start; None: there are none, nor any of skills."""
@@ -80,18 +80,18 @@ class TaskOffers:
     def _system(self, selection: Selection) -> str:
         skills = self._caller.skills
         said = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return system_prompt(self._agent, said, preface=self._preface)
+        return system_prompt(self.agent, said, preface=self._preface)
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
-        registry, fixed = self._invoker.registry, self._fixed or ()
+        registry, fixed = self.invoker.registry, self._fixed or ()
         found = [tool for tool in map(registry.find, fixed) if tool is not None]
         if caller.selection is NOTHING:
             return found
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, caller.profile)]
-        return [*found, *_not_hidden(usable, self._invoker, caller)]
+        return [*found, *_not_hidden(usable, self.invoker, caller)]
 
 
 def offered(agent: Agent, invoker: Invoker, profile: Profile) -> tuple[Tool, ...]:

@@ -81,11 +81,11 @@ class ChatWork:
         heard = task.heard
         try:
             is_new = task.started is None
-            model = self._begin(held, task, message)
-            offers = await self._offers(held, task, message)
+            agent = self._agent(held.state)
+            model = self._begin(held, task, message, agent)
+            offers = await self._offers(held, task, message, agent)
             turns = self._turns(held, task, model, offers, is_new=is_new)
-            most = self._agent(held.state).settings.max_iterations
-            outcome = await loop(turns, task, max_iterations=most)
+            outcome = await loop(turns, task, max_iterations=agent.settings.max_iterations)
         except Suspend:
             park(held, task, heard=heard)
             return
@@ -122,9 +122,11 @@ class ChatWork:
         opened = state.opened
         return self._participants.agent(state.log_id, opened.agent if opened else ASSISTANT)
 
-    def _begin(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> Model:
+    def _begin(
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
+    ) -> Model:
         """Start the task if it has not started; returns its model."""
-        agent, started = self._agent(held.state), task.started
+        started = task.started
         wanted = started.model if started else message.model if message else None
         model = self._participants.model(agent, wanted)
         if started is None:
@@ -135,19 +137,19 @@ class ChatWork:
     def _turns(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
     ) -> Turns:
-        agent, world = self._agent(held.state), self._world
-        budget = Budget(agent.settings.allowance(), task, world.clock)
+        settings, world = offers.agent.settings, self._world
+        budget = Budget(settings.allowance(), task, world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        call_runner = CallRunner(self._participants.invoker(agent), ledger, agent.settings)
-        agent_model = AgentModel(model, offers, agent.settings)
+        call_runner = CallRunner(offers.invoker, ledger, settings)
+        agent_model = AgentModel(model, offers, settings)
         return open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
 
     async def _offers(
-        self, held: HeldLog, task: TaskState, message: MessageReceived | None
+        self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
     ) -> TaskOffers:
-        agent, state, participants = self._agent(held.state), held.state, self._participants
+        state, participants = held.state, self._participants
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         skills = TaskSkills(
             participants.skills, state, skills_of(agent), profile=profile, named=named

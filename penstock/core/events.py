@@ -1,7 +1,7 @@
 """What can happen in a log. It holds these and nothing else."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -324,7 +324,7 @@ Event = (
 )
 
 
-class Entry(NamedTuple):
+class Entry(Struct, frozen=True):
     """An event on its way into a log."""
 
     event: Event
@@ -334,7 +334,7 @@ class Entry(NamedTuple):
     """What is done with it, as one. What becomes of that is the outcome of the CallSettled."""
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True):
     """An event in its log."""
 
     log_id: LogId

@@ -292,8 +292,8 @@ class SqlLog:
         log_id, drafts, entries = unit.log_id, unit.drafts, advance.entries or unit.entries
         at, first = drafts[0][0] if drafts else Moment(0), advance.head - len(drafts) + 1
         records = [
-            Record(log_id, seq, at, task_id, path, event)
-            for seq, (event, task_id, path, _) in enumerate(entries, first)
+            Record(log_id, seq, at, each.task_id, each.path, each.event)
+            for seq, each in enumerate(entries, first)
         ]
         for listener in self._listeners:
             listener(records)

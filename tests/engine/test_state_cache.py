@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.events import (
     Entry,
@@ -219,4 +220,4 @@ class BlankedLog(MemoryLog):
         records = await super().read(log_id, **part)
         if not self.is_blank:
             return records
-        return [each._replace(event=Erased()) if each.seq == 2 else each for each in records]
+        return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
