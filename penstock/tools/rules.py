@@ -64,6 +64,8 @@ class Rules:
 
         Only where neither a rule nor a permission says anything does the tool's own default count.
         """
+        if not self._rules and not caller.permissions:
+            return self._default(spec, input)
         said = [rule.action for rule in self._about(spec, caller) if _fits(rule.when, input)]
         if own := caller.permissions.get(spec.tool_id):
             said.append(Action(own))
