@@ -3,7 +3,6 @@
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
@@ -84,7 +83,7 @@ def create_application(
     lifecycle = ServerLifecycle()
     app = Application(
         title="penstock",
-        version=version("penstock"),
+        version=health.VERSION,
         description="Chat with agents, follow what they do, answer what they ask.",
         docs_url=None,
         redoc_url=None,

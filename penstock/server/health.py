@@ -13,7 +13,7 @@ from penstock.server.site import PROFILE, ServerLifecycle, Site
 
 router = Router(prefix="/api", tags=["health"])
 
-_VERSION = version("penstock")
+VERSION = version("penstock")
 CHECKS = ("database", "migrations", "launcher", "disk", "blobs")
 
 
@@ -21,7 +21,7 @@ CHECKS = ("database", "migrations", "launcher", "disk", "blobs")
 @router.get("/health", responses=answers("Health"), response_class=Json)
 async def live(request: Request) -> Response:
     """Say that the process serves."""
-    return Json({"status": "ok", "version": _VERSION})
+    return Json({"status": "ok", "version": VERSION})
 
 
 @router.get("/ready", responses=answers("Readiness", s503="Readiness"), response_class=Json)
