@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from penstock.core.call_errors import InvalidOutput
@@ -37,6 +38,13 @@ class Point:
 
     x: int
     y: "Point | None" = None
+
+
+class Span(Struct):
+    """Two points."""
+
+    begin: Point
+    end: Point | None = None
 
 
 class Order(BaseModel):
@@ -67,6 +75,7 @@ def converted() -> list[tuple[Any, Any]]:
         ({Level.LOW: Colour.RED, False: 1}, {"1": "red", "false": 1}),
         (MappingProxyType({"a": 1}), {"a": 1}),
         (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
+        (Span(Point(1)), {"begin": {"x": 1, "y": None}, "end": None}),
         (Order(no=1), {"no": 1, "at": "2026-01-01T00:00:00Z", "colour": "red"}),
         (moment, "2026-11-21T09:00:00Z"),
         ([date(2026, 1, 2)], ["2026-01-02"]),
