@@ -25,7 +25,7 @@ from penstock.core.call_errors import (
 )
 from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.messages import Message
-from penstock.sandbox.places import at_making
+from penstock.sandbox.places import point_at_new
 from penstock.sandbox.script import Bounds, Script
 
 _LONGEST_MESSAGE = 2000
@@ -115,7 +115,7 @@ def _thrown(said: Any, script: Script) -> CallError:
         return OutOfMemory()
     lines = str(said.get("stack", ""))[:_MOST_READ].splitlines()
     frames = [line for line in lines if _FRAME.match(line) and not _OURS.search(line)]
-    stack = "\n".join(at_making(frames, name, script.modules))
+    stack = "\n".join(point_at_new(frames, name, script.modules))
     details = {"name": name, "stack": stack[:_LONGEST_STACK]}
     return ScriptError(message or "the script threw an error without a message", details=details)
 

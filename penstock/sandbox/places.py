@@ -16,8 +16,8 @@ _FARTHEST = 4000
 _LONGEST_NAME = 200
 
 
-def at_making(frames: Sequence[str], name: str, modules: Mapping[str, Module]) -> list[str]:
-    """Return the frames of an error of this name, the first of them where the error was made."""
+def point_at_new(frames: Sequence[str], name: str, modules: Mapping[str, Module]) -> list[str]:
+    """Return the frames of an error of this name, the first of them at the `new` that made it."""
     found = list(frames)
     while len(found) > 1 and (within := _within(found[0])):
         moved = _moved(found[1], within, modules)

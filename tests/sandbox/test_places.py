@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.call_errors import ScriptError
-from penstock.sandbox.places import at_making
+from penstock.sandbox.places import point_at_new
 from penstock.sandbox.script import Bounds, Module, Sandbox
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
@@ -33,26 +33,26 @@ def test_a_frame_is_moved_to_where_the_error_was_made(
     source: str, shown: str, name: str, wanted: str
 ) -> None:
     rest = "    at run (tool:///a.mjs:8:1)"
-    frames = at_making([f"    at f (tool:///a.mjs:{shown})", rest], name, module(source))
+    frames = point_at_new([f"    at f (tool:///a.mjs:{shown})", rest], name, module(source))
     assert frames == [f"    at f (tool:///a.mjs:{wanted})", rest]
 
 
 def test_the_constructor_of_a_class_of_errors_is_left_out() -> None:
     source = "class Own extends Error {}\nthrow new Own('b' + a.x)"
     frames = ["    at Own (tool:///a.mjs:1:1)", "    at tool:///a.mjs:2:21"]
-    assert at_making(frames, "Error", module(source)) == ["    at tool:///a.mjs:2:7"]
+    assert point_at_new(frames, "Error", module(source)) == ["    at tool:///a.mjs:2:7"]
 
 
 def test_a_function_that_throws_is_not_left_out() -> None:
     source = "function f() { throw new Error(x.y) }\nf(1)"
     frames = ["    at f (tool:///a.mjs:1:32)", "    at run (tool:///a.mjs:2:1)"]
     wanted = ["    at f (tool:///a.mjs:1:22)", frames[1]]
-    assert at_making(frames, "Error", module(source)) == wanted
+    assert point_at_new(frames, "Error", module(source)) == wanted
 
 
 @pytest.mark.parametrize("frame", ["", "    at f (native)", "    at f (tool:///other.mjs:1:1)"])
 def test_what_is_not_known_stays_as_it_is(frame: str) -> None:
-    assert at_making([frame], "Error", module("")) == [frame]
+    assert point_at_new([frame], "Error", module("")) == [frame]
 
 
 @pytest.mark.parametrize(
