@@ -1,5 +1,6 @@
 """What a log holds and what happens in it now, in one order, without gap or double."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
@@ -62,25 +63,55 @@ class LogTail:
 
         It is over when the log was erased, too.
         """
-        if self._reader.is_cut:
+        if self.is_cut:
             return None
         while True:
-            if self.is_stored:
-                if found := await self.catch_up():
+            if self.has_more:
+                found = await self.take_ready()
+                if found is None or found:
                     return found
             elif not await self._reader.wait(self._patience()):
-                looked = await self._look()
+                looked = await self.look()
                 if looked is not None:
                     return looked
-            elif self._reader.is_cut:
-                self._subscribe_again()
-            else:
-                self._silence = 0.0
-                items = self._reader.take()
-                if not items:
-                    return None
-                if whole := await self._without_gaps(items):
-                    return whole
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be something to take now."""
+        return self.is_stored or self._reader.has_news
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether more came than is kept for who does not take it."""
+        return self._reader.is_cut
+
+    async def take_ready(self) -> Sequence[Live] | None:
+        """Return what there is, which may be nothing after all; None when the stream is over."""
+        if self.is_stored:
+            return await self.catch_up()
+        if self.is_cut:
+            self._subscribe_again()
+            return ()
+        self._silence = 0.0
+        items = self._reader.take()
+        return await self._without_gaps(items) if items else None
+
+    async def look(self) -> Sequence[Live] | None:
+        """Look for what another process wrote; nothing: a long silence, None: a short one."""
+        limits = self._source.limits
+        if self._polls and (found := await self._elsewhere()):
+            self._silence = 0.0
+            return found
+        if self._silence >= limits.ping_seconds:
+            self._silence = 0.0
+            if not await self._is_erased():
+                return ()
+            self.stop()
+        return None
+
+    def more(self) -> "asyncio.Future[None]":
+        """Return what is done once there is more to take, or it is time to look for it."""
+        return self._reader.begin_to_wait(self._patience())
 
     def stop(self) -> None:
         """End the stream: `take` gives what is there, then None."""
@@ -88,6 +119,7 @@ class LogTail:
 
     def close(self) -> None:
         """Stop to follow."""
+        self._reader.end_to_wait()
         self._source.bus.unsubscribe(self._log_id, self._reader)
 
     async def catch_up(self) -> Sequence[Live]:
@@ -103,19 +135,6 @@ class LogTail:
             return [*records, *newer]
         self._remote.pass_over(reply.base)
         return [*records, *newer, *so_far(reply)]
-
-    async def _look(self) -> Sequence[Live] | None:
-        """Look for what another process wrote; None while there is nothing to say."""
-        limits = self._source.limits
-        if self._polls and (found := await self._elsewhere()):
-            self._silence = 0.0
-            return found
-        if self._silence >= limits.ping_seconds:
-            self._silence = 0.0
-            if not await self._is_erased():
-                return ()
-            self.stop()
-        return None
 
     async def _is_erased(self) -> bool:
         """Whether the log is there no more; another process may have erased it."""

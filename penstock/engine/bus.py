@@ -82,13 +82,15 @@ class SharedTimer:
 class Subscription:
     """What one reader has not taken yet; bounded, and cut when it falls too far behind."""
 
-    __slots__ = ("_items", "_limit", "_timer", "_waiter", "is_closed", "is_cut")
+    __slots__ = ("_items", "_limit", "_others", "_timer", "_waiter", "is_closed", "is_cut")
 
     def __init__(self, limit: int, timer: "SharedTimer") -> None:
         self._timer = timer
         self._items: list[Live] = []
         self._limit = limit
         self._waiter: asyncio.Future[None] | None = None
+        self._others: set[asyncio.Future[Any]] | None = None
+        """Who is woken with the waiter when its time is up."""
         self.is_cut = False
         """The reader was too slow: it must come back with the last id it has."""
         self.is_closed = False
@@ -116,23 +118,35 @@ class Subscription:
 
     async def wait(self, seconds: float) -> bool:
         """Wait for an item or the end; False when the time was up first."""
-        if self._has_news():
+        if self.has_news:
             return True
-        self._waiter = waiter = asyncio.get_running_loop().create_future()
-        others = self._timer.set(waiter, seconds)
         try:
-            await waiter
+            await self.begin_to_wait(seconds)
         finally:
-            others.discard(waiter)
-            self._waiter = None
-        return self._has_news()
+            self.end_to_wait()
+        return self.has_news
 
-    def _has_news(self) -> bool:
+    def begin_to_wait(self, seconds: float) -> asyncio.Future[None]:
+        """Return what is done with the next item, at the end, or when the time is up."""
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        self._others = self._timer.set(waiter, seconds)
+        return waiter
+
+    def end_to_wait(self) -> None:
+        """Forget who waits."""
+        if self._waiter is not None and self._others is not None:
+            self._others.discard(self._waiter)
+            self._waiter = self._others = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is an item, or the end."""
         return bool(self._items) or self.is_cut or self.is_closed
 
     def _wake(self) -> None:
-        if self._waiter is not None:
-            _wake(self._waiter)
+        if (waiter := self._waiter) is not None:
+            self.end_to_wait()
+            _wake(waiter)
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from penstock.chat.follow import LogTail
 from penstock.core.canonical import compact
@@ -14,6 +15,7 @@ from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
+from penstock.engine.bus import Live
 from penstock.server.frame import Frame
 from penstock.server.problem import request_id_of
 from penstock.server.wire import FrameSource
@@ -30,6 +32,7 @@ HEADERS = (
 _GONE = "http.disconnect"
 _LOOKS = 2
 _STALLED = "its reader took nothing for a while"
+_OVER = "the stream is over"
 LEFT = "penstock.left"
 """Where a route leaves its stream, to be gone on with outside of what is around routes."""
 
@@ -124,6 +127,10 @@ class EventStream(Response):
         self._frames = frames
         self._slot = slot
         self._first = first
+        self._here: asyncio.Task[Any] | None = None
+        """Where it runs, as long as it does."""
+        self._sender: asyncio.Future[bool] | None = None
+        self._failure: BaseException | None = None
         self.request_id = ""
         """Of the request that it answers, once it has begun."""
         self.status_code = 200
@@ -147,65 +154,93 @@ class EventStream(Response):
             left.append(self)
 
     async def run(self, receive: Receive, send: Send) -> None:
-        """Send frames as they come, in as few pieces as possible."""
-        self._receive = receive
-        self._listen()
+        """Send frames as they come, in as few pieces as possible, until the client has gone.
+
+        While there is nothing to send no task waits to do it: thousands of streams are idle.
+        """
+        here = asyncio.current_task()
+        assert here is not None  # noqa: S101  a stream runs in a task
+        self._here, self._send = here, send
         try:
-            if not await self._pass_on(send):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            body, self._first = BEGIN + encode(self._first), ()
+            self._go_on(body)
+            while (await receive())["type"] != _GONE:
+                pass
         except asyncio.CancelledError as error:
-            if error.args != (_STALLED,):
+            if error.args not in {(_STALLED,), (_OVER,)}:
                 raise
-            log.info("a stream was cut: %s", _STALLED)
+            here.uncancel()
+            if error.args == (_STALLED,):
+                log.info("a stream was cut: %s", _STALLED)
         finally:
             self.close()
-            self._said.cancel()
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """Give back what the stream holds."""
-        here = asyncio.current_task()
+        here, self._here = self._here, None
         if here is not None:
             self._slot.streams.end_to_write(here)
+        if self._sender is not None:
+            self._sender.cancel()
         self._tail.close()
         self._slot.leave()
 
-    async def _pass_on(self, send: Send) -> bool:
-        """Send what comes; returns whether the last piece said that it was the last."""
-        body, self._first = BEGIN + encode(self._first), ()
-        here, streams = asyncio.current_task(), self._slot.streams
-        assert here is not None  # noqa: S101  a stream runs in a task
+    def _go_on(self, body: bytes, *, is_late: bool = False) -> None:
+        self._sender = asyncio.ensure_future(self._pass_on(body, is_late=is_late))
+        self._sender.add_done_callback(self._rest)
+
+    def _rest(self, sender: "asyncio.Future[bool]") -> None:
+        """End the stream, if there is nothing more to wait for."""
+        self._sender = None
+        self._failure = None if sender.cancelled() else sender.exception()
+        is_over = sender.cancelled() or self._failure is not None or sender.result()
+        if is_over and self._here is not None:
+            self._here.cancel(_OVER)
+
+    def _wake(self, _: "asyncio.Future[None]") -> None:
+        if self._here is not None:
+            self._go_on(b"", is_late=not self._tail.has_more)
+
+    async def _pass_on(self, body: bytes, *, is_late: bool) -> bool:
+        """Send this and all that there is; returns whether the stream is over, or waits."""
+        tail = self._tail
+        if is_late and (found := await tail.look()) is not None:
+            body = self._shown(found) if found else PING
         while True:
-            is_over = self._is_over
-            streams.begin_to_write(here)
-            await send({"type": "http.response.body", "body": body, "more_body": not is_over})
-            streams.end_to_write(here)
-            if is_over:
-                return True
-            body = b""
-            while not body:
-                items = await self._tail.take()
-                if items is None:
-                    return False
-                body = encode(self._frames.feed(items)) if items else PING
-                if not body and self._is_over:
-                    return False
-                self._tail.is_quiet = not self._frames.is_at_work
+            if is_over := self._is_over:
+                break
+            if body:
+                await self._put(body)
+                if tail.is_cut:
+                    break
+            if not tail.has_more:
+                tail.more().add_done_callback(self._wake)
+                return False
+            found = await tail.take_ready()
+            if found is None:
+                break
+            body = self._shown(found)
+        await self._put(body if is_over else b"", is_last=True)
+        return True
+
+    async def _put(self, body: bytes, *, is_last: bool = False) -> None:
+        here, streams = self._here, self._slot.streams
+        assert here is not None  # noqa: S101  nothing is sent once the stream is closed
+        streams.begin_to_write(here)
+        await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
+        streams.end_to_write(here)
+
+    def _shown(self, found: Sequence[Live]) -> bytes:
+        body = encode(self._frames.feed(found))
+        self._tail.is_quiet = not self._frames.is_at_work
+        return body
 
     @property
     def _is_over(self) -> bool:
         frames, tail = self._frames, self._tail
         return frames.is_over and not tail.is_stored
-
-    def _listen(self) -> None:
-        """Wait for what the client says next: that it has gone ends the stream."""
-        self._said = asyncio.ensure_future(self._receive())
-        self._said.add_done_callback(self._hear)
-
-    def _hear(self, said: "asyncio.Future[Message]") -> None:
-        if said.cancelled() or said.exception() or said.result()["type"] == _GONE:
-            self._tail.stop()
-        else:
-            self._listen()
 
 
 def encode(frames: Sequence[Frame]) -> bytes:

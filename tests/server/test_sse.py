@@ -66,6 +66,8 @@ class Line:
         self.sent: list[bytes] = []
         self.free = asyncio.Event()
         self.free.set()
+        self.waits = False
+        """Whether it has not taken what was sent last."""
         self.gone = asyncio.Event()
         story = no_tools()
         self.story = story
@@ -89,6 +91,7 @@ class Line:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
+        self.waits = not self.free.is_set()
         await self.free.wait()
         if body := message.get("body"):
             self.sent.append(body)
@@ -130,8 +133,7 @@ async def test_a_slow_reader_is_dropped_with_a_place_to_come_back_to() -> None:
     await line.until(lambda: bool(line.sent))
     line.free.clear()
     line.tell(3, 3)
-    await checkpoint()
-    await checkpoint()
+    await line.until(lambda: line.waits)
     record = line.story.stored[2]
     line.bus.publish([record] * 10)
     line.free.set()
@@ -157,8 +159,7 @@ async def test_a_reader_that_takes_nothing_for_long_is_dropped() -> None:
     await line.until(lambda: bool(line.sent))
     line.free.clear()
     line.tell(3, 3)
-    for _ in range(3):
-        await checkpoint()
+    await line.until(lambda: line.waits)
     line.streams.look()
     assert not running.done()
     line.streams.look()
@@ -183,4 +184,15 @@ async def test_a_stream_that_is_cancelled_leaves_nothing_behind() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert line.streams.open == 0
+
+
+async def test_a_stream_that_waits_has_one_task_and_sends_what_comes_then() -> None:
+    line, before = Line(), asyncio.all_tasks()
+    running = line.open()
+    await line.until(lambda: bool(line.sent))
+    await line.until(lambda: asyncio.all_tasks() - before == {running})
+    line.tell(3, 5)
+    await running
+    assert line.sent[-1].startswith(b"id: 3\n")
     assert line.streams.open == 0
