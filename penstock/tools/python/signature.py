@@ -8,8 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import Struct, field
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 
 from penstock.core.caught import CaughtError
@@ -133,8 +140,7 @@ class _Reader:
         if hint in _UNTYPED or _holds(hint, bytes):
             return
         with CaughtError() as fault:
-            schema = TypeAdapter(hint).json_schema(mode="serialization")
-            schema = inlined(schema, formats=False)
+            schema = inlined(_schema_of_output(hint), formats=False)
             Schema(schema)
             self._signature.output_schema = schema or None
         if fault.error is not None:
@@ -214,6 +220,18 @@ def _describes(hint: Any) -> bool:
     if get_origin(hint) is not Annotated:
         return False
     return any(isinstance(each, FieldInfo) and each.description for each in get_args(hint)[1:])
+
+
+def _schema_of_output(hint: Any) -> dict[str, Any]:
+    if _holds_struct(hint):  # pydantic knows none
+        return msgspec.json.schema(hint)
+    return TypeAdapter(hint).json_schema(mode="serialization")
+
+
+def _holds_struct(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return True
+    return any(map(_holds_struct, get_args(hint)))
 
 
 def _problem_of(hint: Any) -> str | None:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
+from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from penstock.tools.python.context import ToolContext
@@ -131,6 +132,20 @@ def test_a_model_that_holds_itself_keeps_its_definition() -> None:
     assert list(schema["$defs"]) == ["Tree"]
 
 
+class Span(Struct):
+    """From when, for how long."""
+
+    begin: datetime
+    end: int = 0
+
+
+SPAN = {
+    "type": "object",
+    "properties": {"begin": {"type": "string"}, "end": {"type": "integer", "default": 0}},
+    "required": ["begin"],
+}
+
+
 def outputs() -> dict[str, tuple[Any, Any]]:
     return {
         "dict": (dict, None),
@@ -140,6 +155,7 @@ def outputs() -> dict[str, tuple[Any, Any]]:
         "bytes inside": (list[bytes], None),
         "text": (str, {"type": "string"}),
         "model": (Item, ITEM | {"required": ["sku"]}),
+        "struct": (list[Span], {"type": "array", "items": SPAN}),
         "times are checked by shape": (datetime, {"type": "string"}),
         "list": (list[int], {"type": "array", "items": {"type": "integer"}}),
     }
