@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.agents.charter import AgentInput
-from penstock.agents.file_settings import said_by
+from penstock.agents.file_settings import parse_settings
 from penstock.core.canonical import compact
 from penstock.manifest.authored_kinds import part, warn_unknown
 from penstock.manifest.fields import WRONG, Field, Node, Wrong, quoted
@@ -71,7 +71,7 @@ def converted(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that were read line by line: texts of some fields become what they say."""
     changed = {key: _meant(values[key]) for key in _CONVERTED if key in values}
     if isinstance(values.get("settings"), dict):
-        changed["settings"] = said_by(values["settings"])
+        changed["settings"] = parse_settings(values["settings"])
     outputs = values.get("outputs")
     if isinstance(outputs, list):
         changed["outputs"] = [_with_flag(each) for each in outputs]

@@ -76,7 +76,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         return {key: read[key] for key in own if key in read}
 
 
-def said_by(texts: Mapping[str, Any]) -> dict[str, Any]:
+def parse_settings(texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that were read line by line: texts become what they say."""
     return {key: _meant(value) for key, value in texts.items()}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.file_checks import KnownNames
-from penstock.agents.file_settings import ELSEWHERE, SETTINGS, said_by
+from penstock.agents.file_settings import ELSEWHERE, SETTINGS, parse_settings
 from penstock.agents.settings import ChatSettings
 from tests.kit.agent_texts import agent_of, said_of
 
@@ -107,4 +107,4 @@ def test_what_is_wrong_is_named_with_its_line(settings: str, said: str) -> None:
     ],
 )
 def test_what_was_read_line_by_line_becomes_what_it_says(text: str, value: Any) -> None:
-    assert said_by({"x": text, "y": {}}) == {"x": value, "y": {}}
+    assert parse_settings({"x": text, "y": {}}) == {"x": value, "y": {}}
