@@ -1,6 +1,7 @@
 """The flows of a project: where runs get them from, and everything that is wrong with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from penstock.agents.catalog import Catalog
 from penstock.app.dry_runs import DryRuns
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
-from penstock.app.thinking import thinking_faults, unheeding_of
+from penstock.app.thinking import find_unheeding, thinking_faults
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
@@ -25,7 +26,7 @@ from penstock.tools.scripts.bindings import Bindings
 
 def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ()) -> ProjectFlows:
     """Return the library of a project; it sees the agents that there are when it is asked."""
-    unheeding = unheeding_of(settings)
+    unheeding = partial(find_unheeding, settings)
 
     def around() -> CheckContext:
         return CheckContext(

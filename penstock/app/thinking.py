@@ -1,6 +1,6 @@
 """Agents and steps that are to think so or so much, with a model that cannot be told."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from penstock.agents.agent import Agent
 from penstock.agents.charter import Charter, Tier
@@ -29,20 +29,16 @@ def thinking_faults(settings: Settings, project: Project) -> Iterator[Diagnostic
             yield _finding(settings, agent.charter, unheeding)
 
 
-def unheeding_of(settings: Settings) -> Callable[[str, str | None], str | None]:
-    """Return what says of a model's name which model does not heed a level, or the one behind it.
+def find_unheeding(settings: Settings, name: str, level: str | None) -> str | None:
+    """Return the model of a name if it does not heed this level of thinking, or the name's own.
 
     None if it does, or if there is no level.
     """
     names = ModelNames(roles=settings.models.roles)
-
-    def unheeding(name: str, level: str | None) -> str | None:
-        if (level or names.thinking(name)) is None:
-            return None
-        models = Models(settings.model_configs(), default=settings.models.default)
-        return _deaf(name, models, names)
-
-    return unheeding
+    if (level or names.thinking(name)) is None:
+        return None
+    models = Models(settings.model_configs(), default=settings.models.default)
+    return _deaf(name, models, names)
 
 
 def _unheeding(agent: Agent, models: Models, names: ModelNames) -> str | None:
