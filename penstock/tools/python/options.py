@@ -65,7 +65,7 @@ class Options(TypedDict, total=False):
     exclusive: Exclusive
     """True: runs alone in its reply. A key, or a function of the input that gives one: in turn."""
     output_schema: Json | None
-    """Without it, that of the return hint."""
+    """Without it, that of the return hint: JSON, a dataclass, a pydantic model or a struct."""
     egress: bool
     """It sends data out. Has no effect yet."""
     trust: Literal["off", "ask", "deny"] | None

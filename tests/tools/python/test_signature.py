@@ -140,6 +140,7 @@ class Span(Struct):
 
 
 SPAN = {
+    "description": "From when, for how long.",
     "type": "object",
     "properties": {"begin": {"type": "string"}, "end": {"type": "integer", "default": 0}},
     "required": ["begin"],
