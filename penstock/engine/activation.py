@@ -154,10 +154,7 @@ class Activations:
         """Make a log at work here take in what came from outside."""
         if held := self._held.get(log_id):
             try:
-                await held.refresh()
-            except LeaseLost as lost:
-                if self._held.get(log_id) is held:
-                    held.lose(lost)
+                await held.keep()
             except StoreError as error:
                 log.debug("log %s could not be looked at: %s", log_id, error)
 

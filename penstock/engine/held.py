@@ -122,7 +122,11 @@ class HeldLog:
             self._later = asyncio.get_running_loop().call_later(MOMENT_SECONDS, self.submit)
 
     def leave(self) -> None:
-        """Forget what was to be sent later: whoever holds the log next does it again."""
+        """Forget what was to be sent later: whoever holds the log next does it again.
+
+        Nothing is stopped here any more.
+        """
+        self._on_lost = None
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -148,6 +152,13 @@ class HeldLog:
         records = await self._log.renew(self.lease, after=self.state.seq)
         self._sure_until = now + self._lease_seconds
         self._take(records)
+
+    async def keep(self) -> None:
+        """Refresh, and stop the work here when the lease is lost."""
+        try:
+            await self.refresh()
+        except LeaseLost as lost:
+            self.lose(lost)
 
     async def make_sure(self) -> None:
         """Return if nobody else can have the log at this moment; a process may have been frozen.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
-from penstock.core.signals import LeaseLost
 from penstock.engine.held import HeldLog
 
 log = logging.getLogger(__name__)
@@ -64,10 +63,7 @@ class LeaseKeeper:
     async def _renew(self, log_id: LogId, held: HeldLog) -> None:
         self._renewing.add(log_id)
         try:
-            await held.refresh()
-        except LeaseLost as lost:
-            if self._held.get(log_id) is held:
-                held.lose(lost)
+            await held.keep()
         except StoreError as error:
             log.warning("lease of log %s not renewed yet: %s", log_id, error)
         finally:

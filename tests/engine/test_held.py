@@ -158,6 +158,23 @@ async def test_a_lost_lease_ends_every_commit() -> None:
     assert await kinds(log) == ["TaskStarted"]
 
 
+@pytest.mark.parametrize(("leaves", "stopped"), [(False, ["stopped"]), (True, [])])
+async def test_a_lost_lease_stops_the_work_unless_that_is_over(
+    leaves: bool, stopped: list[str]
+) -> None:
+    clock = FakeClock()
+    log = MemoryLog(clock)
+    held = await held_log(log=log, clock=clock)
+    told: list[str] = []
+    held.when_lost(lambda: told.append("stopped"))
+    clock.advance(10)
+    assert await log.acquire(LOG, "other")
+    if leaves:
+        held.leave()
+    await held.keep()
+    assert (told, held.lost is None) == (stopped, False)
+
+
 async def test_a_process_that_was_frozen_makes_sure_before_it_acts() -> None:
     clock = FakeClock()
     log = MemoryLog(clock)
