@@ -295,6 +295,12 @@ class Invocation:
                 return before
         return path if self.attempt == 1 else CallPath(f"{path}~{self.attempt}")
 
+    def record(self, path: CallPath, name: str, envelope: Envelope) -> CallSettled:
+        """Settle what the tool did by itself: whoever enters it again finds the same."""
+        settled = CallSettled(tool_id=name, envelope=envelope, ran=False)
+        self.ledger.settle(path, settled)
+        return settled
+
     def check_running(self) -> None:
         """Raise Cancelled when the call is over: nothing that it does counts any more."""
         if self.has_ended:

@@ -9,7 +9,7 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.canonical import is_larger
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, StateWritten
+from penstock.core.events import StateWritten
 from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
@@ -91,8 +91,7 @@ class ToolState:
         if settled is None:
             written = self._values.find(invocation.spec.tool_id, key)
             found = [] if written is None else [written.value]
-            settled = CallSettled(tool_id=GET, envelope=Envelope.success(found), ran=False)
-            invocation.ledger.settle(path, settled)
+            settled = invocation.record(path, GET, Envelope.success(found))
         found = settled.envelope.output
         return own_copy(found[0]) if found else default
 
@@ -125,8 +124,7 @@ class ToolState:
             if isinstance(written, StateWritten):
                 invocation.ledger.put(path, written)
                 output = [True, str(written.revision)]
-            settled = CallSettled(tool_id=PUT, envelope=Envelope.success(output), ran=False)
-            invocation.ledger.settle(path, settled)
+            settled = invocation.record(path, PUT, Envelope.success(output))
         return StateWrite(*settled.envelope.output)
 
 

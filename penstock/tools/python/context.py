@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from penstock.core.call import Call, Effect
 from penstock.core.call_errors import DepthExceeded, Rejected
 from penstock.core.envelope import Envelope
-from penstock.core.events import CallSettled, NoteEmitted, StoredFile
+from penstock.core.events import NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.question import Option, QuestionStatus
@@ -176,8 +176,7 @@ class ToolContext:
         return self._invocation.deadline
 
     def _record(self, call: Call, envelope: Envelope) -> None:
-        done = CallSettled(tool_id=call.tool_id, envelope=envelope, ran=False)
-        self._invocation.ledger.settle(call.path, done)
+        self._invocation.record(call.path, call.tool_id, envelope)
 
     def _soon(self, note: NoteEmitted, *, once: bool) -> None:
         note = checked_note(note, self._invocation.inside.world.limits)
@@ -209,8 +208,7 @@ class ToolContext:
         if invocation.ledger.find(path) is None:
             told = redacted_note(note, invocation.caller.secrets)
             invocation.ledger.note(invocation.call.path, told)
-            done = CallSettled(tool_id=EMIT, envelope=Envelope.success(None), ran=False)
-            invocation.ledger.settle(path, done)
+            invocation.record(path, EMIT, Envelope.success(None))
 
 
 class ToolMemory(ToolState):

@@ -41,8 +41,7 @@ class KeptState:
             entry = await state.find(self._scope, self._own(key))
             self._invocation.check_running()
             found = [] if entry is None else [entry.value]
-            settled = CallSettled(tool_id=name, envelope=Envelope.success(found), ran=False)
-            self._invocation.ledger.settle(path, settled)
+            settled = self._invocation.record(path, name, Envelope.success(found))
         found = settled.envelope.output
         return own_copy(found[0]) if found else default
 
