@@ -42,14 +42,14 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
     return kind(f"{(kind.__doc__ or '').strip()} {place}: {text}")
 
 
-def gave_way(error: BaseException) -> bool:
+def is_conflict(error: BaseException) -> bool:
     """Whether another transaction was in the way, so that the same may work at once."""
     return getattr(driver_error(error), "sqlstate", None) in _TRY_AGAIN
 
 
-def given_up(error: BaseException, place: str) -> BaseException:
-    """Return what is told of a unit that is not tried again: it may be later, if it gave way."""
-    if not gave_way(error):
+def final_error(error: BaseException, place: str) -> BaseException:
+    """Return what is told of a unit that is not tried again: after a conflict it may be, later."""
+    if not is_conflict(error):
         return error
     return StoreLocked(f"{StoreLocked.__doc__} {place}: {driver_error(error)}")
 

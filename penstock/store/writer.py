@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from penstock.core.errors import StoreClosed, StoreError
 from penstock.core.limits import Limits
-from penstock.store.failures import failure_of, gave_way, given_up
+from penstock.store.failures import failure_of, final_error, is_conflict
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class _Session:
         except BaseException as error:
             if failure := self._roll_back(error):
                 _refuse(batch, failure)
-            elif len(batch) == 1 and not gave_way(error):
+            elif len(batch) == 1 and not is_conflict(error):
                 _refuse(batch, error)
             else:
                 self._commit_apart(batch)
@@ -215,7 +215,7 @@ class _Session:
         try:
             self._apart(batch)
         except BaseException as error:
-            _refuse(batch, self._roll_back(error) or given_up(error, self._place))
+            _refuse(batch, self._roll_back(error) or final_error(error, self._place))
 
     def _apart(self, batch: list[Work]) -> None:
         connection = self._open()
@@ -230,7 +230,7 @@ class _Session:
                 if failure_of(error, self._place):
                     raise
                 self._cursor.execute("ROLLBACK TO SAVEPOINT unit")
-                work.error = given_up(error, self._place)
+                work.error = final_error(error, self._place)
             self._cursor.execute("RELEASE SAVEPOINT unit")
         connection.connection.commit()
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from penstock.core.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
-from penstock.store.failures import failure_of, gave_way
+from penstock.store.failures import failure_of, is_conflict
 
 ROLLED_BACK_WITH_MORE = 3 << 8
 
@@ -64,8 +64,8 @@ def test_an_error_of_a_statement_has_none(error: Exception) -> None:
     assert failure_of(error, "here.db") is None
 
 
-def test_who_gave_way_may_try_again() -> None:
-    assert gave_way(psycopg.errors.DeadlockDetected("said"))
-    assert gave_way(OperationalError("UPDATE", {}, psycopg.errors.SerializationFailure("said")))
-    assert not gave_way(psycopg.errors.UniqueViolation("said"))
-    assert not gave_way(ValueError("said"))
+def test_a_conflict_may_be_tried_again() -> None:
+    assert is_conflict(psycopg.errors.DeadlockDetected("said"))
+    assert is_conflict(OperationalError("UPDATE", {}, psycopg.errors.SerializationFailure("said")))
+    assert not is_conflict(psycopg.errors.UniqueViolation("said"))
+    assert not is_conflict(ValueError("said"))
