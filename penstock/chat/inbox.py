@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, SentMessage
+from penstock.chat.message import NewCall, NewMessage, NewRun, Reply, RequestKey, SentMessage
 from penstock.chat.repeated_requests import RepeatedRequests, first_task
 from penstock.chat.task_starter import TaskStarter
 from penstock.chat.task_waiter import TaskWaiter
@@ -149,7 +149,7 @@ class Inbox:
 
         Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
         """
-        await self._take(question_id, body, profile, None)
+        await self._take(question_id, body, profile, RequestKey())
         return await self._question(question_id, profile)
 
     async def go_on(self, task_id: TaskId, profile: Profile) -> None:
@@ -196,7 +196,7 @@ class Inbox:
         question_id: QuestionId,
         body: Mapping[str, Any],
         profile: Profile,
-        idempotency: tuple[str, str] | None,
+        idempotency: RequestKey,
     ) -> None:
         """Take an answer in, and see to it that its task goes on."""
         asked = await self._question(question_id, profile)
@@ -204,14 +204,13 @@ class Inbox:
         if problems:
             raise InvalidAnswer(problems)
         await self._starter.look_up(asked.log_id)
-        key, request_hash = idempotency or (None, None)
         event = QuestionAnswered(
             question_id=question_id,
             status=QuestionStatus.ANSWERED,
             answer=answer,
             by=profile.profile_id,
-            idempotency_key=key,
-            request_hash=request_hash,
+            idempotency_key=idempotency.key,
+            request_hash=idempotency.request_hash,
         )
         try:
             await self._log.send(asked.log_id, [Entry(event, asked.task_id)])
@@ -308,7 +307,6 @@ class Inbox:
         return await self._repeated.sent(await self.task(asked.task_id, profile), head)
 
     def _entries(self, message: NewMessage, profile: Profile, task_id: TaskId) -> list[Entry]:
-        key, request_hash = message.idempotency or (None, None)
         received = MessageReceived(
             message_id=message.message_id or MessageId(self._new_id("msg")),
             content=message.content,
@@ -317,8 +315,8 @@ class Inbox:
             selected_skills=message.selected_skills,
             supersedes=message.supersedes,
             permissions=profile.noted,
-            idempotency_key=key,
-            request_hash=request_hash,
+            idempotency_key=message.idempotency.key,
+            request_hash=message.idempotency.request_hash,
         )
         entries = [Entry(received, task_id)]
         if message.session_id is None:
@@ -349,20 +347,18 @@ def _check_place(session_id: str | None, profile: Profile) -> None:
 
 
 def _requested(call: NewCall, profile: Profile) -> CallRequested:
-    key, request_hash = call.idempotency or (None, None)
     return CallRequested(
         tool_id=call.tool_id,
         input=call.input,
         profile_id=profile.profile_id,
         permissions=profile.noted,
         selected_skills=call.selected_skills,
-        idempotency_key=key,
-        request_hash=request_hash,
+        idempotency_key=call.idempotency.key,
+        request_hash=call.idempotency.request_hash,
     )
 
 
 def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
-    key, request_hash = run.idempotency or (None, None)
     waiter_log, waiter = run.waiter or (None, None)
     return FlowRequested(
         command=run.command,
@@ -373,8 +369,8 @@ def _run_requested(run: NewRun, profile: Profile) -> FlowRequested:
         autonomous=run.autonomous,
         max_concurrent=run.max_concurrent,
         depth=run.depth,
-        idempotency_key=key,
-        request_hash=request_hash,
+        idempotency_key=run.idempotency.key,
+        request_hash=run.idempotency.request_hash,
         waiter_log=waiter_log,
         waiter=waiter,
     )

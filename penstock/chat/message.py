@@ -13,6 +13,15 @@ from penstock.core.question import QuestionRecord
 from penstock.core.task import TaskStatus
 
 
+class RequestKey(Struct, frozen=True):
+    """The sender's own name for a request, and what the request was."""
+
+    key: str | None = None
+    """None where the sender gave none."""
+    request_hash: str | None = None
+    """Of the whole request: another one under the same key is refused."""
+
+
 class NewMessage(Struct, frozen=True, kw_only=True):
     """A message as a door hands it over."""
 
@@ -31,8 +40,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     """Where the conversation ended when it was looked at; it is refused if more came since."""
     message_id: MessageId | None = None
     """Of the message that is answered anew; None is a new message."""
-    idempotency: tuple[str, str] | None = None
-    """A key of the sender's, and a hash of the whole request."""
+    idempotency: RequestKey = RequestKey()
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
@@ -49,8 +57,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     """How many calls of tools started it, each in a run that the one before started."""
     waiter: tuple[LogId, TaskId] | None = None
     """Where a call waits for the end of the run: a log, and a task in it."""
-    idempotency: tuple[str, str] | None = None
-    """The sender's own name for the request, and what the request was."""
+    idempotency: RequestKey = RequestKey()
 
 
 class NewCall(Struct, frozen=True, kw_only=True):
@@ -62,8 +69,7 @@ class NewCall(Struct, frozen=True, kw_only=True):
     """Where it takes its turn, with what is selected there; None is a session that no list has."""
     selected_skills: tuple[str, ...] = ()
     """For this call alone, besides those of the session."""
-    idempotency: tuple[str, str] | None = None
-    """As that of a message."""
+    idempotency: RequestKey = RequestKey()
 
 
 class SentMessage(Struct, frozen=True, kw_only=True):

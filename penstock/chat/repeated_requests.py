@@ -23,18 +23,18 @@ class RepeatedRequests:
 
         Raises IdempotencyConflict when another request had its key.
         """
-        if message.idempotency is None:
+        if message.idempotency.key is None:
             return None
         task = await self._projections.find_task(task_id)
         if task is None:
             return None
-        key, request_hash = message.idempotency
+        wanted = message.idempotency
         async for record in self._records(task):
             event = record.event
             if not isinstance(event, MessageReceived | QuestionAnswered):
                 continue
-            if event.idempotency_key == key:
-                if event.request_hash != request_hash:
+            if event.idempotency_key == wanted.key:
+                if event.request_hash != wanted.request_hash:
                     raise IdempotencyConflict
                 is_first = record.seq == task.first_seq
                 return await self.sent(task, record.seq if is_first else record.seq - 1)

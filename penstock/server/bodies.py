@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from penstock.chat.message import RequestKey
 from penstock.core.canonical import canonical, compact
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
@@ -134,21 +135,22 @@ async def read_json(request: Request, limit: int, *, empty: Any = None) -> tuple
         raise BadRequest(f"the body is not JSON in UTF-8: {error}") from None
 
 
-def key_of(request: Request, raw: bytes) -> tuple[str, str] | None:
-    """Return the request's Idempotency-Key, if it has one, and a hash of the whole request.
+def key_of(request: Request, raw: bytes) -> RequestKey:
+    """Return the request's Idempotency-Key, and a hash of the whole request, if it has one.
 
     The body was read as JSON before; equal JSON is the same request. Raises BadRequest.
     """
     key = request.headers.get("idempotency-key")
     if key is None:
-        return None
+        return RequestKey()
     if not 0 < len(key) <= KEY_CHARACTERS:
         raise BadRequest(f"an Idempotency-Key has 1 to {KEY_CHARACTERS} characters")
     try:
         body = canonical(json.loads(raw.decode() or "{}"))
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
-    return key, sha256(f"{request.url.path}\n{body}".encode()).hexdigest()
+    request_hash = sha256(f"{request.url.path}\n{body}".encode()).hexdigest()
+    return RequestKey(key, request_hash)
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -128,7 +128,7 @@ async def _send(request: Request, message: NewMessage, *, stream: bool) -> Respo
     slot = site.streams.enter(profile)
     try:
         sent = await site.runtime.send(message, profile)
-        is_new = message.session_id is None and message.idempotency is None
+        is_new = message.session_id is None and message.idempotency.key is None
         return await stream_of_sent(site, message.agent, sent, slot, is_new=is_new)
     except BaseException:
         slot.leave()

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewCall, NewMessage
+from penstock.chat.message import NewCall, NewMessage, RequestKey
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Status
 from penstock.core.errors import (
@@ -199,13 +199,13 @@ async def test_a_request_that_comes_again_is_not_the_answer_to_what_it_asked() -
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
         begun = await runtime.chat("Hi")
         message = NewMessage(
-            content="Ask me", session_id=begun.session_id, idempotency=("key", "hash")
+            content="Ask me", session_id=begun.session_id, idempotency=RequestKey("key", "hash")
         )
         first = await runtime.send(message)
         reply = await runtime.wait(first.task_id)
         again = await runtime.send(message)
         with pytest.raises(IdempotencyConflict):
-            await runtime.send(replace(message, idempotency=("key", "other")))
+            await runtime.send(replace(message, idempotency=RequestKey("key", "other")))
         still = await runtime.wait(first.task_id)
     assert replace(again, records=()) == replace(first, records=())
     assert reply
@@ -219,14 +219,14 @@ def a_call(n: int, **more: Any) -> NewCall:
 
 async def test_a_direct_call_with_a_key_is_made_once_however_often_it_comes() -> None:
     """Spec: "The same key … the same `taskId`…; the tool runs once, also … at the same time"."""
-    look, once = Act("look", direct_call=True), a_call(1, idempotency=("key", "one"))
+    look, once = Act("look", direct_call=True), a_call(1, idempotency=RequestKey("key", "one"))
     async with memory_runtime(tools=[look]) as runtime:
         both = await asyncio.gather(runtime.request(once), runtime.request(once))
         await runtime.wait(both[0])
         assert {*both, await runtime.request(once)} == {both[0]}
         with pytest.raises(IdempotencyConflict):
-            await runtime.request(a_call(2, idempotency=("key", "two")))
-        other = await runtime.request(a_call(3, idempotency=("other", "one")))
+            await runtime.request(a_call(2, idempotency=RequestKey("key", "two")))
+        other = await runtime.request(a_call(3, idempotency=RequestKey("other", "one")))
         await runtime.wait(other)
     assert look.runs == [{"n": 1}, {"n": 3}]
 

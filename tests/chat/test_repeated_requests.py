@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewMessage, Reply, SentMessage
+from penstock.chat.message import NewMessage, Reply, RequestKey, SentMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict
 from penstock.core.events import QuestionAnswered, Record
@@ -36,7 +36,9 @@ async def asking() -> AsyncIterator[tuple[Runtime, NewMessage]]:
 
 
 def keyed(content: str, session_id: SessionId) -> NewMessage:
-    return NewMessage(content=content, session_id=session_id, idempotency=("key", content))
+    return NewMessage(
+        content=content, session_id=session_id, idempotency=RequestKey("key", content)
+    )
 
 
 async def sent(runtime: Runtime, message: NewMessage) -> tuple[SentMessage, Reply]:
@@ -120,7 +122,9 @@ async def test_an_answer_reads_no_more_of_a_long_conversation_than_of_a_new_one(
         begun = await runtime.chat("Hi")
         asked = await runtime.chat("Ask", session_id=begun.session_id)
         log.reads.clear()
-        taken, _ = await sent(runtime, replace(keyed("Ann", asked.session_id), idempotency=None))
+        taken, _ = await sent(
+            runtime, replace(keyed("Ann", asked.session_id), idempotency=RequestKey())
+        )
         task = await runtime.parts.projections.find_task(taken.task_id)
     assert task
     assert min(after for after, _ in log.reads) == task.first_seq - 1 > 0

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from penstock.chat.message import NewRun
+from penstock.chat.message import NewRun, RequestKey
 from penstock.core.errors import IdempotencyConflict
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -93,11 +93,11 @@ async def test_one_key_is_one_run() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(ONE)))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
-        asked = NewRun(command="demo", idempotency=("key", "same"))
+        asked = NewRun(command="demo", idempotency=RequestKey("key", "same"))
         first = await runtime.run_flow(asked, task_id=RUN)
         again = await runtime.run_flow(asked, task_id=TaskId("task_2"))
         with pytest.raises(IdempotencyConflict):
-            await runtime.start_flow(NewRun(command="demo", idempotency=("key", "other")))
+            await runtime.start_flow(NewRun(command="demo", idempotency=RequestKey("key", "other")))
     assert first.output["runId"] == again.output["runId"] == RUN
     assert len(model.requests) == 1
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from penstock.chat.message import RequestKey
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.server.bodies import NOT_BLANK, Form, key_of, read_json
 
@@ -157,4 +158,4 @@ def test_equal_json_is_the_same_request_however_it_is_written() -> None:
 
 
 def test_without_a_key_nothing_is_hashed() -> None:
-    assert key_of(request(), b"not looked at") is None
+    assert key_of(request(), b"not looked at") == RequestKey()
