@@ -66,7 +66,8 @@ class CallRunner:
         told = [(call, key) for call in calls for key in self._keys(call)]
         door, ledger = self.invoker.call, self.ledger
         if len(told) <= self._most and not any(key for _, key in told):
-            return [asyncio.create_task(door(call, caller, ledger)) for call, _ in told]
+            begin = asyncio.get_running_loop().create_task
+            return [begin(door(call, caller, ledger)) for call, _ in told]
         slots = asyncio.Semaphore(self._most)
         locks: dict[str, asyncio.Lock] = {}
 

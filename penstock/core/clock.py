@@ -31,13 +31,11 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of this machine."""
 
+    monotonic = staticmethod(time.monotonic)
+
     def now(self) -> Moment:
         """Return the time of day."""
         return Moment(time.time_ns() // 1_000_000)
-
-    def monotonic(self) -> float:
-        """Return seconds since some moment, for durations."""
-        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -151,8 +151,9 @@ class Invoker:
         known = {each.path for each in unread}
         if "" not in known:
             problems = problems or self.registry.schema(tool).problems(input)
-        if problems := [*unread, *(each for each in problems if each.path not in known)]:
-            raise invalid(tool.spec.tool_id, problems)
+        if problems or unread:
+            more = [each for each in problems if each.path not in known]
+            raise invalid(tool.spec.tool_id, [*unread, *more])
 
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call that does not even come to the door."""
